@@ -131,7 +131,7 @@ async def api_service(
     live_edge: Edge,
     taken_seconds: float,
 ) -> AsyncGenerator[ApiService]:
-    # Wherever it is, it has the tables.
+    # Each of these databases has its tables already.
     async with open_catalog(catalog_database, migrate=False) as catalog:
         token = await first_start(catalog, catalog_database) or started_file.owner_token
         project = await catalog.projects.find("1")

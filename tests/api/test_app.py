@@ -1,4 +1,4 @@
-"""The application's frame: responses for unknown paths, and its OpenAPI description."""
+"""The whole application: responses for unknown paths, and its OpenAPI description."""
 
 from typing import Any
 
@@ -15,9 +15,7 @@ from tests.support.api.in_loop_client import client_of
 @pytest.mark.parametrize(
     "path", ["/nothing", "/api", "/api/nothing", "/api/project", "/api/projects/1/streams/1"]
 )
-async def test_where_nothing_is_the_answer_is_404_in_json(
-    api_service: ApiService, path: str
-) -> None:
+async def test_unknown_paths_are_404_in_json(api_service: ApiService, path: str) -> None:
     for headers in ({}, api_service.owner):
         answer = await api_service.client.get(path, headers=headers)
         assert answer.status_code == 404
@@ -72,7 +70,7 @@ async def test_every_refusal_is_described_in_its_one_shape(api_service: ApiServi
                     assert int(status) < 300, status
                     continue
                 assert status != "204"
-                # Some answer with a file; their refusals are JSON all the same.
+                # Some answer with a file, but their refusals are JSON, too.
                 content: dict[str, Any] = answer["content"]
                 schema = content.get("application/json", {}).get("schema")
                 is_error = schema == {"$ref": "#/components/schemas/ErrorBody"}
@@ -80,7 +78,7 @@ async def test_every_refusal_is_described_in_its_one_shape(api_service: ApiServi
                 assert schema is not None or list(content) in FILES, content
 
 
-async def test_other_rooms_handlers_stand_beside_the_api_and_out_of_its_description(
+async def test_handlers_beside_the_api_are_served_and_not_described(
     api_service: ApiService,
 ) -> None:
     @asgi("/live", is_mount=True, copy_scope=True)

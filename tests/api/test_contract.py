@@ -1,4 +1,4 @@
-"""The interface, operation by operation: every form whole, every value as documented.
+"""The interface, operation by operation: every form complete, every value as documented.
 
 All of it runs on both databases, through the whole application; the shapes are those of
 `tests.support.api.contract_shapes`. Lists are in `test_contract_lists`, refusals in
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from storage.objects.disk import DiskObjects
-from tests.api.videos.test_item_made import made
+from tests.api.videos.test_item_made import transcode_videos
 from tests.support.api import contract_shapes
 from tests.support.api.application import STREAMS, ApiService, Json
 from tests.support.api.contract_shapes import faults
@@ -32,25 +32,25 @@ async def call(
     return answer.json()
 
 
-async def label(api_service: ApiService, kind: str, name: str, project: object = 1) -> int:
+async def add_label(api_service: ApiService, kind: str, name: str, project: object = 1) -> int:
     """Add a tag, category or player, and return its ID."""
     plural = {"tag": "tags", "category": "categories", "player": "players"}[kind]
     body = await call(api_service, "POST", f"/api/projects/{project}/{plural}", {"name": name}, 201)
     return body[kind]["id"]
 
 
-async def everything_set(api_service: ApiService) -> tuple[Json, Json]:
+async def full_edit(api_service: ApiService) -> tuple[Json, Json]:
     """Return a body with all keys of an edit of a video, and the resulting keys of the record."""
-    category = await label(api_service, "category", "News")
-    tag = await label(api_service, "tag", "Known")
-    sent = {
+    category = await add_label(api_service, "category", "News")
+    tag = await add_label(api_service, "tag", "Known")
+    edit = {
         "title": "Șah — 👩‍👩‍👧",
         "description": "One\nTwo",
         "category": category,
         "countries": [642, "de", "RO", "Fr"],
         "tags": [{"name": "New"}, {"id": tag}],
     }
-    shown = {
+    expected = {
         "title": "Șah — 👩‍👩‍👧",
         "description": "One\nTwo",
         "category": {"id": category, "name": "News"},
@@ -60,10 +60,10 @@ async def everything_set(api_service: ApiService) -> tuple[Json, Json]:
             {"id": 250, "code": "FR", "name": "France"},
         ],
     }
-    return sent, shown
+    return edit, expected
 
 
-def some(record: Json, keys: Json) -> Json:
+def subset(record: Json, keys: Json) -> Json:
     return {key: record[key] for key in keys}
 
 
@@ -90,9 +90,9 @@ async def test_a_video_has_its_documented_forms(api_service: ApiService) -> None
     assert faults(body, contract_shapes.UPLOAD_VIDEO) == []
     assert body["message"] == "Video added."
     video = body["video"]
-    one = f"/api/videos/{video['id']}"
-    # The table of states: what an upload begins as.
-    assert some(video, video.keys() & {
+    path = f"/api/videos/{video['id']}"
+    # The initial state of an upload, as the table of states documents it.
+    assert subset(video, video.keys() & {
         "completed", "published", "uploading", "transcoding_progress", "transcoding_eta",
         "completed_at", "published_at", "transcoding_at", "storage_size",
     }) == {
@@ -105,31 +105,31 @@ async def test_a_video_has_its_documented_forms(api_service: ApiService) -> None
     assert abs(video["length"] - 1) < 0.1
     assert round(video["length"], 3) == video["length"]
     assert video["iso8601_duration"] == f"PT{video['length']:.3f}".rstrip("0").rstrip(".") + "S"
-    sent, shown = await everything_set(api_service)
-    body = await call(api_service, "PUT", one, sent)
+    edit, expected = await full_edit(api_service)
+    body = await call(api_service, "PUT", path, edit)
     assert faults(body, contract_shapes.EDIT_VIDEO) == []
     assert body["message"] == "Video updated."
-    assert some(body["video"], shown) == shown
+    assert subset(body["video"], expected) == expected
     assert [tag["name"] for tag in body["video"]["tags"]] == ["Known", "New"]
-    player = await label(api_service, "player", "Dark")
-    with_player = await call(api_service, "PUT", f"{one}/player", {"player": player})
+    player = await add_label(api_service, "player", "Dark")
+    with_player = await call(api_service, "PUT", f"{path}/player", {"player": player})
     assert faults(with_player, contract_shapes.EDIT_VIDEO) == []
     full = with_player["video"]
     assert full["player"] == {"id": player, "name": "Dark"}
-    body = await call(api_service, "GET", one)
+    body = await call(api_service, "GET", path)
     assert faults(body, contract_shapes.SHOW_VIDEO) == []
     same = (contract_shapes.VIDEO_SHOWN.keys() & contract_shapes.VIDEO.keys()) - {"resolutions"}
-    assert some(body["data"], dict.fromkeys(same)) == some(full, dict.fromkeys(same))
+    assert subset(body["data"], dict.fromkeys(same)) == subset(full, dict.fromkeys(same))
     assert body["data"]["media_resource"] == f"videos/{video['hash']}/index.m3u8"
     (rung,) = body["data"]["resolutions"]
     assert (rung["resolution"], rung["resolution_id"], rung["transcoded"]) == ("360p", 1, 0)
     assert (rung["horizontal_value"], rung["vertical_value"]) == (640, 360)
     body = await call(api_service, "GET", VIDEOS)
     assert faults(body, contract_shapes.LIST_VIDEOS) == []
-    assert body["data"] == [some(full, contract_shapes.VIDEO_ITEM)]
+    assert body["data"] == [subset(full, contract_shapes.VIDEO_ITEM)]
 
 
-async def test_a_made_video_is_whole_in_every_form(
+async def test_a_transcoded_video_is_complete_in_every_form(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     files: Any = {"poster": ("p.jpg", picture("jpg"), "image/jpeg")}
@@ -137,28 +137,28 @@ async def test_a_made_video_is_whole_in_every_form(
     assert set(big["image_urls"]) == {"360p", "480p"}
     assert big["image_update_at"] is not None
     assert [(each["id"], each["name"]) for each in big["resolutions"]] == [(1, "360p"), (2, "480p")]
-    (status,) = await made(api_service, objects, big["id"])
+    (status,) = await transcode_videos(api_service, objects, big["id"])
     assert status["state"] == "completed", status
     body = await call(api_service, "GET", f"/api/videos/{big['id']}")
     assert faults(body, contract_shapes.SHOW_VIDEO) == []
-    shown = body["data"]
-    assert (shown["completed"], shown["published"]) == (True, True)
-    assert shown["completed_at"] is not None
-    assert shown["published_at"] is not None
-    assert [rung["transcoded"] for rung in shown["resolutions"]] == [1, 1]
-    assert [rung["vertical_value"] for rung in shown["resolutions"]] == [360, 480]
-    assert all(rung["size"] > 0 for rung in shown["resolutions"])
+    record = body["data"]
+    assert (record["completed"], record["published"]) == (True, True)
+    assert record["completed_at"] is not None
+    assert record["published_at"] is not None
+    assert [rung["transcoded"] for rung in record["resolutions"]] == [1, 1]
+    assert [rung["vertical_value"] for rung in record["resolutions"]] == [360, 480]
+    assert all(rung["size"] > 0 for rung in record["resolutions"])
     body = await call(api_service, "PUT", f"/api/videos/{big['id']}", {})
     assert faults(body, contract_shapes.EDIT_VIDEO) == []
     full = body["video"]
     assert (full["transcoding_progress"], full["transcoding_eta"]) == (100, 0)
     assert full["transcoding_at"] is not None
-    assert full["storage_size"] >= sum(rung["size"] for rung in shown["resolutions"])
+    assert full["storage_size"] >= sum(rung["size"] for rung in record["resolutions"])
     assert (full["uploading"], full["size"]) == (False, big["size"])
     for kind, total in (("completed", 1), ("inprogress", 0), ("recent", 1)):
         body = await call(api_service, "GET", f"{VIDEOS}?type={kind}")
         assert faults(body, contract_shapes.LIST_VIDEOS) == []
-        assert body["data"] == [some(full, contract_shapes.VIDEO_ITEM)] * total
+        assert body["data"] == [subset(full, contract_shapes.VIDEO_ITEM)] * total
 
 
 async def test_a_stream_has_its_documented_forms(api_service: ApiService) -> None:
@@ -166,7 +166,7 @@ async def test_a_stream_has_its_documented_forms(api_service: ApiService) -> Non
     assert faults(body, contract_shapes.CHANGE_STREAM) == []
     assert body["message"] == "Stream added."
     stream = body["stream"]
-    # The table of states: what a stream begins as, with one backup.
+    # The initial state of a stream with one backup, as the table of states documents it.
     assert [
         stream[key] for key in ("published", "live", "processing", "paused", "no_audio_stream")
     ] == [False] * 5
@@ -177,14 +177,16 @@ async def test_a_stream_has_its_documented_forms(api_service: ApiService) -> Non
         (1, "360p", True), (2, "480p", True), (3, "720p", True), (4, "1080p", True),
         (5, "1440p", False), (6, "2160p", False),
     ]  # fmt: skip
-    sent, shown = await everything_set(api_service)
-    player = await label(api_service, "player", "Dark")
-    one = f"/api/streams/{stream['id']}"
-    body = await call(api_service, "PUT", one, {**sent, "player": player, "resolutions": [6, 1, 1]})
+    edit, expected = await full_edit(api_service)
+    player = await add_label(api_service, "player", "Dark")
+    path = f"/api/streams/{stream['id']}"
+    body = await call(
+        api_service, "PUT", path, {**edit, "player": player, "resolutions": [6, 1, 1]}
+    )
     assert faults(body, contract_shapes.CHANGE_STREAM) == []
     assert body["message"] == "Stream updated."
     full = body["stream"]
-    assert some(full, shown) == shown
+    assert subset(full, expected) == expected
     assert [tag["name"] for tag in full["tags"]] == ["Known", "New"]
     assert full["player"] == {"id": player, "name": "Dark"}
     assert [each["id"] for each in full["resolutions"]] == [1, 2, 3, 4, 5, 6]
@@ -193,13 +195,13 @@ async def test_a_stream_has_its_documented_forms(api_service: ApiService) -> Non
     body = await call(api_service, "GET", f"{STREAMS}?sort_column=id&sort_order=desc")
     assert faults(body, contract_shapes.LIST_STREAMS) == []
     uuid = full["stream"].removeprefix(f"{full['hash']}_")
-    assert body["data"][0] == {**some(full, contract_shapes.STREAM_ITEM), "stream": uuid}
-    assert faults(await call(api_service, "GET", one), {"data": contract_shapes.STREAM}) == []
+    assert body["data"][0] == {**subset(full, contract_shapes.STREAM_ITEM), "stream": uuid}
+    assert faults(await call(api_service, "GET", path), {"data": contract_shapes.STREAM}) == []
 
 
 async def test_labels_have_their_documented_forms(api_service: ApiService) -> None:
-    tag = await label(api_service, "tag", "Old")
-    await label(api_service, "category", "Chess")
+    tag = await add_label(api_service, "tag", "Old")
+    await add_label(api_service, "category", "Chess")
     body = await call(api_service, "PUT", f"/api/tags/{tag}", {"name": "Újabb"})
     assert faults(body, contract_shapes.EDIT_TAG) == []
     edited = {"id": tag, "name": "Újabb", "active": True}
@@ -220,16 +222,16 @@ async def test_texts_hold_any_characters_up_to_the_stated_lengths(
     api_service: ApiService, kind: str
 ) -> None:
     record = (await upload(api_service))["video"] if kind == "video" else await api_service.add()
-    one = f"/api/{kind}s/{record['id']}"
+    path = f"/api/{kind}s/{record['id']}"
     texts: Json = {}
     for letter in LONG:
         texts = {"title": letter * 255, "description": "\n".join([letter * 4999] * 2) + letter}
         assert len(texts["description"]) == 10_000
-        assert some((await call(api_service, "PUT", one, texts))[kind], texts) == texts
-        assert some((await call(api_service, "GET", one))["data"], texts) == texts
+        assert subset((await call(api_service, "PUT", path, texts))[kind], texts) == texts
+        assert subset((await call(api_service, "GET", path))["data"], texts) == texts
         for key in texts:
             longer = {"description": "New", "title": "New", key: texts[key] + letter}
-            refused = await call(api_service, "PUT", one, longer, 422)
+            refused = await call(api_service, "PUT", path, longer, 422)
             assert set(refused["errors"]) == {key}
     faulty: tuple[tuple[str, Any], ...] = (  # Any: of every type
         ("title", "a\x00"), ("title", "a\nb"), ("title", 1), ("title", ["x"]), ("title", True),
@@ -240,10 +242,10 @@ async def test_texts_hold_any_characters_up_to_the_stated_lengths(
         ("tags", [{"name": "a", "unheard": 1}]), ("tags", [{"name": "x" * 256}]),
     )  # fmt: skip
     for key, wrong in faulty:
-        refused = await call(api_service, "PUT", one, {"title": "New", key: wrong}, 422)
+        refused = await call(api_service, "PUT", path, {"title": "New", key: wrong}, 422)
         assert contract_shapes.refusal_faults(refused) == []
         assert set(refused["errors"]) == {key}, wrong
-    assert some((await call(api_service, "GET", one))["data"], texts) == texts
+    assert subset((await call(api_service, "GET", path))["data"], texts) == texts
 
 
 async def test_every_listed_country_can_be_set_and_is_shown_the_same_way(
@@ -254,15 +256,15 @@ async def test_every_listed_country_can_be_set_and_is_shown_the_same_way(
     names = {each["id"]: each["name"] for each in body["data"]}
     assert len(names) == len(body["data"]) >= 249
     assert (names[642], names[276], names[4]) == ("Romania", "Germany", "Afghanistan")
-    one = f"/api/streams/{(await api_service.add())['id']}"
-    by_number = await call(api_service, "PUT", one, {"countries": list(names)})
+    path = f"/api/streams/{(await api_service.add())['id']}"
+    by_number = await call(api_service, "PUT", path, {"countries": list(names)})
     assert faults(by_number, contract_shapes.CHANGE_STREAM) == []
-    shown = by_number["stream"]["countries"]
-    assert [(each["id"], each["name"]) for each in shown] == list(names.items())
-    codes = [each["code"] for each in shown]
+    countries = by_number["stream"]["countries"]
+    assert [(each["id"], each["name"]) for each in countries] == list(names.items())
+    codes = [each["code"] for each in countries]
     assert len(set(codes)) == len(codes)
-    by_code = await call(api_service, "PUT", one, {"countries": [code.lower() for code in codes]})
-    assert by_code["stream"]["countries"] == shown
+    by_code = await call(api_service, "PUT", path, {"countries": [code.lower() for code in codes]})
+    assert by_code["stream"]["countries"] == countries
 
 
 @pytest.mark.parametrize("kind", ["video", "stream"])
@@ -270,12 +272,12 @@ async def test_an_edit_changes_what_is_sent_and_null_clears(
     api_service: ApiService, kind: str
 ) -> None:
     record = (await upload(api_service))["video"] if kind == "video" else await api_service.add()
-    one = f"/api/{kind}s/{record['id']}"
-    sent, shown = await everything_set(api_service)
-    before = (await call(api_service, "PUT", one, sent))[kind]
-    # Each key alone: the others keep their values.
+    path = f"/api/{kind}s/{record['id']}"
+    edit, expected = await full_edit(api_service)
+    before = (await call(api_service, "PUT", path, edit))[kind]
+    # An edit of one key does not change the others.
     changes: tuple[tuple[Json, str, object], ...] = (
-        ({}, "title", shown["title"]),
+        ({}, "title", expected["title"]),
         ({"title": "Other"}, "title", "Other"),
         ({"description": "x"}, "description", "x"),
         ({"description": None}, "description", ""),
@@ -289,21 +291,23 @@ async def test_an_edit_changes_what_is_sent_and_null_clears(
         ({"tags": None}, "tags", []),
     )
     for body, key, value in changes:
-        changed = (await call(api_service, "PUT", one, body))[kind]
+        changed = (await call(api_service, "PUT", path, body))[kind]
         assert changed[key] == value, body
-        rest = changed.keys() - {key, "embed"}
-        assert some(changed, dict.fromkeys(rest)) == some(before, dict.fromkeys(rest)), body
-        again = (await call(api_service, "PUT", one, sent))[kind]
-        assert some(again, shown) == shown
+        other_keys = changed.keys() - {key, "embed"}
+        assert subset(changed, dict.fromkeys(other_keys)) == subset(
+            before, dict.fromkeys(other_keys)
+        ), body
+        restored = (await call(api_service, "PUT", path, edit))[kind]
+        assert subset(restored, expected) == expected
     if kind == "video":
         for nothing in (None, "", "  "):
-            assert (await call(api_service, "PUT", one, {"title": nothing}))[kind][
+            assert (await call(api_service, "PUT", path, {"title": nothing}))[kind][
                 "title"
             ] == "clip"
-            await call(api_service, "PUT", one, {"title": "x"})
+            await call(api_service, "PUT", path, {"title": "x"})
     else:
         for nothing in (None, "", "  "):
-            refused = await call(api_service, "PUT", one, {"title": nothing}, 422)
+            refused = await call(api_service, "PUT", path, {"title": nothing}, 422)
             assert set(refused["errors"]) == {"title"}
 
 
@@ -322,25 +326,25 @@ async def test_tags_link_by_number_or_name_and_make_no_twins(
     api_service: ApiService, kind: str
 ) -> None:
     record = (await upload(api_service))["video"] if kind == "video" else await api_service.add()
-    one = f"/api/{kind}s/{record['id']}"
-    old = await label(api_service, "tag", "Șah")
+    path = f"/api/{kind}s/{record['id']}"
+    old = await add_label(api_service, "tag", "Șah")
     body = await call(
-        api_service, "PUT", one,
+        api_service, "PUT", path,
         {"tags": [{"name": "șah"}, {"id": old}, {"name": "B"}, {"id": old, "name": "Other"}]},
     )  # fmt: skip
     tags = body[kind]["tags"]
     # A record's tags come in the order of their names.
     assert tags == [{"id": tags[0]["id"], "name": "B"}, {"id": old, "name": "Șah"}]
-    assert (await call(api_service, "PUT", one, {"tags": tags}))[kind]["tags"] == tags
+    assert (await call(api_service, "PUT", path, {"tags": tags}))[kind]["tags"] == tags
     listed = await call(api_service, "GET", "/api/projects/1/tags?sort_column=name")
     assert listed["data"] == [{**tag, "active": True} for tag in tags]
     # A renamed tag is renamed in its records; a deleted one is removed from them.
     await call(api_service, "PUT", f"/api/tags/{old}", {"name": "Chess"})
-    body = await call(api_service, "GET", one)
+    body = await call(api_service, "GET", path)
     assert body["data"]["tags"] == [tags[0], {"id": old, "name": "Chess"}]
-    gone = await api_service.client.delete(f"/api/tags/{old}", headers=api_service.owner)
-    assert (gone.status_code, gone.content) == (204, b"")
-    assert (await call(api_service, "GET", one))["data"]["tags"] == tags[:1]
+    deleted = await api_service.client.delete(f"/api/tags/{old}", headers=api_service.owner)
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    assert (await call(api_service, "GET", path))["data"]["tags"] == tags[:1]
 
 
 @pytest.mark.parametrize(
@@ -349,11 +353,11 @@ async def test_tags_link_by_number_or_name_and_make_no_twins(
 async def test_a_taken_name_is_a_conflict(
     api_service: ApiService, kind: str, plural: str, noun: str
 ) -> None:
-    first = await label(api_service, kind, "Șah")
-    second = await label(api_service, kind, "Go")
-    one = f"/api/{plural}/{second}"
+    first = await add_label(api_service, kind, "Șah")
+    second = await add_label(api_service, kind, "Go")
+    path = f"/api/{plural}/{second}"
     for name in ("Șah", "șAH", " Șah "):
-        refused = await call(api_service, "PUT", one, {"name": name, "active": False}, 409)
+        refused = await call(api_service, "PUT", path, {"name": name, "active": False}, 409)
         assert contract_shapes.refusal_faults(refused) == []
         assert set(refused["errors"]) == {"name"}
         await call(api_service, "POST", f"/api/projects/1/{plural}", {"name": name}, 409)
@@ -362,6 +366,6 @@ async def test_a_taken_name_is_a_conflict(
         (first, "Șah", True), (second, "Go", True),
     ]  # fmt: skip
     # A tag's own name in another case is no conflict; other projects have no conflicts.
-    assert (await call(api_service, "PUT", one, {"name": "GO"}))[noun]["name"] == "GO"
+    assert (await call(api_service, "PUT", path, {"name": "GO"}))[noun]["name"] == "GO"
     other = (await call(api_service, "POST", "/api/projects", {"name": "Other"}, 201))["project"]
-    assert await label(api_service, kind, "Șah", other["key"]) not in (first, second)
+    assert await add_label(api_service, kind, "Șah", other["key"]) not in (first, second)

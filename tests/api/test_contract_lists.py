@@ -18,7 +18,7 @@ BASE = "https://live.example"
 TAGS = "/api/projects/1/tags"
 CATEGORIES = "/api/projects/1/categories"
 DAY_US = 86_400_000_000
-# NOW_US is in the 14th of November 2023, which begins here.
+# The beginning of 14 November 2023, the day of NOW_US.
 TODAY_US = NOW_US - NOW_US % DAY_US
 
 
@@ -59,7 +59,7 @@ def names(body: Json) -> list[str]:
     return [item["title" if "title" in item else "name"] for item in body["data"]]
 
 
-def expected(path: str, filters: Json, size: int, number: int, total: int) -> Json:
+def expected_envelope(path: str, filters: Json, size: int, number: int, total: int) -> Json:
     """Return the expected `links` and `meta` of a page, computed independently."""
     last = -(-total // size) or 1
 
@@ -91,7 +91,7 @@ def expected(path: str, filters: Json, size: int, number: int, total: int) -> Js
     }
 
 
-def same_links(body: Json, wanted: Json) -> None:
+def same_links(body: Json, expected: Json) -> None:
     """Compare envelopes, regardless of the order of parameters in addresses."""
 
     def sorted_query(value: object) -> object:
@@ -100,60 +100,60 @@ def same_links(body: Json, wanted: Json) -> None:
             return parts.path, sorted(parse_qsl(parts.query, keep_blank_values=True))
         return value
 
-    def refused(envelope: Json) -> list[object]:
+    def normalized(envelope: Json) -> list[object]:
         links, meta = envelope["links"], dict(envelope["meta"])
         bar = [
             (sorted_query(each["url"]), each["label"], each["active"]) for each in meta.pop("links")
         ]
         return [{key: sorted_query(each) for key, each in links.items()}, meta, bar]
 
-    assert refused({"links": body["links"], "meta": body["meta"]}) == refused(wanted)
+    assert normalized({"links": body["links"], "meta": body["meta"]}) == normalized(expected)
 
 
 @pytest.mark.parametrize("kind", LISTS)
 async def test_pages_are_as_documented_from_the_first_to_beyond_the_end(
     api_service: ApiService, kind: str
 ) -> None:
-    which = LISTS[kind]
+    endpoint = LISTS[kind]
     # An empty list is one empty page, with or without a filter.
-    for filters in ({"search": "nowhere & nobody"}, {} if not which.first else {"search": "?"}):
-        body = await call(api_service, "GET", f"{which.path}?{urlencode(filters)}")
-        assert faults(body, which.shape) == []
+    for filters in ({"search": "nowhere & nobody"}, {} if not endpoint.first else {"search": "?"}):
+        body = await call(api_service, "GET", f"{endpoint.path}?{urlencode(filters)}")
+        assert faults(body, endpoint.shape) == []
         assert body["data"] == []
-        same_links(body, expected(which.path, filters, which.size, 1, 0))
-    total = 2 * which.size + 1
-    made = list(which.first)
-    while len(made) < total:
-        made.append(f"Number {len(made):03}")
-        await add(api_service, kind, made[-1])
-    newest = made[::-1]
+        same_links(body, expected_envelope(endpoint.path, filters, endpoint.size, 1, 0))
+    total = 2 * endpoint.size + 1
+    titles = list(endpoint.first)
+    while len(titles) < total:
+        titles.append(f"Number {len(titles):03}")
+        await add(api_service, kind, titles[-1])
+    newest = titles[::-1]
     for number in (1, 2, 3, 4, 9):
-        body = await call(api_service, "GET", f"{which.path}?page={number}")
-        assert faults(body, which.shape) == []
-        before = (number - 1) * which.size
-        assert names(body) == newest[before : before + which.size]
-        same_links(body, expected(which.path, {}, which.size, number, total))
-    assert await call(api_service, "GET", which.path) == await call(
-        api_service, "GET", f"{which.path}?page=1"
+        body = await call(api_service, "GET", f"{endpoint.path}?page={number}")
+        assert faults(body, endpoint.shape) == []
+        start = (number - 1) * endpoint.size
+        assert names(body) == newest[start : start + endpoint.size]
+        same_links(body, expected_envelope(endpoint.path, {}, endpoint.size, number, total))
+    assert await call(api_service, "GET", endpoint.path) == await call(
+        api_service, "GET", f"{endpoint.path}?page=1"
     )
     # A filter reduces the count and is kept in every address; the links lead through all pages.
     filters = {"search": "nUMBER 0"} if kind == "videos" else {
         "search": "nUMBER 0", "sort_column": "id", "sort_order": "asc",
     }  # fmt: skip
-    wanted = sorted(
-        (name for name in made if name.startswith("Number 0")), reverse=len(filters) < 2
+    matching = sorted(
+        (name for name in titles if name.startswith("Number 0")), reverse=len(filters) < 2
     )
-    body = await call(api_service, "GET", f"{which.path}?{urlencode(filters)}")
-    seen = names(body)
-    same_links(body, expected(which.path, filters, which.size, 1, len(wanted)))
+    body = await call(api_service, "GET", f"{endpoint.path}?{urlencode(filters)}")
+    listed = names(body)
+    same_links(body, expected_envelope(endpoint.path, filters, endpoint.size, 1, len(matching)))
     while (following := body["links"]["next"]) is not None:
         body = await call(api_service, "GET", following.removeprefix(BASE))
-        seen += names(body)
-    assert seen == wanted
+        listed += names(body)
+    assert listed == matching
     # A project named by its short string is named so in the addresses.
-    path = which.path.replace("/1/", f"/{api_service.key}/")
+    path = endpoint.path.replace("/1/", f"/{api_service.key}/")
     body = await call(api_service, "GET", path)
-    same_links(body, expected(path, {}, which.size, 1, total))
+    same_links(body, expected_envelope(path, {}, endpoint.size, 1, total))
 
 
 @pytest.mark.parametrize("kind", LISTS)
@@ -162,42 +162,46 @@ async def test_a_search_takes_every_character_as_itself_whatever_the_case(
 ) -> None:
     for name in ("100% Ștefan", "a_b", r"c\d", "Ünïcode & 日本", "plain"):
         await add(api_service, kind, name)
-    for search, found in (
+    for search, titles in (
         ("%", ["100% Ștefan"]), ("_", ["a_b"]), ("\\", [r"c\d"]), ("șTEF", ["100% Ștefan"]),
         ("ÜNÏ", ["Ünïcode & 日本"]), ("日", ["Ünïcode & 日本"]), ("&", ["Ünïcode & 日本"]),
         ("PLAIN", ["plain"]), ("a%b", []), ("a.b", []), ("' OR 1=1 --", []),
     ):  # fmt: skip
         body = await call(api_service, "GET", f"{LISTS[kind].path}?{urlencode({'search': search})}")
-        assert names(body) == found, search
-        wanted = expected(LISTS[kind].path, {"search": search}, LISTS[kind].size, 1, len(found))
-        same_links(body, wanted)
+        assert names(body) == titles, search
+        envelope = expected_envelope(
+            LISTS[kind].path, {"search": search}, LISTS[kind].size, 1, len(titles)
+        )
+        same_links(body, envelope)
 
 
 @pytest.mark.parametrize("kind", ["streams", "tags", "categories"])
 async def test_lists_come_in_the_order_that_was_asked_for(
     api_service: ApiService, kind: str
 ) -> None:
-    which = LISTS[kind]
-    made = [*which.first, "b", "Ä", "_", "A", "z", "C"]
-    for name in made[len(which.first) :]:
+    endpoint = LISTS[kind]
+    titles = [*endpoint.first, "b", "Ä", "_", "A", "z", "C"]
+    for name in titles[len(endpoint.first) :]:
         await add(api_service, kind, name)
     name = "title" if kind == "streams" else "name"
-    by_name = sorted(made, key=str.casefold)
-    for query, wanted in (
-        ("", made[::-1]), ("?sort_column=id", made), ("?sort_order=asc", made),
-        ("?sort_column=id&sort_order=desc", made[::-1]), (f"?sort_column={name}", by_name),
+    by_name = sorted(titles, key=str.casefold)
+    for query, order in (
+        ("", titles[::-1]), ("?sort_column=id", titles), ("?sort_order=asc", titles),
+        ("?sort_column=id&sort_order=desc", titles[::-1]), (f"?sort_column={name}", by_name),
         (f"?sort_column={name}&sort_order=desc", by_name[::-1]),
     ):  # fmt: skip
-        assert names(await call(api_service, "GET", which.path + query)) == wanted, query
+        assert names(await call(api_service, "GET", endpoint.path + query)) == order, query
     if kind != "streams":
-        first, *_, last = (await call(api_service, "GET", f"{which.path}?sort_column=id"))["data"]
+        first, *_, last = (await call(api_service, "GET", f"{endpoint.path}?sort_column=id"))[
+            "data"
+        ]
         for each in (first, last):
             body = await call(api_service, "PUT", f"/api/{kind}/{each['id']}", {"active": False})
             assert body[{"tags": "tag"}.get(kind, "category")] == {**each, "active": False}
-        active = (await call(api_service, "GET", f"{which.path}?sort_column=active"))["data"]
+        active = (await call(api_service, "GET", f"{endpoint.path}?sort_column=active"))["data"]
         assert [each["active"] for each in active] == [False, False, True, True, True, True]
         active = (
-            await call(api_service, "GET", f"{which.path}?sort_column=active&sort_order=desc")
+            await call(api_service, "GET", f"{endpoint.path}?sort_column=active&sort_order=desc")
         )["data"]
         assert [each["active"] for each in active] == [True, True, True, True, False, False]
 
@@ -212,7 +216,7 @@ async def test_days_are_whole_and_recent_is_a_week(api_service: ApiService) -> N
         ("tomorrow's first", TODAY_US + DAY_US),
     ):
         await add(api_service, "videos", name, moment_us)
-    for filters, found in (
+    for filters, titles in (
         ({"from": "2023-11-14", "to": "2023-11-14"}, ["today's last", "today's first"]),
         ({"from": "2023-11-13", "to": "2023-11-13"}, ["yesterday's last"]),
         ({"from": "2023-11-08", "to": "2023-11-13"}, ["yesterday's last"]),
@@ -228,12 +232,12 @@ async def test_days_are_whole_and_recent_is_a_week(api_service: ApiService) -> N
         ),
     ):
         body = await call(api_service, "GET", f"{VIDEOS}?{urlencode(filters)}")
-        assert names(body) == found, filters
-        same_links(body, expected(VIDEOS, filters, 30, 1, len(found)))
+        assert names(body) == titles, filters
+        same_links(body, expected_envelope(VIDEOS, filters, 30, 1, len(titles)))
 
 
 async def test_our_own_lists_come_in_the_same_envelope(api_service: ApiService) -> None:
-    """Their items' keys are those of the page of decisions and of our own description."""
+    """The keys of their items are those in our own description and on the page of decisions."""
     integer, string, boolean = (
         contract_shapes.INTEGER,
         contract_shapes.STRING,
@@ -264,7 +268,7 @@ async def test_our_own_lists_come_in_the_same_envelope(api_service: ApiService) 
         for number in (1, 2, 3):
             body = await call(api_service, "GET", f"{path}?page={number}")
             assert faults(body, contract_shapes.listing(item)) == []
-            same_links(body, expected(path, {}, 10, number, 10 + more))
+            same_links(body, expected_envelope(path, {}, 10, number, 10 + more))
     path = "/api/projects/1/events"
     filters = {"since": "2023-11-14T22:13:20.123456Z"}
     body = await call(api_service, "GET", f"{path}?{urlencode(filters)}")
@@ -274,12 +278,15 @@ async def test_our_own_lists_come_in_the_same_envelope(api_service: ApiService) 
             "facts": integer, "token": nullable(integer), "created_at": stamp,
         }) == []  # fmt: skip
         assert isinstance(item["facts"], dict)
-    same_links(body, expected(path, filters, 10, 1, body["meta"]["total"]))
+    same_links(body, expected_envelope(path, filters, 10, 1, body["meta"]["total"]))
     assert body["meta"]["total"] >= 20
-    one = {**filters, "stream": "1"}
-    of_one = await call(api_service, "GET", f"{path}?{urlencode(one)}")
-    assert {each["number"] for each in of_one["data"]} >= {1}
-    same_links(of_one, expected(path, one, 10, 1, of_one["meta"]["total"]))
+    stream_filters = {**filters, "stream": "1"}
+    stream_events = await call(api_service, "GET", f"{path}?{urlencode(stream_filters)}")
+    assert {each["number"] for each in stream_events["data"]} >= {1}
+    same_links(
+        stream_events,
+        expected_envelope(path, stream_filters, 10, 1, stream_events["meta"]["total"]),
+    )
     refused = await call(api_service, "GET", f"{path}?since=x&page=0&stream=x", status=422)
     assert set(refused["errors"]) == {"since", "page", "stream"}
     assert [each["id"] for each in body["data"]] == sorted(

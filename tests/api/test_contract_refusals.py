@@ -13,24 +13,24 @@ import msgspec
 import pytest
 from httpx import Response
 
-from tests.api.test_contract import call, label
+from tests.api.test_contract import add_label, call
 from tests.support.api import contract_shapes
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import upload
 from tests.support.shared_engines import mostly_on
 
 _METHODS: Final = {"GET", "POST", "PUT", "DELETE", "PATCH"}
-# No record stands in these paths: what they answer is the caller's own.
+# These paths name no record: the answers depend on the caller alone.
 OF_NO_RECORD: Final = {
     "/api/projects", "/api/tokens", "/api/countries", "/api/resolutions",
 }  # fmt: skip
-# Reads no record: it asks the process that takes encoders in, of which there is none here.
+# Reads no record, but asks the ingest process, of which there is none here.
 OF_AN_INGEST: Final = "/api/streams/{stream_id}/ingest"
-# A file, with the key of the stream (tests/api/streams/test_obs_profile.py).
+# Answers with a file that holds the stream's key (tests/api/streams/test_obs_profile.py).
 OF_A_FILE: Final = "/api/streams/{stream_id}/obs-profile"
-# What a video was made from (tests/api/uploads/test_source_file.py).
+# Answers with a video's source file (tests/api/uploads/test_source_file.py).
 OF_A_SOURCE: Final = "/api/videos/{video_id}/file"
-# Resumable uploads speak tus, with answers of its own (tests/api/uploads/test_resumable.py).
+# Resumable uploads speak tus, which has other answers (tests/api/uploads/test_resumable.py).
 OF_TUS: Final = "/api/projects/{project_id}/uploads"
 
 
@@ -64,13 +64,13 @@ class PopulatedService(msgspec.Struct, frozen=True):
 
     async def all_records(self) -> dict[str, Json]:
         """Return all records that the owner can read."""
-        found: dict[str, Json] = {}
+        bodies: dict[str, Json] = {}
         for operation in self.of("GET"):
             if operation.path in (OF_AN_INGEST, OF_A_FILE, OF_A_SOURCE):
                 continue
             path = operation.at(self.numbers)
-            found[path] = await call(self.api_service, "GET", path)
-        return found
+            bodies[path] = await call(self.api_service, "GET", path)
+        return bodies
 
 
 @pytest.fixture
@@ -96,9 +96,9 @@ async def populated_service(api_service: ApiService) -> PopulatedService:
         "stream_id": stream["id"],
         "backup_id": stream["backups"][0]["id"],
         "video_id": (await upload(api_service))["video"]["id"],
-        "tag_id": await label(api_service, "tag", "Tag"),
-        "category_id": await label(api_service, "category", "Category"),
-        "player_id": await label(api_service, "player", "Player"),
+        "tag_id": await add_label(api_service, "tag", "Tag"),
+        "category_id": await add_label(api_service, "category", "Category"),
+        "player_id": await add_label(api_service, "player", "Player"),
         "token_id": tokens["data"][0]["id"],
         "link_id": links["data"][0]["id"],
     }
@@ -131,7 +131,7 @@ def sendable(operation: Operation) -> dict[str, Any]:  # Any: what httpx takes
 
 
 @mostly_on("sqlite")
-async def test_nobody_is_answered_without_a_good_token(populated_service: PopulatedService) -> None:
+async def test_every_operation_requires_a_valid_token(populated_service: PopulatedService) -> None:
     before = await populated_service.all_records()
     good = populated_service.api_service.owner["Authorization"]
     bad = (None, "", "Bearer", "Bearer x", good + "x", good[:-1], good.replace("Bearer", "Basic"))
@@ -168,8 +168,7 @@ async def test_a_token_that_may_read_changes_nothing(populated_service: Populate
             if operation.path == OF_AN_INGEST:
                 refused(answer, 503)
                 continue
-            # Which tokens and links there are is for those who may make some, a key for those who
-            # may publish.
+            # Only tokens that may write can list tokens and links, or read a stream's key.
             of_makers = operation.path == OF_A_FILE or path in (
                 "/api/tokens",
                 "/api/projects/1/upload-links",
@@ -189,32 +188,32 @@ async def test_another_projects_records_are_as_if_they_were_not_there(
     by_key = {**populated_service.numbers, "project_id": api_service.key}
     nowhere = dict.fromkeys(populated_service.numbers, 2_000_000_000)
     broken: dict[str, Any] = {"content": b"{"}  # Any: what httpx takes
-    asked = 0
+    requests = 0
     for operation in populated_service.operations:
         if operation.path in OF_NO_RECORD:
             continue
-        description: list[Json] = []
+        bodies: list[Json] = []
         for numbers in (populated_service.numbers, by_key, nowhere):
-            for sent in (sendable(operation), broken):
+            for content in (sendable(operation), broken):
                 answer = await api_service.client.request(
                     operation.method,
                     operation.at(numbers),
                     headers=stranger,
-                    **sent,
+                    **content,
                 )
-                # Projects are ended with a token for all: without it, none is looked at.
+                # Deleting a project requires a token for all projects, checked before the lookup.
                 ends = (
                     operation.method == "DELETE" and operation.path == "/api/projects/{project_id}"
                 )
-                description.append(refused(answer, 403 if ends else 404))
-                asked += 1
+                bodies.append(refused(answer, 403 if ends else 404))
+                requests += 1
         # Another project's records look exactly like missing ones.
-        assert all(body == description[0] for body in description), operation
-    assert asked > 200
+        assert all(body == bodies[0] for body in bodies), operation
+    assert requests > 200
     assert await populated_service.all_records() == before
 
 
-async def test_a_project_shows_its_own_alone_where_no_record_is_named(
+async def test_lists_show_only_records_of_the_callers_project(
     populated_service: PopulatedService,
 ) -> None:
     api_service = populated_service.api_service
@@ -235,7 +234,7 @@ async def test_a_project_shows_its_own_alone_where_no_record_is_named(
 
 
 @pytest.mark.parametrize("kind", ["stream", "video"])
-async def test_what_belongs_to_another_project_links_to_nothing(
+async def test_labels_and_players_of_another_project_cannot_be_linked(
     populated_service: PopulatedService, kind: str
 ) -> None:
     api_service = populated_service.api_service
@@ -243,22 +242,22 @@ async def test_what_belongs_to_another_project_links_to_nothing(
         "id"
     ]
     theirs = {
-        name: await label(api_service, name, "Theirs", other)
+        name: await add_label(api_service, name, "Theirs", other)
         for name in ("tag", "category", "player")
     }
     before = await populated_service.all_records()
-    one = f"/api/{kind}s/{populated_service.numbers[f'{kind}_id']}"
+    record_path = f"/api/{kind}s/{populated_service.numbers[f'{kind}_id']}"
     for tag, category, player in (
         (theirs["tag"], theirs["category"], theirs["player"]), (99_999, 99_998, 99_997),
         (-1, 0, -(1 << 70)), (1 << 31, 1 << 63, 1 << 64),
     ):  # fmt: skip
         good = {"title": "New", "description": "New", "countries": [642]}
         links: tuple[tuple[str, str, Json], ...] = (
-            ("tags", one, {**good, "tags": [{"name": "Fresh"}, {"id": tag}]}),
-            ("category", one, {**good, "tags": [{"name": "Fresh"}], "category": category}),
-            ("player", one, {**good, "player": player})
+            ("tags", record_path, {**good, "tags": [{"name": "Fresh"}, {"id": tag}]}),
+            ("category", record_path, {**good, "tags": [{"name": "Fresh"}], "category": category}),
+            ("player", record_path, {**good, "player": player})
             if kind == "stream"
-            else ("player", f"{one}/player", {"player": player}),
+            else ("player", f"{record_path}/player", {"player": player}),
         )
         for field, path, body in links:
             answer = await api_service.client.put(path, json=body, headers=api_service.owner)
@@ -273,27 +272,27 @@ async def test_unknown_countries_and_resolutions_are_named(
     api_service = populated_service.api_service
     before = await populated_service.all_records()
     for kind in ("stream", "video"):
-        one = f"/api/{kind}s/{populated_service.numbers[f'{kind}_id']}"
+        path = f"/api/{kind}s/{populated_service.numbers[f'{kind}_id']}"
         for wrong in ("XX", "ROU", "ß", "642", 643_000, -1, 1 << 70):
             body = {"title": "New", "countries": ["RO", wrong, 276]}
-            answer = await api_service.client.put(one, json=body, headers=api_service.owner)
+            answer = await api_service.client.put(path, json=body, headers=api_service.owner)
             (description,) = refused(answer, 422)["errors"]["countries"]
             assert str(wrong)[:20] in description
-    one = f"/api/streams/{populated_service.numbers['stream_id']}"
+    path = f"/api/streams/{populated_service.numbers['stream_id']}"
     for numbers in ([1, 7], [8], [0], [99], [-1], [1 << 70], [], ["720p"], [True], None, 1):
         body = {"title": "New", "resolutions": numbers}
-        answer = await api_service.client.put(one, json=body, headers=api_service.owner)
+        answer = await api_service.client.put(path, json=body, headers=api_service.owner)
         assert set(refused(answer, 422)["errors"]) == {"resolutions"}, numbers
     assert await populated_service.all_records() == before
 
 
 @mostly_on("sqlite")
-async def test_what_is_no_good_body_is_refused_in_the_documented_status(
+async def test_an_invalid_body_is_refused_with_the_documented_status(
     populated_service: PopulatedService,
 ) -> None:
     api_service, json_type = populated_service.api_service, "application/json"
     before = await populated_service.all_records()
-    tried = 0
+    operations = 0
     for operation in populated_service.of("POST", "PUT", body=json_type):
         path = operation.at(populated_service.numbers)
 
@@ -321,11 +320,11 @@ async def test_what_is_no_good_body_is_refused_in_the_documented_status(
             "multipart/form-data; boundary=x",
         ):
             refused(await send(good, kind), 415)
-        named = refused(await send(b'{"hash":"x","id":5,"unheard\\u0000 of":{}}'), 422)["errors"]
-        assert {"hash", "id", "unheard\x00 of"} <= set(named), operation
+        errors = refused(await send(b'{"hash":"x","id":5,"unheard\\u0000 of":{}}'), 422)["errors"]
+        assert {"hash", "id", "unheard\x00 of"} <= set(errors), operation
         refused(await send(b" " * ((1 << 20) + 1)), 413)
-        tried += 1
-    assert tried > 10
+        operations += 1
+    assert operations > 10
     for operation in populated_service.of("POST", "PUT", body="multipart/form-data"):
         for kind, status in ((json_type, 415), ("text/plain", 415), ("multipart/form-data", 400)):
             headers = {**api_service.owner, "Content-Type": kind}
@@ -349,11 +348,11 @@ async def test_what_is_no_good_body_is_refused_in_the_documented_status(
 async def test_a_charset_beside_the_type_of_a_body_is_no_other_type(
     api_service: ApiService,
 ) -> None:
-    one = f"/api/streams/{(await api_service.add())['id']}"
+    path = f"/api/streams/{(await api_service.add())['id']}"
     for kind in ("application/json; charset=utf-8", "Application/JSON"):
         headers = {**api_service.owner, "Content-Type": kind}
         answer = await api_service.client.put(
-            one, content='{"title": "é"}'.encode(), headers=headers
+            path, content='{"title": "é"}'.encode(), headers=headers
         )
         assert answer.status_code == 200
         assert answer.json()["stream"]["title"] == "é"

@@ -19,12 +19,12 @@ def run_with_client(
     *problems: str,
     limits: Callable[[], list[str]] = list,
 ) -> None:
-    async def found() -> list[str]:
+    async def list_problems() -> list[str]:
         return list(problems)
 
     async def play() -> None:
         app: Any = status_app(  # httpx' own types
-            problems=found, metrics_text=lambda: b"figures 1\n", limits=limits
+            problems=list_problems, metrics_text=lambda: b"figures 1\n", limits=limits
         )
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://status") as client:
@@ -58,19 +58,19 @@ def test_problems_make_a_process_unready_but_it_stays_alive() -> None:
 def test_a_degraded_process_is_ready_and_reports_its_problems() -> None:
     async def ready(client: httpx.AsyncClient) -> None:
         answer = await client.get("/readyz")
-        found = {"status": "ready", "problems": ["Redis is away"]}
-        assert (answer.status_code, answer.json()) == (200, found)
+        expected = {"status": "ready", "problems": ["Redis is away"]}
+        assert (answer.status_code, answer.json()) == (200, expected)
 
     async def not_ready(client: httpx.AsyncClient) -> None:
         answer = await client.get("/readyz")
-        found = {"status": "not ready", "problems": ["no room", "Redis is away"]}
-        assert (answer.status_code, answer.json()) == (503, found)
+        expected = {"status": "not ready", "problems": ["no room", "Redis is away"]}
+        assert (answer.status_code, answer.json()) == (503, expected)
 
     run_with_client(ready, limits=lambda: ["Redis is away"])
     run_with_client(not_ready, "no room", limits=lambda: ["Redis is away"])
 
 
-def test_there_is_nothing_else() -> None:
+def test_other_paths_are_404() -> None:
     async def scenario(client: httpx.AsyncClient) -> None:
         for path in ("/", "/api/projects", "/schema", "/live/x", "/watch/x"):
             answer = await client.get(path)
@@ -80,13 +80,13 @@ def test_there_is_nothing_else() -> None:
 
 
 async def test_metrics_on_a_public_listener_need_a_token_for_all_projects(tmp_path: Path) -> None:
-    async def found() -> list[str]:
+    async def list_problems() -> list[str]:
         return []
 
     def guarded(catalog: Catalog) -> Litestar:
         guards = [needs_token(catalog), needs_all_projects]
         handlers = status_handlers(
-            problems=found, metrics_text=lambda: b"figures 1\n", guards=guards
+            problems=list_problems, metrics_text=lambda: b"figures 1\n", guards=guards
         )
         return Litestar(
             [*handlers], exception_handlers=HANDLERS, openapi_config=None, logging_config=None
@@ -95,8 +95,8 @@ async def test_metrics_on_a_public_listener_need_a_token_for_all_projects(tmp_pa
     async with open_catalog(tmp_path / "catalog.sqlite", migrate=True) as catalog:
         await catalog.installation.first_start(0)
         tokens = catalog.tokens
-        _, one = await tokens.add("one project", 1, write=True, now_us=0)
-        _, every = await tokens.add("all projects", None, write=False, now_us=0)
+        _, project_token = await tokens.add("one project", 1, write=True, now_us=0)
+        _, owner_token = await tokens.add("all projects", None, write=False, now_us=0)
         transport = httpx.ASGITransport(app=cast("Any", guarded(catalog)))  # httpx' own types
         async with httpx.AsyncClient(transport=transport, base_url="http://public") as client:
 
@@ -104,6 +104,9 @@ async def test_metrics_on_a_public_listener_need_a_token_for_all_projects(tmp_pa
                 headers = {} if token is None else {"Authorization": f"Bearer {token}"}
                 return (await client.get(path, headers=headers)).status_code
 
-            seen = [await status("/metrics", token) for token in (None, "wrong", one, every)]
-            assert seen == [401, 401, 403, 200]
+            statuses = [
+                await status("/metrics", token)
+                for token in (None, "wrong", project_token, owner_token)
+            ]
+            assert statuses == [401, 401, 403, 200]
             assert [await status(path, None) for path in ("/healthz", "/readyz")] == [200, 200]

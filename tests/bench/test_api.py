@@ -16,20 +16,20 @@ ROOT = Path(__file__).parents[2]
 
 def test_both_servers_answer_the_same_and_are_counted() -> None:
     assert shutil.which("wrk"), "apt-get install --no-install-recommends wrk"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "bench.api", "--quick", "--rounds", "1", "--videos", "5000"],
         cwd=ROOT, capture_output=True, text=True, timeout=120 * SCALE, check=False,
     )  # fmt: skip
     # On a busy machine the target may be missed; a wrong answer has no table.
-    rows = re.findall(r"^\| (the [a-z ]+) \| ([0-9]+) \(", done.stdout, re.MULTILINE)
+    rows = re.findall(r"^\| (the [a-z ]+) \| ([0-9]+) \(", completed.stdout, re.MULTILINE)
     assert [name for name, _ in rows] == ["the first page", "the hundredth page"], (
-        done.stdout + done.stderr
+        completed.stdout + completed.stderr
     )
     assert all(int(count) > 0 for _, count in rows)
 
 
 @pytest.mark.parametrize(("ours", "said"), [(49.0, True), (51.0, False)])
-def test_a_ratio_below_its_target_is_told(ours: float, *, said: bool) -> None:
+def test_a_ratio_below_its_target_is_reported(ours: float, *, said: bool) -> None:
     figures = {"ours": {"page": [ours]}, "byhand": {"page": [100.0]}}
     assert bool(missed(figures)) is said
     assert f"| {ours / 100:.2f} | >= {LEAST} |" in table(figures)

@@ -8,11 +8,11 @@ from tests.support.redis_server import redis_server
 
 async def test_every_part_reaches_all_readers_and_is_read_once(tmp_path: Path) -> None:
     with redis_server(tmp_path) as server:
-        found = await measure(
+        result = await measure(
             server.url, streams=2, renditions=2, readers=10, seconds=1, size=10_000
         )
     parts = 2 * 2 * 2
-    assert (found.parts, found.answers, found.reads) == (parts, 10 * parts, parts)
-    assert len(found.delays) == parts
-    assert all(each >= 0 for each in found.delays)
-    assert min(found.maker_cpu, found.reader_cpu, found.redis_cpu) >= 0
+    assert (result.parts, result.answers, result.reads) == (parts, 10 * parts, parts)
+    assert len(result.delays) == parts
+    assert all(each >= 0 for each in result.delays)
+    assert min(result.maker_cpu, result.reader_cpu, result.redis_cpu) >= 0

@@ -1,4 +1,4 @@
-"""The bench of several hosts: whose CPU time is whose, and when a target is met."""
+"""The bench of several hosts: which CPU time counts for which, and when a target is met."""
 
 import os
 import subprocess
@@ -49,13 +49,13 @@ def test_the_time_of_a_child_is_its_parents_after_its_end_too() -> None:
     assert spent.servers == pytest.approx(0, abs=0.05)
 
 
-def test_work_on_two_cores_ends_with_the_later_one_and_a_failure_is_told() -> None:
+def test_work_on_two_cores_ends_with_the_later_one_and_a_failure_is_reported() -> None:
     assert measure_machine([sys.executable, "-c", "import time; time.sleep(0.2)"], 2) >= 0.2
     with pytest.raises(subprocess.CalledProcessError):
         measure_machine([sys.executable, "-c", "raise SystemExit(3)"], 1)
 
 
-def test_what_two_cores_gain_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_gain_of_two_cores_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     show_machine({"counting": [10.0, 11.0]})
     assert "| counting | 10.0 | 11.0 | 1.82 |" in capsys.readouterr().out
 
@@ -80,8 +80,8 @@ def test_two_hosts_must_be_so_much_quicker(
     lasted: float, met: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     queue = partial(QueueFigures, cpu=_CPU)
-    found = queue(count=1, lasted=20.0), queue(count=2, lasted=lasted)
-    assert show_queues(found, films=2, seconds=7) is met
+    queues = queue(count=1, lasted=20.0), queue(count=2, lasted=lasted)
+    assert show_queues(queues, films=2, seconds=7) is met
     load = partial(ServedLoad, seconds=10.0, cpu=_CPU)
     loads = load(count=1, rate=100.0), load(count=2, rate=2000.0 / lasted)
     assert show_loads({"a playlist": loads}) is met

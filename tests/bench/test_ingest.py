@@ -35,18 +35,18 @@ def run(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_quick_run_takes_everything_in(tmp_path: Path) -> None:
     quick = ("--quick", "--publishers", "2", "--seconds", "2", "--only", "ours")
-    done = run(*quick, TMPDIR=str(tmp_path))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 live publishers over RTMP" in done.stdout
-    assert "Every target that was measured is kept." in done.stdout
+    completed = run(*quick, TMPDIR=str(tmp_path))
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert "2 live publishers over RTMP" in completed.stdout
+    assert "Every target that was measured is kept." in completed.stdout
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
 
 
 def test_a_missing_server_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
     (tmp_path / "node").symlink_to("/bin/true")
-    done = run("--quick", "--only", "nms", PATH=str(tmp_path))
-    assert done.returncode == 2
-    assert "apt-get install npm" in done.stderr
+    completed = run("--quick", "--only", "nms", PATH=str(tmp_path))
+    assert completed.returncode == 2
+    assert "apt-get install npm" in completed.stderr
 
 
 CLIP = SourceClip(
@@ -83,9 +83,9 @@ def figures(cost: float, growth_bytes: int = 0) -> list[RoundCost]:
     return [RoundCost(each, 30_000_000, growth_bytes) for each in (cost, 9 * cost, cost / 9)]
 
 
-def test_a_target_that_is_missed_is_said() -> None:
-    kept = {"ours": figures(2.0), "nginx": figures(1.0), "pyrtmp": figures(20.0)}
-    assert missed(kept) == []
-    assert "| 0.10 | <= 0.17 |" in table(kept, dict.fromkeys(kept, "a server"))
-    assert len(missed({**kept, "ours": figures(2.6), "nms": figures(4.0)})) == 2
-    assert len(missed({**kept, "ours": figures(2.0, 5 << 20)})) == 1
+def test_a_missed_target_is_reported() -> None:
+    results = {"ours": figures(2.0), "nginx": figures(1.0), "pyrtmp": figures(20.0)}
+    assert missed(results) == []
+    assert "| 0.10 | <= 0.17 |" in table(results, dict.fromkeys(results, "a server"))
+    assert len(missed({**results, "ours": figures(2.6), "nms": figures(4.0)})) == 2
+    assert len(missed({**results, "ours": figures(2.0, 5 << 20)})) == 1

@@ -20,34 +20,36 @@ DEADLINE = 120 * SCALE  # seconds; 20 on an idle machine
 
 def test_all_kinds_of_requests_are_answered_rightly_and_counted() -> None:
     assert shutil.which("wrk"), "apt-get install --no-install-recommends wrk"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "bench.origin", "--seconds=1", "--rounds=1", "--only-ours"],
         cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = re.findall(r"^\| ([a-z ]+) \| ([0-9]+) \(", done.stdout, re.MULTILINE)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    rows = re.findall(r"^\| ([a-z ]+) \| ([0-9]+) \(", completed.stdout, re.MULTILINE)
     assert [name for name, _ in rows] == list(KINDS)
     assert all(int(count) > 0 for _, count in rows)
 
 
-def test_a_ratio_below_its_target_is_told() -> None:
-    asked = kinds(Published(Path(), "p", "l", "s"))
-    names = [kind.name for kind in asked]
+def test_a_ratio_below_its_target_is_reported() -> None:
+    requests = kinds(Published(Path(), "p", "l", "s"))
+    names = [kind.name for kind in requests]
     figures = {
         "ours": {name: [10.0, 30.0, 20.0] for name in names},
         "nginx": {name: [25.0] for name in names},
     }
-    assert missed(figures, asked) == ["segment: 0.80 of nginx, less than 1.00"]
-    assert "| segment | 20 (10 to 30) | 25 (25 to 25) | 0.80 | >= 1.00 |" in table(figures, asked)
-    assert missed({"ours": figures["ours"]}, asked) == []
+    assert missed(figures, requests) == ["segment: 0.80 of nginx, less than 1.00"]
+    assert "| segment | 20 (10 to 30) | 25 (25 to 25) | 0.80 | >= 1.00 |" in table(
+        figures, requests
+    )
+    assert missed({"ours": figures["ours"]}, requests) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_that_is_not_there_is_no_result(kind: str) -> None:
     published = Published(Path(), "p", "l", "s")
-    asked: list[RequestKind] = [each for each in kinds(published) if each.name == kind]
+    requests: list[RequestKind] = [each for each in kinds(published) if each.name == kind]
     with pytest.raises(Broken, match="no answer"):
-        check(Serving(9, 0), asked[0], published)
+        check(Serving(9, 0), requests[0], published)
 
 
 @pytest.mark.parametrize("server", ["ours", "plain"])
@@ -62,7 +64,7 @@ def test_parked_requests_are_all_answered_in_each_round(server: str) -> None:
     )
 
 
-def test_a_late_answer_and_a_large_connection_are_told() -> None:
+def test_a_late_answer_and_a_large_connection_are_reported() -> None:
     figures = parked.ParkedFigures(10, [200.0, 400.0, 301.0], [900.0, 1001.0], 130_000, [], [])
     assert parked.missed(figures) == [
         "301 ms to the median answer, more than 300",

@@ -1,4 +1,4 @@
-"""pyrtmp beside us: what it can do, and a watch on what kept it off the wire.
+"""The pyrtmp peer: what it can do, and the limits that keep it from the comparison.
 
 The first test proves that the peer runs. Each of the others passes while pyrtmp fails at one thing
 that a real encoder does, and fails with a pointer to the decision once a newer pyrtmp does it.
@@ -26,7 +26,7 @@ Facts = dict[str, Any]  # one line of the peer: JSON of its own making
 
 
 class Peer:
-    """A running pyrtmp: where it listens and what it said so far."""
+    """A running pyrtmp: where it listens, and its output so far."""
 
     def __init__(self, process: subprocess.Popen[str], host: str) -> None:
         self.process = process
@@ -47,7 +47,7 @@ class Peer:
             self._lines.put(json.loads(line))
 
     def hears(self, event: str, seconds: float) -> Facts | None:
-        """The first such event within so many seconds; what comes before it is passed over."""
+        """Return the first such event within so many seconds; earlier events are skipped."""
         until = time.monotonic() + seconds
         with contextlib.suppress(queue.Empty):
             while True:
@@ -93,7 +93,7 @@ def serving(python: Path, host: str = "127.0.0.1") -> Generator[Peer]:
 
 @contextlib.contextmanager
 def ffmpeg(peer: Peer, *options: str) -> Generator[subprocess.Popen[bytes]]:
-    """Publish 25 frames with sound as fast as it goes; killed when the block ends."""
+    """Publish 25 frames with sound as fast as possible; killed when the block ends."""
     with subprocess.Popen(
         [
             *("ffmpeg", "-hide_banner", "-nostdin", "-loglevel", "error"),
@@ -148,7 +148,7 @@ PICTURE: Final = chunked(9, b"\x17\x01\x00\x00\x00" + bytes(20), stream=1)
 
 
 def publish_by_hand(peer: Peer, *messages: bytes, properties: bytes = b"") -> Facts:
-    """Publish these chunks; what the peer counted when the connection was over.
+    """Publish these chunks; return what the peer counted once the connection was over.
 
     `properties` go into the object of the connect command.
     """
@@ -193,7 +193,7 @@ def test_gstreamer_rtmp2sink_never_gets_to_publish(python: Path) -> None:
         ) as client:
             try:
                 peer.wait("connect")
-                # Against a server that answers well the first frame is there in 0.1 s.
+                # A server that answers properly gets the first frame within 0.1 s.
                 assert peer.hears("frame", 3) is None, reopen("works with rtmp2sink")
             finally:
                 client.kill()

@@ -22,7 +22,7 @@ def test_a_step_writes_its_segments_its_playlists_a_state_and_a_page_now_and_the
 def test_a_step_in_a_window_of_twelve_hours_costs_little_more_than_in_one_of_a_minute(
     proof: Proof,
 ) -> None:
-    found = [(measured(60, 100), measured(43_200, 100)) for _ in range(2)]
-    growth = min((long.step + long.viewers) / (short.step + short.viewers) for short, long in found)
+    pairs = [(measured(60, 100), measured(43_200, 100)) for _ in range(2)]
+    growth = min((long.step + long.viewers) / (short.step + short.viewers) for short, long in pairs)
     proof("CPU of a step at 12 h / at 1 min", f"{growth:.2f}", f"<= {MOST_GROWTH}")
     assert growth <= MOST_GROWTH

@@ -22,13 +22,13 @@ GLOBAL_HEADER = 1 << 22  # AV_CODEC_FLAG_GLOBAL_HEADER
 
 def samples_of(packets: "Iterable[Packet[Any]]", last: int) -> list[Sample]:  # Any: see below
     """Return an encoder's packets as samples that last until the next one."""
-    found = [(p.dts, p.pts, p.is_keyframe, bytes(p)) for p in packets]
-    times = [dts for dts, *_ in found if dts is not None]
-    assert len(times) == len(found)
+    samples = [(p.dts, p.pts, p.is_keyframe, bytes(p)) for p in packets]
+    times = [dts for dts, *_ in samples if dts is not None]
+    assert len(times) == len(samples)
     lengths = [after - before for before, after in pairwise(times)] + [last]
     return [
         Sample(dts, pts, length, key, data)
-        for (dts, pts, key, data), length in zip(found, lengths, strict=True)
+        for (dts, pts, key, data), length in zip(samples, lengths, strict=True)
         if dts is not None and pts is not None
     ]
 

@@ -7,12 +7,14 @@ from media.countries import COUNTRIES, Country, decode_countries, encode_countri
 
 
 def test_every_entry_of_the_standard_is_there_once() -> None:
-    theirs = {(int(each.numeric), each.alpha2, each.name) for each in iso3166.countries}
-    assert {(each.number, each.code, each.name) for each in COUNTRIES} == theirs
-    assert len({each.number for each in COUNTRIES}) == len(COUNTRIES) == len(theirs) >= 249
+    iso3166_countries = {(int(each.numeric), each.alpha2, each.name) for each in iso3166.countries}
+    assert {(each.number, each.code, each.name) for each in COUNTRIES} == iso3166_countries
+    assert (
+        len({each.number for each in COUNTRIES}) == len(COUNTRIES) == len(iso3166_countries) >= 249
+    )
 
 
-def test_names_stand_in_their_order_whatever_their_accents() -> None:
+def test_names_are_in_order_whatever_their_accents() -> None:
     names = [each.name for each in COUNTRIES]
     assert names[0] == "Afghanistan"
     assert names.index("Åland Islands") == names.index("Albania") - 1
@@ -38,7 +40,7 @@ def test_what_was_packed_is_unpacked_in_its_order() -> None:
     assert decode_countries(encode_countries(COUNTRIES)) == COUNTRIES
 
 
-def test_a_country_that_is_none_any_more_stays_so_that_its_list_goes_on_restricting() -> None:
+def test_a_former_country_stays_so_that_its_list_still_restricts() -> None:
     assert decode_countries("1") == (Country(1, "", "1"),)
     assert encode_countries(decode_countries("642,1,40")) == "642,1,40"
     assert find_country("") is None

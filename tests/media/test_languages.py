@@ -1,4 +1,4 @@
-"""Languages as containers, playlists and people call them."""
+"""Languages by the names that containers, playlists and people use."""
 
 import re
 

@@ -25,7 +25,7 @@ def test_a_beat_that_is_a_little_late_is_no_lag() -> None:
     assert lag.elapsed(10.0, 10.7) == pytest.approx(0.7)
 
 
-def test_a_late_beat_is_a_lag_by_what_it_is_late() -> None:
+def test_a_late_beat_is_a_lag_of_the_same_length() -> None:
     lag = LoopLag()
     assert [lag.beat(at) for at in (10.0, 10.1, 12.4, 12.5)] == [0, 0, pytest.approx(2.2), 0]
     assert lag.count == 1
@@ -48,7 +48,7 @@ def test_a_time_before_the_lag_stays_what_it_is() -> None:
 
 
 def test_a_second_lag_in_a_row_is_judged_as_of_its_own_beginning() -> None:
-    # Between the two the loop has read its sockets: who was silent then is known to be.
+    # Between the two the loop has read its sockets, so a silent peer was really silent.
     lag = beaten(10.0, 12.0)
     assert lag.read_until(14.0) == 10.0
     lag.beat(14.0)

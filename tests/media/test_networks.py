@@ -1,4 +1,4 @@
-"""The networks that a client's address counts for."""
+"""The network to which a client's address belongs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where in a video its thumbnails are looked for."""
+"""The times in a video at which thumbnails are sampled."""
 
 import pytest
 from hypothesis import given
@@ -24,21 +24,21 @@ SECOND = 1_000_000
         (86_400, 400, 216),
     ],
 )
-def test_pictures_stand_for_two_to_ten_seconds_and_are_never_too_many(
+def test_pictures_cover_two_to_ten_seconds_and_are_never_too_many(
     seconds: float, count: int, step: float
 ) -> None:
-    found = sample_times(round(seconds * SECOND))
-    assert len(found) == count
-    assert found[0] == 0
-    assert found[1:2] == ([round(step * SECOND)] if count > 1 else [])
+    moments = sample_times(round(seconds * SECOND))
+    assert len(moments) == count
+    assert moments[0] == 0
+    assert moments[1:2] == ([round(step * SECOND)] if count > 1 else [])
 
 
 @given(st.integers(0, 24 * 3600 * SECOND))
-def test_places_rise_and_lie_within_the_film(length_us: int) -> None:
-    found = sample_times(length_us)
-    assert 1 <= len(found) <= MOST_SAMPLES
-    assert found == sorted(set(found))
-    assert found[-1] < max(1, length_us)
+def test_moments_rise_and_are_within_the_film(length_us: int) -> None:
+    moments = sample_times(length_us)
+    assert 1 <= len(moments) <= MOST_SAMPLES
+    assert moments == sorted(set(moments))
+    assert moments[-1] < max(1, length_us)
 
 
 def test_the_film_is_seen_from_end_to_end_before_it_is_seen_closely() -> None:

@@ -21,5 +21,5 @@ def test_rescale(ticks: int, old: int, new: int, expected: int) -> None:
 
 @given(st.integers(-(1 << 60), 1 << 60))
 def test_milliseconds_survive_the_way_there_and_back(ticks: int) -> None:
-    there = rescale(ticks, MILLISECONDS, VIDEO_SCALE)
-    assert rescale(there, VIDEO_SCALE, MILLISECONDS) == ticks
+    milliseconds = rescale(ticks, MILLISECONDS, VIDEO_SCALE)
+    assert rescale(milliseconds, VIDEO_SCALE, MILLISECONDS) == ticks

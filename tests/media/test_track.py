@@ -9,7 +9,7 @@ AUDIO = AudioTrack(codec=AudioCodec.EAC3, config=b"", rate=48_000, channels=6)
 
 
 @pytest.mark.parametrize("track", [VIDEO, AUDIO], ids=["video", "audio"])
-def test_tracks_are_told_apart_by_their_tag_in_messages(track: VideoTrack | AudioTrack) -> None:
+def test_tracks_are_distinguished_by_their_tag_in_messages(track: VideoTrack | AudioTrack) -> None:
     decoded = msgspec.msgpack.decode(msgspec.msgpack.encode(track), type=Track)
     assert decoded == track
     assert decoded.scale == MILLISECONDS

@@ -1,4 +1,4 @@
-"""Advisories of pinned packages: what is asked, what is said, and what fails."""
+"""Advisories of pinned packages: the requests, the report, and failures."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def test_every_pin_of_our_own_files_is_read() -> None:
     ]
 
 
-def test_a_vulnerable_package_fails_and_says_what_to_install() -> None:
+def test_a_vulnerable_package_fails_and_names_the_fixed_version() -> None:
     text, code = report(examine([GOOD, BAD, GOOD], registry))
     assert code == 1
     assert "bad 2.0: GHSA-1, CVE-1 (fixed in 2.1): Runs what it reads." in text.splitlines()
@@ -49,7 +49,7 @@ def test_a_withdrawn_advisory_is_none() -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("no route"), ValueError("no JSON")])
-def test_a_registry_that_is_away_is_said_and_fails_nothing(error: Exception) -> None:
+def test_an_unreachable_registry_is_reported_and_fails_nothing(error: Exception) -> None:
     def away(_: Pin) -> Mapping[str, Any]:
         raise error
 
@@ -58,15 +58,15 @@ def test_a_registry_that_is_away_is_said_and_fails_nothing(error: Exception) -> 
     assert "NOT CHECKED: 2 of 2 packages (bad, good)" in text
 
 
-def test_as_a_command_without_a_network_it_says_so_and_succeeds(tmp_path: Path) -> None:
+def test_the_command_reports_a_missing_network_and_succeeds(tmp_path: Path) -> None:
     pinned = tmp_path / "pins.txt"
     pinned.write_text("good==1.0\n")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, advisories.__file__, pinned],
         capture_output=True,
         text=True,
-        env={"https_proxy": "http://127.0.0.1:9"},  # nobody listens there
+        env={"https_proxy": "http://127.0.0.1:9"},  # nothing listens there
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "NOT CHECKED: 1 of 1 packages (good)" in done.stdout
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert "NOT CHECKED: 1 of 1 packages (good)" in completed.stdout

@@ -1,4 +1,4 @@
-"""The colour tables: where light lands, and that the engine's files are these tables."""
+"""The colour tables: how light is mapped; the engine's files are these tables."""
 
 import pytest
 
@@ -10,12 +10,12 @@ HLG = {"grey": 0.38, "white": 0.75, "peak": 1.0}
 
 
 def grey(name: str, code: float) -> float:
-    """What a grey of this code becomes, from 0 to 1."""
+    """Return the output for a grey of this code, from 0 to 1."""
     return mapped(name, (code, code, code))[1]
 
 
 def luma(name: str, code: float) -> int:
-    """Where a grey lands, from 16 to 235."""
+    """Return the output code of a grey, from 16 to 235."""
     return round(16 + 219 * grey(name, code))
 
 

@@ -9,7 +9,7 @@ def test_a_new_owner_is_named_with_the_time_since_the_kill() -> None:
     assert owner_text("b", 10.0, 10.94) == "ingest host b runs the stream, 0.9 s after the kill"
 
 
-def test_a_viewer_that_misses_something_says_so() -> None:
+def test_a_viewer_that_misses_something_reports_it() -> None:
     viewer = Follower("http://127.0.0.1/index.m3u8")
     viewer.segments, viewer.marks = 48, {"480p": 2, "audio": 1}
     summary = "a viewer has got 48 segments, 2 discontinuities: nothing missing, nothing wrong"

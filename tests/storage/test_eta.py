@@ -13,7 +13,7 @@ START = 600_000  # to the first picture
 
 
 def running(done: int, seconds: int, cost: int = 100, ago: int = 0) -> SpanPace:
-    """Its pictures took so long; what is done was noted a while ago."""
+    """Return the pace of a span whose pictures took `seconds`, noted `ago` seconds ago."""
     begun = NOW - (ago + seconds) * SECOND - START
     return SpanPace("running", cost, done, begun, NOW - ago * SECOND)
 

@@ -1,4 +1,4 @@
-"""Addresses on the web: which are taken, and where they may lead."""
+"""Addresses on the web: which are accepted, and where they may lead."""
 
 from ipaddress import ip_address
 
@@ -30,9 +30,9 @@ PORTS = frozenset({80, 443, 8443})
     ],
 )
 def test_an_address_is_read(url: str, host: str, port: int, target: str) -> None:
-    found = parse_web_address(url, PORTS)
-    assert (found.host, found.port, found.target) == (host, port, target)
-    assert parse_web_address(found.url, PORTS) == found
+    address = parse_web_address(url, PORTS)
+    assert (address.host, address.port, address.target) == (host, port, target)
+    assert parse_web_address(address.url, PORTS) == address
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_what_is_public_is_open(address: str) -> None:
 
 @given(st.ip_addresses())
 def test_nothing_that_the_standard_library_calls_private_is_open(address: object) -> None:
-    found = ip_address(str(address))
-    if found.is_private or found.is_loopback or found.is_multicast or found.is_link_local:
+    parsed = ip_address(str(address))
+    if parsed.is_private or parsed.is_loopback or parsed.is_multicast or parsed.is_link_local:
         assert not is_fetchable(str(address))
 
 
@@ -181,12 +181,10 @@ def test_networks_that_are_named_are_open() -> None:
         parse_networks("everywhere")
 
 
-def test_a_literal_is_told_from_a_name() -> None:
+def test_an_address_literal_is_distinguished_from_a_name() -> None:
     assert is_ip_literal("127.0.0.1")
     assert is_ip_literal("::1")
-    assert not is_ip_literal(
-        "127.1"
-    )  # whoever looks names up makes an address of it, which is asked
+    assert not is_ip_literal("127.1")  # a resolver turns it into an address, which is checked
     assert not is_ip_literal("localhost")
 
 
@@ -194,9 +192,9 @@ def test_a_literal_is_told_from_a_name() -> None:
 def test_any_text_is_an_address_or_refused(text: str) -> None:
     for url in (text, f"http://{text}", f"https://a.example/{text}"):
         try:
-            found = parse_web_address(url, PORTS)
+            address = parse_web_address(url, PORTS)
         except BadWebAddress:
             continue
-        assert found.target.isascii() and found.host.isascii()
-        assert not set(found.target) & set(" \r\n\t")
-        assert parse_web_address(found.url, PORTS) == found
+        assert address.target.isascii() and address.host.isascii()
+        assert not set(address.target) & set(" \r\n\t")
+        assert parse_web_address(address.url, PORTS) == address

@@ -41,10 +41,10 @@ async def test_a_probed_file_is_described_with_its_address_and_size() -> None:
         probed.append(file)
         return FACTS
 
-    found = await probe_source(probe, FILE, "sources/x/1", 77)
+    source = await probe_source(probe, FILE, "sources/x/1", 77)
     assert probed == [FILE]
-    assert found == source_file(FACTS, "sources/x/1", 77)
-    assert found == VideoFile(
+    assert source == source_file(FACTS, "sources/x/1", 77)
+    assert source == VideoFile(
         source="sources/x/1", size=77, length_us=2_000_000, width=854, height=480,
         rungs=[(2, 854, 480), (1, 640, 360)],
     )  # fmt: skip
@@ -55,8 +55,8 @@ async def test_a_probe_that_took_too_long_leaves_the_facts_open() -> None:
         return None
 
     assert await probe_file(probe, FILE) == FileFacts(length_us=0, width=0, height=0)
-    found = await probe_source(probe, FILE, "sources/x/1", 77)
-    assert (found.size, found.length_us, found.rungs) == (77, 0, [])
+    source = await probe_source(probe, FILE, "sources/x/1", 77)
+    assert (source.size, source.length_us, source.rungs) == (77, 0, [])
 
 
 async def test_the_reason_of_a_refusal_reaches_the_caller() -> None:

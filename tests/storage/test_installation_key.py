@@ -96,7 +96,7 @@ async def test_an_installation_without_keys_gets_them_if_one_stream_is_known(
 
 
 @pytest.mark.parametrize("folder", ["sources", "videos", "live"])
-async def test_a_catalog_that_knows_none_of_the_media_is_refused(
+async def test_a_catalog_that_names_none_of_the_media_is_refused(
     objects: DiskObjects, catalog: Catalog, folder: str
 ) -> None:
     await objects.put(f"{folder}/{FOREIGN}/1", b"x")

@@ -20,7 +20,7 @@ def test_a_lease_outlives_two_beats_that_failed() -> None:
     assert LEASE_US >= 3 * HEARTBEAT_SECONDS * 1_000_000
 
 
-def test_a_lost_job_says_which_and_not_who_held_it() -> None:
+def test_the_error_of_a_lost_job_names_the_job_and_not_its_owner() -> None:
     with pytest.raises(JobLost, match="job 7") as caught:
         raise JobLost(held_job(0))
     assert caught.value.job.id == 7

@@ -1,4 +1,4 @@
-"""What exceeds a project's quotas, and with which words."""
+"""What exceeds a project's quotas, and with which messages."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""One call serves all who ask meanwhile, whatever becomes of it."""
+"""One call serves all callers that arrive meanwhile, whatever its outcome."""
 
 import asyncio
 
@@ -27,14 +27,14 @@ class NumberedAnswers:
         return number
 
 
-async def test_those_who_ask_meanwhile_share_a_call() -> None:
+async def test_callers_that_arrive_meanwhile_share_a_call() -> None:
     flight, source = SingleFlight[int](), NumberedAnswers()
     async with asyncio.TaskGroup() as tasks:
-        asked = [tasks.create_task(flight.run("a", source.ask)) for _ in range(9)]
+        calls = [tasks.create_task(flight.run("a", source.ask)) for _ in range(9)]
         other = tasks.create_task(flight.run("b", source.ask))
         await asyncio.sleep(0)
         source.may_answer.set()
-    assert {each.result() for each in asked} == {1}
+    assert {each.result() for each in calls} == {1}
     assert other.result() == 2
     assert await flight.run("a", source.ask) == 3
 
@@ -50,15 +50,15 @@ async def test_an_error_is_everybodys_and_not_remembered() -> None:
             return str(error)
 
     async with asyncio.TaskGroup() as tasks:
-        asked = [tasks.create_task(ask()) for _ in range(3)]
+        calls = [tasks.create_task(ask()) for _ in range(3)]
         await asyncio.sleep(0)
         source.may_answer.set()
-    assert [each.result() for each in asked] == ["it is away"] * 3
+    assert [each.result() for each in calls] == ["it is away"] * 3
     source.error = None
     assert await flight.run("a", source.ask) == 2
 
 
-async def test_an_error_that_nobody_waits_for_is_raised_once() -> None:
+async def test_an_error_without_a_waiting_caller_is_raised_once() -> None:
     flight, source = SingleFlight[int](), NumberedAnswers()
     source.error = StorageError("it is away")
     source.may_answer.set()

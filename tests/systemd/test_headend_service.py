@@ -1,4 +1,4 @@
-"""The units are such as systemd takes without a word, are hardened, and what they run bears that.
+"""systemd accepts the units without a warning; they are hardened, and their programs run so.
 
 There is no systemd as process 1 where tests run. So the restrictions that the kernel itself can be
 asked for are put on by `confine.py`, read from the unit file; docs/deploy.md names those that are
@@ -40,7 +40,7 @@ EXPOSURE: Final = 2.5  # systemd's scale: 0 is closed, 10 is open
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """All units, for they name each other, with a command that is there."""
+    """All units, as they name each other, with a command that exists."""
     for unit in UNITS:
         text = unit.read_text()
         changed = re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE)
@@ -71,7 +71,7 @@ def confined(*command: str | Path, unit: Path = UNIT) -> subprocess.CompletedPro
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=name)
-def test_systemd_has_nothing_to_say_about_the_unit(folder: Path, unit: Path) -> None:
+def test_systemd_accepts_the_unit_without_warnings(folder: Path, unit: Path) -> None:
     # Its exit code is 0 even for a directive that does not exist.
     output = analyze("verify", "--man=no", folder / unit.name)
     assert (output.stdout, output.stderr, output.returncode) == ("", "", 0)
@@ -186,21 +186,23 @@ except PermissionError:
 
 
 def test_decoding_and_encoding_bear_the_restrictions() -> None:
-    done = confined(sys.executable, "-I", "-c", CODEC_ROUND)
-    assert done.stdout.split("\n")[:2] == ["50 frames", f"{50 * 1024} samples"], done.stderr
+    completed = confined(sys.executable, "-I", "-c", CODEC_ROUND)
+    assert completed.stdout.split("\n")[:2] == ["50 frames", f"{50 * 1024} samples"], (
+        completed.stderr
+    )
 
 
 def test_the_restrictions_are_really_on() -> None:
-    done = confined(sys.executable, "-I", "-c", TEMPTATIONS)
-    assert "ALLOWED" not in done.stdout
-    assert done.stdout.count("refused") == 6, done.stderr
-    assert re.search(r"^CapBnd:\s+0+$", done.stdout, re.MULTILINE), done.stderr
-    assert re.search(r"^NoNewPrivs:\s+1$", done.stdout, re.MULTILINE)
+    completed = confined(sys.executable, "-I", "-c", TEMPTATIONS)
+    assert "ALLOWED" not in completed.stdout
+    assert completed.stdout.count("refused") == 6, completed.stderr
+    assert re.search(r"^CapBnd:\s+0+$", completed.stdout, re.MULTILINE), completed.stderr
+    assert re.search(r"^NoNewPrivs:\s+1$", completed.stdout, re.MULTILINE)
 
 
 def test_an_engine_may_still_deny_itself_the_network() -> None:
-    done = confined(sys.executable, "-I", "-c", DENYING_SOCKETS)
-    assert done.stdout == "no socket\n", done.stderr
+    completed = confined(sys.executable, "-I", "-c", DENYING_SOCKETS)
+    assert completed.stdout == "no socket\n", completed.stderr
 
 
 def test_an_engine_may_still_hide_all_files() -> None:
@@ -216,9 +218,9 @@ def test_an_engine_may_still_hide_all_files() -> None:
 
 
 def printed_by(line: str, printed: str) -> str:
-    found = re.search(rf"^\s+{line}\s+(\S+)$", printed, re.MULTILINE)
-    assert found is not None, printed
-    return found[1]
+    match = re.search(rf"^\s+{line}\s+(\S+)$", printed, re.MULTILINE)
+    assert match is not None, printed
+    return match[1]
 
 
 def read(url: str) -> bytes:
@@ -287,7 +289,7 @@ def first_key(data: Path) -> str:
 
 
 def playing(target: str, watch: str) -> bool:
-    """Whether a ladder comes out where a picture goes in."""
+    """Whether a published picture comes out as a ladder."""
     publish = [
         *("ffmpeg", "-nostdin", "-loglevel", "error", "-re"),
         *("-f", "lavfi", "-i", "testsrc2=size=854x480:rate=25"),
@@ -304,7 +306,7 @@ def playing(target: str, watch: str) -> bool:
 
 @pytest.mark.e2e
 def test_the_whole_service_bears_the_restrictions(tmp_path: Path) -> None:
-    """It tells systemd that it is ready, encodes a ladder, and drains: all within the box."""
+    """It notifies systemd, encodes a ladder, and drains, all within the sandbox."""
     with boxed(UNIT, "serve", tmp_path / "data") as printed:
         target = f"{printed_by('Server', printed)}/{first_key(tmp_path / 'data')}"
         assert playing(target, printed_by("Watch", printed))
@@ -323,7 +325,7 @@ def film_bytes() -> bytes:
 
 def uploaded(http: str, token: str, film: Path) -> str:
     """Upload a film; return its playlist."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [
             *("curl", "--silent", "--show-error", "--fail-with-body", "--max-time", "30"),
             *("-H", f"Authorization: Bearer {token}", "-F", f"video=@{film}"),
@@ -333,17 +335,17 @@ def uploaded(http: str, token: str, film: Path) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout)["video"]["video"]
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return json.loads(completed.stdout)["video"]["video"]
 
 
 @pytest.mark.e2e
 @pytest.mark.prove
 def test_each_of_the_services_apart_bears_its_own(tmp_path: Path) -> None:
-    """The same with the database made, encoders, viewers and uploaded files in boxes apart."""
+    """The same with migration, ingest, API and transcoding, each in its own unit's sandbox."""
     data = tmp_path / "data"
-    made = confined(HEADEND, "migrate", "--data", data, unit=MIGRATE)
-    assert made.returncode == 0, made.stderr
+    completed = confined(HEADEND, "migrate", "--data", data, unit=MIGRATE)
+    assert completed.returncode == 0, completed.stderr
     with boxed(INGEST, "ingest", data, "--status", "127.0.0.1:0") as printed:
         server = printed_by("Server", printed)
         target = f"{server}/{first_key(data)}"
@@ -361,7 +363,7 @@ def test_each_of_the_services_apart_bears_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unit", [MIGRATE], ids=name)
 def test_what_makes_no_engine_may_not_change_its_priority(unit: Path) -> None:
-    done = confined(
+    completed = confined(
         sys.executable, "-I", "-c", "import os; os.setpriority(os.PRIO_PROCESS, 0, 5)", unit=unit
     )
-    assert "PermissionError" in done.stderr
+    assert "PermissionError" in completed.stderr

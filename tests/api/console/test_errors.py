@@ -42,7 +42,7 @@ async def test_a_fault_shows_a_number_and_nothing_else(
     assert "secret" not in answer.text
 
 
-async def test_a_busy_catalog_is_to_be_asked_again(
+async def test_a_busy_catalog_is_503_with_retry_after(
     browser: Browser, api_service: ApiService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def busy(**_facts: object) -> None:

@@ -115,7 +115,7 @@ def test_slots_have_names_for_people() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "made"), [("recorded", True), ("clip added", True), ("stream edited", False)]
+    ("kind", "made_video"), [("recorded", True), ("clip added", True), ("stream edited", False)]
 )
-def test_a_line_says_whether_there_is_a_new_video(kind: str, made: bool) -> None:
-    assert describe(event(kind, seconds=30)).made_video is made
+def test_a_line_says_whether_there_is_a_new_video(kind: str, made_video: bool) -> None:
+    assert describe(event(kind, seconds=30)).made_video is made_video

@@ -68,7 +68,7 @@ async def test_a_token_of_one_project_is_refused(operations_service: ApiService)
     assert (await browser.get("/console/operations")).status_code == 403
 
 
-async def test_a_process_that_does_not_know_has_no_such_page(api_service: ApiService) -> None:
+async def test_a_service_without_a_reporter_has_no_such_page(api_service: ApiService) -> None:
     browser = Browser(api_service)
     await browser.sign_in()
     assert (await browser.get("/console/operations")).status_code == 404

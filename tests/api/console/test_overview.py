@@ -39,7 +39,7 @@ async def test_a_new_installation_explains_the_first_steps(browser: Browser) -> 
     assert "Needs attention" not in page
 
 
-async def test_what_is_live_and_being_made_is_shown_with_its_place(
+async def test_live_streams_and_videos_in_processing_are_shown_with_links(
     api_service: ApiService, browser: Browser, catalog_database: Path
 ) -> None:
     stream = await api_service.add("Evening show")
@@ -90,8 +90,8 @@ async def test_titles_and_names_are_text(
     run_sql(catalog_database, "UPDATE streams SET live = true")
     named = Browser(api_service)
     await named.sign_in(token)
-    for each in (browser, named):
-        page = (await each.get("/console")).text
+    for viewer in (browser, named):
+        page = (await viewer.get("/console")).text
         assert "alert(" in page
         assert "<script>alert" not in page
         assert HOSTILE not in page
@@ -131,12 +131,14 @@ async def test_problems_of_the_service_are_shown_to_owners_only(
     editor = Browser(api_service)
     await editor.sign_in(token)
     async with client_of(app) as client:
-        shown = {
-            one: (await client.get("/console", headers={"Cookie": f"{COOKIE}={one.secret}"})).text
-            for one in (browser, editor)
+        pages = {
+            viewer: (
+                await client.get("/console", headers={"Cookie": f"{COOKIE}={viewer.secret}"})
+            ).text
+            for viewer in (browser, editor)
         }
-    assert "the disk of the data folder is &lt;full&gt;" in shown[browser]
-    assert "Needs attention" not in shown[editor]
+    assert "the disk of the data folder is &lt;full&gt;" in pages[browser]
+    assert "Needs attention" not in pages[editor]
 
 
 async def test_streams_without_their_primary_on_air_need_attention(
@@ -152,14 +154,14 @@ async def test_streams_without_their_primary_on_air_need_attention(
         f"UPDATE streams SET paused = true WHERE id = {numbers['paused']}",
     )
     _, token = await api_service.catalog.tokens.add("of one", 1, write=False, now_us=NOW_US)
-    of_one = Browser(api_service)
-    await of_one.sign_in(token)
-    for one in (browser, of_one):
-        shown = (await one.fragment("/console", "attention")).text
-        links = re.findall(r'href="/console/\w+/streams/(\d+)"', shown)
+    member = Browser(api_service)
+    await member.sign_in(token)
+    for viewer in (browser, member):
+        attention = (await viewer.fragment("/console", "attention")).text
+        links = re.findall(r'href="/console/\w+/streams/(\d+)"', attention)
         assert links == [str(numbers["slate"]), str(numbers["backup"])]
-        assert 'class="state bad">no encoder is on air, viewers see the slate<' in shown
-        assert 'class="state warn">a backup encoder is on air' in shown
+        assert 'class="state bad">no encoder is on air, viewers see the slate<' in attention
+        assert 'class="state warn">a backup encoder is on air' in attention
 
 
 async def test_findings_of_the_doctor_are_shown_to_owners_only(tmp_path: Path) -> None:
@@ -175,10 +177,10 @@ async def test_findings_of_the_doctor_are_shown_to_owners_only(tmp_path: Path) -
         # An invalid certificate, which no client could use either.
         (folder / "tls").mkdir(exist_ok=True)
         (folder / "tls" / "rtmps.pem").write_text("")
-        shown = (await owner.fragment("/console", "attention")).text
-        assert "certificate rtmps.pem: " in shown
-        assert "cannot be read" in shown
-        assert 'href="/console/operations"' in shown
+        attention = (await owner.fragment("/console", "attention")).text
+        assert "certificate rtmps.pem: " in attention
+        assert "cannot be read" in attention
+        assert 'href="/console/operations"' in attention
         _, token = await site.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
         editor = Browser(site)
         await editor.sign_in(token)
@@ -201,7 +203,7 @@ async def test_findings_of_the_doctor_are_shown_to_owners_only(tmp_path: Path) -
 async def test_the_room_for_more_streams_is_shown_where_it_is_known(
     api_service: ApiService, browser: Browser, room: SpareRoom | None, words: str | None
 ) -> None:
-    """Also before one is on air."""
+    """The room is shown even if no stream is on air."""
     app = create_app(
         catalog=api_service.catalog,
         addresses=ADDRESSES,

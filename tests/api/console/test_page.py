@@ -44,19 +44,19 @@ async def test_every_page_has_these_headers(browser: Browser) -> None:
 
 
 async def test_a_script_gets_only_the_fragment_and_a_person_the_page(browser: Browser) -> None:
-    whole = (await browser.get("/console")).text
-    part = await browser.fragment("/console", "projects")
-    assert part.status_code == 200
-    assert "<html" not in part.text
-    assert part.text.strip() in whole
-    assert whole.count("<h1") == 1
+    page = (await browser.get("/console")).text
+    fragment = await browser.fragment("/console", "projects")
+    assert fragment.status_code == 200
+    assert "<html" not in fragment.text
+    assert fragment.text.strip() in page
+    assert page.count("<h1") == 1
     unknown = await browser.fragment("/console", "nothing")
     assert "<html" in unknown.text
     opened = await browser.get("/console", {"HX-Target": "projects"})
     assert "<html" in opened.text
 
 
-async def test_a_page_says_whose_it_is_and_offers_what_the_token_may(
+async def test_a_page_names_its_token_and_offers_only_what_it_may_do(
     api_service: ApiService, browser: Browser
 ) -> None:
     page = (await browser.get("/console")).text

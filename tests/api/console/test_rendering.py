@@ -21,7 +21,7 @@ def renderer() -> Renderer:
     return Renderer(ADDRESSES, "1.2.3", "0123")
 
 
-def test_what_is_shown_is_text(renderer: Renderer) -> None:
+def test_values_in_templates_are_escaped(renderer: Renderer) -> None:
     values = {"caller": None, "path": "/console/x", "message": HOSTILE, "reason": 404}
     page = renderer.render("error.html", values)
     assert "<script>alert" not in page

@@ -38,12 +38,12 @@ async def test_defaults_are_shown_as_they_were_set(
     }
     answer = await browser.act("PUT", "/api/projects/1/settings", body)
     assert answer.status_code == 200, answer.text
-    shown = (await browser.fragment(f"/console/{api_service.key}/settings", "defaults")).text
+    defaults = (await browser.fragment(f"/console/{api_service.key}/settings", "defaults")).text
     for value in ("normal", "true", "sticky"):
-        assert re.search(rf'<option value="{value}" selected>', shown), value
-    assert re.search(r'name="recording.keep_days"[^>]*value="30"', shown)
-    assert re.search(r'name="failover.detect_seconds"[^>]*value="2.5"', shown)
-    assert re.search(r'name="failover.return_seconds"[^>]*value=""', shown)
+        assert re.search(rf'<option value="{value}" selected>', defaults), value
+    assert re.search(r'name="recording.keep_days"[^>]*value="30"', defaults)
+    assert re.search(r'name="failover.detect_seconds"[^>]*value="2.5"', defaults)
+    assert re.search(r'name="failover.return_seconds"[^>]*value=""', defaults)
 
 
 async def test_names_of_strangers_are_text(api_service: ApiService, browser: Browser) -> None:
@@ -76,15 +76,15 @@ async def test_tokens_are_those_that_the_caller_manages(api_service: ApiService)
         _, token = await api_service.catalog.tokens.add("one", 1, write=write, now_us=NOW_US)
         await browser.sign_in(token)
     path = f"/console/{api_service.key}/settings"
-    all_of_them = (await owner.fragment(path, "tokens")).text
-    assert {"of all", "of mine", "of theirs"} <= set(re.findall(r"of \w+", all_of_them))
-    some = (await member.fragment(path, "tokens")).text
-    assert "of mine" in some
-    assert "of theirs" not in some
-    assert "of all" not in some
-    none = await reader.get(path)
-    assert "of mine" not in none.text
-    assert 'data-api="DELETE' not in none.text
+    owner_text = (await owner.fragment(path, "tokens")).text
+    assert {"of all", "of mine", "of theirs"} <= set(re.findall(r"of \w+", owner_text))
+    member_text = (await member.fragment(path, "tokens")).text
+    assert "of mine" in member_text
+    assert "of theirs" not in member_text
+    assert "of all" not in member_text
+    reader_page = await reader.get(path)
+    assert "of mine" not in reader_page.text
+    assert 'data-api="DELETE' not in reader_page.text
 
 
 async def test_an_edit_of_project_settings_that_have_changed_since_is_refused(
@@ -102,11 +102,11 @@ async def test_an_edit_of_project_settings_that_have_changed_since_is_refused(
     assert first.status_code == 200, first.text
     second = await browser.act("PUT", path, {"dvr_seconds": 60}, headers=mine)
     assert second.status_code == 412
-    again = re.search(
+    newer_stamp = re.search(
         r'data-version="([0-9a-f]+)"', (await browser.fragment(page, "defaults")).text
     )
-    assert again is not None
-    assert f'"{again[1]}"' == first.headers["etag"]
+    assert newer_stamp is not None
+    assert f'"{newer_stamp[1]}"' == first.headers["etag"]
 
 
 async def test_an_edit_of_a_project_that_has_changed_since_is_refused(
@@ -140,5 +140,5 @@ async def test_an_edit_of_a_player_or_label_that_has_changed_since_is_refused(
     assert first.status_code == 200, first.text
     second = await browser.act("PUT", path, {"name": "Theirs"}, headers=mine)
     assert second.status_code == 412
-    again = (await browser.fragment(f"/console/{api_service.key}/settings", nouns)).text
-    assert f'data-version="{first.headers["etag"].strip(chr(34))}"' in again
+    newer_page = (await browser.fragment(f"/console/{api_service.key}/settings", nouns)).text
+    assert f'data-version="{first.headers["etag"].strip(chr(34))}"' in newer_page

@@ -77,7 +77,7 @@ async def test_a_link_signs_in_once_and_opening_it_does_not_use_it_up(
     assert other.secret is None
 
 
-async def test_a_link_is_over_after_15_minutes(api_service: ApiService, browser: Browser) -> None:
+async def test_a_link_expires_after_15_minutes(api_service: ApiService, browser: Browser) -> None:
     secret = await api_service.catalog.sessions.add_link(1, NOW_US - 15 * MINUTE_US)
     assert (await browser.send("/console/sign-in", {"link": secret})).status_code == 403
     newer = await api_service.catalog.sessions.add_link(1, NOW_US - 15 * MINUTE_US + 1)
@@ -99,7 +99,7 @@ async def test_signing_out_ends_the_session_and_not_only_the_cookie(
     assert (await stolen.act("GET", STREAMS)).status_code == 401
 
 
-async def test_a_session_that_was_given_is_not_the_one_that_signs_in(
+async def test_signing_in_replaces_a_planted_session(
     api_service: ApiService, browser: Browser
 ) -> None:
     """Session fixation: a cookie that an attacker has set before is useless after signing in."""
@@ -154,7 +154,7 @@ async def test_without_fetch_metadata_the_origin_counts(browser: Browser) -> Non
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("requested", "expected"),
     [
         ("/console/1/streams?page=2", "/console/1/streams?page=2"),
         ("https://evil.example", "/console"),
@@ -167,20 +167,20 @@ async def test_without_fetch_metadata_the_origin_counts(browser: Browser) -> Non
     ],
 )
 async def test_signing_in_redirects_within_the_console_only(
-    browser: Browser, wanted: str, expected: str
+    browser: Browser, requested: str, expected: str
 ) -> None:
-    answer = await browser.sign_in(next=wanted)
+    answer = await browser.sign_in(next=requested)
     assert (answer.status_code, answer.headers["location"]) == (303, expected)
 
 
-async def test_who_is_signed_in_already_goes_on(browser: Browser) -> None:
+async def test_a_signed_in_browser_is_redirected_to_its_page(browser: Browser) -> None:
     assert (await browser.get("/console/sign-in?next=/console/1/streams")).status_code == 200
     await browser.sign_in()
     answer = await browser.get("/console/sign-in?next=/console/1/streams")
     assert (answer.status_code, answer.headers["location"]) == (303, "/console/1/streams")
 
 
-async def test_what_the_form_repeats_is_text(browser: Browser) -> None:
+async def test_the_form_escapes_what_it_repeats(browser: Browser) -> None:
     answer = await browser.get('/console/sign-in?link="><script>alert(1)</script>')
     assert "<script>alert" not in answer.text
     assert "&#34;&gt;&lt;script&gt;" in answer.text

@@ -91,7 +91,7 @@ async def test_a_stream_on_air_shows_since_when_and_can_be_stopped(
     assert not any(act.startswith("DELETE /backups") for act in acts_in(page))
 
 
-async def test_what_viewers_get_without_an_encoder_is_named(
+async def test_a_stream_without_an_encoder_shows_that_viewers_see_the_slate(
     api_service: ApiService, browser: Browser
 ) -> None:
     stream = await api_service.add()
@@ -225,11 +225,11 @@ async def test_forms_show_what_is_set_and_name_its_version(
     assert "30, from the project" in settings
     for part, path in ((details, api), (settings, f"{api}/settings")):
         (version,) = re.findall(r'data-version="([^"]*)"', part)
-        read = await browser.act("GET", path)
-        assert read.headers["etag"] == f'"{version}"'
+        answer = await browser.act("GET", path)
+        assert answer.headers["etag"] == f'"{version}"'
 
 
-async def test_snippets_are_there_to_copy(api_service: ApiService, browser: Browser) -> None:
+async def test_the_snippets_can_be_copied(api_service: ApiService, browser: Browser) -> None:
     stream = await api_service.add(HOSTILE)
     page = (await browser.get(room_of(stream))).text
     snippets = {

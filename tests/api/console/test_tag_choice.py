@@ -6,7 +6,7 @@ from tests.support.api.application import ApiService
 from tests.support.api.console_client import Browser
 
 
-async def test_the_records_own_come_first_and_each_once(api_service: ApiService) -> None:
+async def test_the_records_own_tags_come_first_and_each_once(api_service: ApiService) -> None:
     browser = Browser(api_service)
     await browser.sign_in()
     for name, active in (("news", True), ("Berlin, live", True), ("old", False)):

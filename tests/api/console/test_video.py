@@ -120,7 +120,7 @@ async def test_texts_of_strangers_are_text(api_service: ApiService, browser: Bro
     assert "<script>alert" not in page
 
 
-async def test_a_video_of_another_project_is_not_on_this_ones_pages(
+async def test_a_video_of_another_project_is_not_found_on_the_pages_of_this_one(
     api_service: ApiService, browser: Browser
 ) -> None:
     other = await api_service.catalog.projects.add("Other", NOW_US)

@@ -21,7 +21,7 @@ async def browser(api_service: ApiService) -> Browser:
     return browser
 
 
-async def add(api_service: ApiService, title: str, size: int = 1) -> VideoRecord:
+async def add_video(api_service: ApiService, title: str, size: int = 1) -> VideoRecord:
     video = new_video(title=title, size=size)
     return (await api_service.catalog.videos.add(1, video, NOW_US, by=None)).video
 
@@ -44,7 +44,7 @@ async def test_an_empty_list_explains_the_first_step(
 
 async def test_videos_are_searched_and_sorted(api_service: ApiService, browser: Browser) -> None:
     for title, size in (("Beta", 3), ("alpha", 1), ("Gamma film", 2)):
-        await add(api_service, title, size=size)
+        await add_video(api_service, title, size=size)
     path = f"/console/{api_service.key}/videos"
     assert await titles(browser, path) == ["Gamma film", "alpha", "Beta"]
     assert await titles(browser, f"{path}?sort=title") == ["alpha", "Beta", "Gamma film"]
@@ -55,7 +55,7 @@ async def test_videos_are_searched_and_sorted(api_service: ApiService, browser: 
 
 async def test_pages_keep_what_was_asked(api_service: ApiService, browser: Browser) -> None:
     for number in range(31):
-        await add(api_service, f"Film {number:02}")
+        await add_video(api_service, f"Film {number:02}")
     first = (await browser.get(f"/console/{api_service.key}/videos?search=Film&sort=title")).text
     assert 'href="?search=Film&amp;sort=title&amp;page=2"' in first
     second = f"/console/{api_service.key}/videos?search=Film&sort=title&page=2"
@@ -66,7 +66,7 @@ async def test_pages_keep_what_was_asked(api_service: ApiService, browser: Brows
 async def test_each_state_is_shown_in_words(
     api_service: ApiService, browser: Browser, catalog_database: Path
 ) -> None:
-    video = await add(api_service, "Film")
+    video = await add_video(api_service, "Film")
     path = f"/console/{api_service.key}/videos"
     for values, words in (
         ("state = 'uploading'", "Uploading"),
@@ -81,21 +81,21 @@ async def test_each_state_is_shown_in_words(
 
 
 async def test_titles_are_text(api_service: ApiService, browser: Browser) -> None:
-    await add(api_service, HOSTILE)
+    await add_video(api_service, HOSTILE)
     page = (await browser.get(f"/console/{api_service.key}/videos?search=%22%3E%3Cscript%3E")).text
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
 
 
 async def test_a_fragment_has_the_list_only(api_service: ApiService, browser: Browser) -> None:
-    await add(api_service, "Film")
+    await add_video(api_service, "Film")
     fragment = (await browser.fragment(f"/console/{api_service.key}/videos", "videos")).text
     assert "Film" in fragment
     assert "<html" not in fragment
 
 
 async def test_a_token_that_reads_sees_no_acts(api_service: ApiService) -> None:
-    await add(api_service, "Film")
+    await add_video(api_service, "Film")
     _, token = await api_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
     reader = Browser(api_service)
     await reader.sign_in(token)
@@ -116,7 +116,7 @@ async def test_another_project_is_not_found(api_service: ApiService) -> None:
 
 
 @pytest.mark.parametrize("query", ["type=none", "from=2026-01-01", "from=x&to=y", "page=0"])
-async def test_a_query_that_makes_no_sense_is_a_page(
+async def test_an_invalid_query_is_answered_with_a_page(
     api_service: ApiService, browser: Browser, query: str
 ) -> None:
     answer = await browser.get(f"/console/{api_service.key}/videos?{query}")

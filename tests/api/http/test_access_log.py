@@ -17,12 +17,12 @@ from tests.support.api.application import ADDRESSES, NOW_US, STREAMS
 from tests.support.sql import migrated
 
 
-def foreign(app: AccessLog) -> Any:  # httpx and Litestar write ASGI's own maps differently
+def untyped(app: AccessLog) -> Any:  # httpx and Litestar write ASGI's own maps differently
     return app
 
 
 @asynccontextmanager
-async def logged(
+async def logged_service(
     folder: Path, *, everything: bool = False
 ) -> AsyncGenerator[tuple[AsyncClient, str]]:
     """Open an application with an access log; yield a client and the owner's token."""
@@ -30,7 +30,7 @@ async def logged(
         first = await catalog.installation.first_start(NOW_US)
         app = create_app(catalog=catalog, addresses=ADDRESSES, broadcaster_key="key")
         outer = AccessLog(app, address_of=peer_address, everything=everything)
-        transport = ASGITransport(foreign(outer), client=("192.0.2.7", 1234))
+        transport = ASGITransport(untyped(outer), client=("192.0.2.7", 1234))
         async with AsyncClient(transport=transport, base_url="http://live.example") as client:
             yield client, str(first.owner_token)
 
@@ -44,7 +44,7 @@ async def test_a_request_has_one_line_with_client_route_and_status(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with logged(tmp_path) as (client, token):
+    async with logged_service(tmp_path) as (client, token):
         answer = await client.post(
             STREAMS, json={"title": "x"}, headers={"Authorization": f"Bearer {token}"}
         )
@@ -66,7 +66,7 @@ async def test_neither_token_nor_query_nor_name_nor_key_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="api")
-    async with logged(tmp_path) as (client, token):
+    async with logged_service(tmp_path) as (client, token):
         headers = {"Authorization": f"Bearer {token}"}
         listed = await client.get(f"{STREAMS}?search=S3CRET&token={token}", headers=headers)
         streams = listed.json()["data"]
@@ -74,12 +74,12 @@ async def test_neither_token_nor_query_nor_name_nor_key_is_logged(
         await client.get("/api/projects/S3CRET/streams", headers=headers)
         await client.post(STREAMS, content=b'{"S3CRET": 1', headers=headers)
         await client.get(STREAMS, headers={"Authorization": "Bearer S3CRET"})
-    mine = lines(caplog)
-    assert [line["status"] for line in mine] == [200, 404, 404, 400, 401]
-    assert [line["token"] for line in mine] == [1, None, 1, 1, None]
-    assert mine[1]["route"] == "unknown"
-    ours = [each.__dict__ for each in caplog.records if each.name.startswith("api")]
-    text = repr(ours)
+    requests = lines(caplog)
+    assert [line["status"] for line in requests] == [200, 404, 404, 400, 401]
+    assert [line["token"] for line in requests] == [1, None, 1, 1, None]
+    assert requests[1]["route"] == "unknown"
+    records = [each.__dict__ for each in caplog.records if each.name.startswith("api")]
+    text = repr(records)
     assert "S3CRET" not in text
     assert token not in text
     assert all(stream["stream"] not in text for stream in streams)
@@ -89,10 +89,10 @@ async def test_viewers_have_lines_only_where_everything_is_wanted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with logged(tmp_path) as (client, _):
+    async with logged_service(tmp_path) as (client, _):
         await client.get("/schema/openapi.json")
     assert lines(caplog) == []
-    async with logged(tmp_path, everything=True) as (client, _):
+    async with logged_service(tmp_path, everything=True) as (client, _):
         await client.get("/schema/openapi.json")
     (line,) = lines(caplog)
     assert line["route"] == "/schema/openapi.json"
@@ -108,7 +108,7 @@ async def test_a_request_whose_answer_fails_is_still_logged(
 
     app = AccessLog(breaking, address_of=peer_address)
     async with AsyncClient(
-        transport=ASGITransport(foreign(app)), base_url="http://live.example"
+        transport=ASGITransport(untyped(app)), base_url="http://live.example"
     ) as client:
         with pytest.raises(ConnectionResetError):
             await client.get("/api/x")

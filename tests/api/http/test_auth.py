@@ -53,13 +53,13 @@ async def test_no_or_a_bad_token_is_401(
 
 
 async def test_refusals_without_a_token_do_not_reveal_what_exists(api_service: ApiService) -> None:
-    there = await api_service.client.get(STREAMS)
+    existing = await api_service.client.get(STREAMS)
     missing = await api_service.client.get("/api/projects/99/streams")
     wrong = await api_service.client.post(
         STREAMS, content=b"{", headers={"Content-Type": "text/plain"}
     )
-    assert there.status_code == missing.status_code == wrong.status_code == 401
-    assert there.content == missing.content == wrong.content
+    assert existing.status_code == missing.status_code == wrong.status_code == 401
+    assert existing.content == missing.content == wrong.content
 
 
 async def test_what_each_kind_of_token_may_do(api_service: ApiService) -> None:
@@ -69,23 +69,23 @@ async def test_what_each_kind_of_token_may_do(api_service: ApiService) -> None:
     write_mine = await api_service.headers_of("writer", mine.id, write=True)
     read_all = await api_service.headers_of("reader of all", None, write=False)
     expected = {
-        # who: (read mine, write mine, read the other, write the other)
+        # name: (read mine, write mine, read the other, write the other)
         "reader": (read_mine, (200, 403, 404, 403)),
         "writer": (write_mine, (200, 201, 404, 404)),
         "reader of all": (read_all, (200, 403, 200, 403)),
         "owner": (api_service.owner, (200, 201, 200, 201)),
     }
-    for who, (headers, statuses) in expected.items():
+    for name, (headers, statuses) in expected.items():
         answers = [
             await api_service.client.get(path, headers=headers),
             await api_service.client.post(path, headers=headers, json=TITLE),
             await api_service.client.get(STREAMS, headers=headers),
             await api_service.client.post(STREAMS, headers=headers, json=TITLE),
         ]
-        assert tuple(answer.status_code for answer in answers) == statuses, who
+        assert tuple(answer.status_code for answer in answers) == statuses, name
 
 
-async def test_another_projects_address_answers_as_if_it_were_not_there(
+async def test_addresses_of_another_project_answer_like_missing_ones(
     api_service: ApiService,
 ) -> None:
     mine = await api_service.catalog.projects.add("Mine", NOW_US)

@@ -34,7 +34,9 @@ def forwarded(*values: str) -> list[tuple[bytes, bytes]]:
         pytest.param(None, ["203.0.113.7"], None, id="a local socket"),
     ],
 )
-def test_whose_request_it_is(peer: str | None, values: list[str], client: str | None) -> None:
+def test_the_address_of_the_client_is_found_behind_proxies(
+    peer: str | None, values: list[str], client: str | None
+) -> None:
     address = OURS.client_of(peer, forwarded(*values))
     assert (None if address is None else str(address)) == client
 
@@ -43,7 +45,7 @@ def test_without_trusted_proxies_forwarded_headers_are_ignored() -> None:
     assert str(TrustedProxies().client_of("10.1.2.3", forwarded("203.0.113.7"))) == "10.1.2.3"
 
 
-def test_a_scope_has_an_address_even_where_its_proxy_speaks_nonsense() -> None:
+def test_a_scope_has_an_address_even_if_its_proxy_sends_nonsense() -> None:
     scope = {"client": ("10.1.2.3", 1), "headers": forwarded("nonsense")}
     assert OURS.client_address(scope) == "10.1.2.3"
     assert OURS.client_address({"client": ("testclient", 1), "headers": []}) == "testclient"
@@ -52,7 +54,7 @@ def test_a_scope_has_an_address_even_where_its_proxy_speaks_nonsense() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.2.3", "1.2.3.4.5", "[", "12345", "a:b"])
-def test_what_is_no_address_is_none(text: str) -> None:
+def test_a_text_that_is_no_address_is_none(text: str) -> None:
     assert parse_address(text) is None
 
 

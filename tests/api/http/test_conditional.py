@@ -8,7 +8,7 @@ from api.http.conditional import Unsatisfiable, accepts_gzip, byte_range, has_en
 
 
 @pytest.mark.parametrize(
-    ("header", "found"),
+    ("header", "expected"),
     [
         (None, None),
         ("bytes=0-", (0, 100)),
@@ -29,10 +29,10 @@ from api.http.conditional import Unsatisfiable, accepts_gzip, byte_range, has_en
         ("", None),
     ],
 )
-def test_a_range_is_cut_to_the_object_and_what_is_none_is_ignored(
-    header: str | None, found: tuple[int, int] | None
+def test_a_range_is_clipped_to_the_object_and_an_invalid_one_is_ignored(
+    header: str | None, expected: tuple[int, int] | None
 ) -> None:
-    assert byte_range(header, 100) == found
+    assert byte_range(header, 100) == expected
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_a_range_behind_the_end_cannot_be_satisfied(header: str, size: int) -> N
 @given(st.text(max_size=40) | st.from_regex(r"bytes=\d{0,20}-\d{0,20}"), st.integers(0, 10**9))
 def test_any_range_lies_within_the_object(header: str, size: int) -> None:
     try:
-        found = byte_range(header, size)
+        span = byte_range(header, size)
     except Unsatisfiable:
         return
-    assert found is None or 0 <= found[0] < found[1] <= size
+    assert span is None or 0 <= span[0] < span[1] <= size
 
 
 @pytest.mark.parametrize(
-    ("header", "same"),
+    ("header", "matches"),
     [
         (None, False),
         ("*", True),
@@ -67,12 +67,12 @@ def test_any_range_lies_within_the_object(header: str, size: int) -> None:
         ("", False),
     ],
 )
-def test_if_none_match_is_a_list_of_tags_compared_weakly(header: str | None, same: bool) -> None:
-    assert has_entity_tag(header, '"a"') is same
+def test_if_none_match_is_a_list_of_tags_compared_weakly(header: str | None, matches: bool) -> None:
+    assert has_entity_tag(header, '"a"') is matches
 
 
 @pytest.mark.parametrize(
-    ("header", "taken"),
+    ("header", "accepted"),
     [
         (None, False),
         ("", False),
@@ -90,5 +90,5 @@ def test_if_none_match_is_a_list_of_tags_compared_weakly(header: str | None, sam
         ("gzip;q=high", False),
     ],
 )
-def test_gzip_is_used_if_the_client_accepts_it(header: str | None, taken: bool) -> None:
-    assert accepts_gzip(header) is taken
+def test_gzip_is_used_if_the_client_accepts_it(header: str | None, accepted: bool) -> None:
+    assert accepts_gzip(header) is accepted

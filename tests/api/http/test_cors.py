@@ -3,7 +3,7 @@
 import httpx
 
 from api.http.cors import normalize_origins, origins_error
-from tests.api.uploads.test_link_uploads import link
+from tests.api.uploads.test_link_uploads import add_link
 from tests.support.api.application import ApiService
 from tests.support.api.tus_client import TUS, UPLOADS, create, send
 from tests.support.api.upload_clips import VIDEOS, clip
@@ -28,15 +28,15 @@ async def test_a_preflight_is_answered_without_a_token_for_the_origins_of_the_pr
     api_service: ApiService,
 ) -> None:
     path = await create(api_service)
-    leave = await link(api_service)
-    for where in (UPLOADS, path, leave, f"{leave}/x"):
-        before = await api_service.client.options(where, headers=ASKED)
-        assert before.status_code == 204, where
-        assert "access-control-allow-origin" not in before.headers
+    link_path = await add_link(api_service)
+    for address in (UPLOADS, path, link_path, f"{link_path}/x"):
+        preflight = await api_service.client.options(address, headers=ASKED)
+        assert preflight.status_code == 204, address
+        assert "access-control-allow-origin" not in preflight.headers
     answer = await admit(api_service, "https://other.example", APP)
     assert answer.json()["project"]["origins"] == ["https://other.example", APP]
-    for where in (UPLOADS, path, leave, f"{leave}/x"):
-        answer = await api_service.client.options(where, headers=ASKED)
+    for address in (UPLOADS, path, link_path, f"{link_path}/x"):
+        answer = await api_service.client.options(address, headers=ASKED)
         assert answer.status_code == 204
         assert answer.headers["access-control-allow-origin"] == APP
         assert "PATCH" in answer.headers["access-control-allow-methods"]
@@ -48,7 +48,7 @@ async def test_a_preflight_is_answered_without_a_token_for_the_origins_of_the_pr
         assert answer.headers["tus-max-size"] == str(50 << 30)
         assert "creation-defer-length" in answer.headers["tus-extension"].split(",")
         stranger = await api_service.client.options(
-            where, headers={**ASKED, "Origin": f"{APP}.evil"}
+            address, headers={**ASKED, "Origin": f"{APP}.evil"}
         )
         assert "access-control-allow-origin" not in stranger.headers
 
@@ -69,7 +69,7 @@ async def test_answers_and_refusals_can_be_read_by_admitted_pages(api_service: A
         assert refused.headers["tus-resumable"] == "1.0.0"
 
 
-async def test_nothing_else_is_opened(api_service: ApiService) -> None:
+async def test_other_operations_stay_closed_to_other_origins(api_service: ApiService) -> None:
     await admit(api_service, "*")
     headers = {**api_service.owner, "Origin": APP}
     for path in (VIDEOS, "/api/projects/1", "/api/tokens", "/api/projects/1/upload-links"):
@@ -81,7 +81,7 @@ async def test_nothing_else_is_opened(api_service: ApiService) -> None:
         assert (await api_service.client.options(path, headers=ASKED)).status_code == 401
 
 
-async def test_origins_that_are_none_are_refused(api_service: ApiService) -> None:
+async def test_invalid_origins_are_refused(api_service: ApiService) -> None:
     for wrong in (
         "app.example",
         "https://app.example/",

@@ -24,7 +24,7 @@ def test_a_title_and_a_slug_are_made_of_a_name(name: str, title: str, slugged: s
     assert (file_title(name), slug(name)) == (title, slugged)
 
 
-def test_both_are_as_long_as_a_title_may_be() -> None:
+def test_titles_and_slugs_are_cut_to_the_length_of_a_title() -> None:
     assert len(file_title("x" * 1000)) == len(slug("x" * 1000)) == MAX_TITLE
 
 
@@ -37,7 +37,7 @@ class FormPart(MultipartSegment):
 
 
 @pytest.mark.parametrize(
-    ("header", "plain", "found"),
+    ("header", "plain", "expected"),
     [
         ('form-data; name="video"', None, None),
         ('form-data; name="video"; filename="a.mp4"', "a.mp4", "a.mp4"),
@@ -46,6 +46,6 @@ class FormPart(MultipartSegment):
     ],
 )
 def test_the_extended_name_counts_unless_it_is_quoted_text(
-    header: str, plain: str | None, found: str | None
+    header: str, plain: str | None, expected: str | None
 ) -> None:
-    assert file_name(FormPart(header, plain)) == found
+    assert file_name(FormPart(header, plain)) == expected

@@ -46,29 +46,29 @@ async def test_each_kind_of_body_has_its_answer(
         assert set(answer.json()) == {"message"}
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for_for_ever() -> None:
-    refused: list[ApiError] = []
+async def test_reading_a_slow_body_times_out() -> None:
+    errors: list[ApiError] = []
 
     @post("/", request_max_body_size=1000)
     async def read(request: Request[Any, Any, Any]) -> None:
         try:
             await read_raw_body(request, seconds=0.1)
         except ApiError as error:
-            refused.append(error)
+            errors.append(error)
 
     async def drip() -> Any:  # ASGI's own map
         await asyncio.sleep(0.01)
         return {"type": "http.request", "body": b" ", "more_body": True}
 
-    async def answered(_message: object) -> None:
+    async def ignore_answer(_message: object) -> None:
         pass
 
     scope: Any = {
         "type": "http", "method": "POST", "path": "/", "raw_path": b"/", "headers": [],
         "query_string": b"", "root_path": "", "client": None, "server": None, "scheme": "http",
     }  # fmt: skip
-    await Litestar([read], logging_config=None)(scope, drip, answered)
-    assert [error.status_code for error in refused] == [HTTPStatus.REQUEST_TIMEOUT]
+    await Litestar([read], logging_config=None)(scope, drip, ignore_answer)
+    assert [error.status_code for error in errors] == [HTTPStatus.REQUEST_TIMEOUT]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for_for_ever() -> None:
         ("nonsense", 415),
     ],
 )
-async def test_only_json_is_taken(
+async def test_only_json_bodies_are_accepted(
     api_service: ApiService, content_type: str | None, status: int
 ) -> None:
     headers = {**api_service.owner} if content_type is None else {

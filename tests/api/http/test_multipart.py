@@ -56,13 +56,13 @@ async def form_reader(
     app = Litestar([read], logging_config=None)
 
     async def run(chunks: Sequence[bytes], *, ends: bool = True) -> Read | ApiError:
-        rest = list(chunks)
+        pending = list(chunks)
 
         async def receive() -> Any:  # ASGI's own map
-            if not rest and not ends:
+            if not pending and not ends:
                 await asyncio.Event().wait()
-            body = rest.pop(0) if rest else b""
-            return {"type": "http.request", "body": body, "more_body": bool(rest) or not ends}
+            body = pending.pop(0) if pending else b""
+            return {"type": "http.request", "body": body, "more_body": bool(pending) or not ends}
 
         async def send(_message: object) -> None:
             pass
@@ -126,7 +126,7 @@ async def test_a_file_is_bounded(tmp_path: Path, size: int, status: int | None) 
         assert result.errors == {"video": ["The video may have at most 100 bytes."]}
 
 
-async def test_a_sender_that_stops_is_given_up(tmp_path: Path) -> None:
+async def test_a_sender_that_stops_is_answered_with_408(tmp_path: Path) -> None:
     async with form_reader(tmp_path, stall_seconds=0.05) as read:
         refused = await read([FORM[:100]], ends=False)
     assert (refused.status_code, refused.headers) == (408, {"Connection": "close"})

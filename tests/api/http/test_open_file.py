@@ -27,7 +27,7 @@ async def test_a_file_is_read_in_pieces_of_any_range(tmp_path: Path) -> None:
         assert max(map(len, pieces)) <= 256 * 1024
 
 
-async def test_what_is_not_in_memory_is_read_too(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_in_memory_is_read_too(tmp_path: Path) -> None:
     data = os.urandom(MEGABYTE)
     path = tmp_path / "x"
     path.write_bytes(data)
@@ -56,7 +56,7 @@ async def test_a_file_that_became_shorter_is_an_error_and_not_a_short_answer(
         file.close()
 
 
-async def test_the_file_that_was_opened_is_read_though_another_took_its_place(
+async def test_an_open_file_is_still_read_after_it_was_replaced(
     tmp_path: Path,
 ) -> None:
     path, other = tmp_path / "x", tmp_path / "y"
@@ -85,9 +85,9 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def has_open(path: Path) -> bool:
     """Return whether this process has a file open."""
-    for each in Path("/proc/self/fd").iterdir():
+    for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # that of the listing itself
-            if each.readlink() == path:
+            if descriptor.readlink() == path:
                 return True
     return False
 
@@ -101,17 +101,17 @@ async def test_a_file_is_known_for_a_while_after_it_was_opened(tmp_path: Path) -
     first = await opener.open(str(path))
     assert first is not None
     first.close()
-    for passed in (9.0, 9.0):  # each opening renews it
-        clock.now += passed
-        again = opener.open_known(str(path))
-        assert again is not None
-        assert again.size == 5
-        again.close()
+    for seconds in (9.0, 9.0):  # each opening renews the entry
+        clock.now += seconds
+        reopened = opener.open_known(str(path))
+        assert reopened is not None
+        assert reopened.size == 5
+        reopened.close()
     clock.now += 10.1
     assert opener.open_known(str(path)) is None
 
 
-async def test_a_file_that_is_gone_is_none(tmp_path: Path) -> None:
+async def test_opening_a_file_that_does_not_exist_returns_none(tmp_path: Path) -> None:
     path = tmp_path / "x"
     opener = FileOpener()
     assert await opener.open(str(path)) is None

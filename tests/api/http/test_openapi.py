@@ -43,7 +43,7 @@ async def test_every_link_of_the_page_leads_somewhere(api_service: ApiService) -
             assert (await api_service.client.get(link)).status_code == 200
 
 
-# As in 0.1, since clients that were generated then refer to them.
+# The names are those of 0.1, since generated clients refer to them.
 LISTS = {
     "Listing_api.labels.Label_",
     "Listing_api.linkrecords.ListedUploadLink_",

@@ -16,8 +16,8 @@ from tests.support.api.application import STREAMS, ApiService
 async def test_options_and_a_wrong_method_name_the_same(
     api_service: ApiService, path: str, methods: str
 ) -> None:
-    asked = await api_service.client.options(path, headers=api_service.owner)
-    assert (asked.status_code, asked.headers["allow"]) == (204, methods)
+    answer = await api_service.client.options(path, headers=api_service.owner)
+    assert (answer.status_code, answer.headers["allow"]) == (204, methods)
     wrong = await api_service.client.patch(path, headers=api_service.owner)
     assert wrong.status_code == 405
     assert sorted(wrong.headers["allow"].split(", ")) == methods.split(", ")

@@ -12,7 +12,7 @@ def test_a_record_has_a_number_from_one_up(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "01", "-1", "+1", "1.0", "1e3", "٣", " 1", "1" * 11])
-def test_all_else_is_a_record_that_does_not_exist(text: str) -> None:
+def test_any_other_text_is_a_record_that_does_not_exist(text: str) -> None:
     with pytest.raises(ApiError, match=r"There is no such stream\.") as caught:
         number_of(text, "stream")
     assert caught.value.status_code == missing("stream").status_code == 404

@@ -35,7 +35,7 @@ def test_a_bucket_holds_a_minutes_requests_and_returns_the_wait() -> None:
     assert buckets.acquire("a", 1.0) == pytest.approx(1.0)
 
 
-def test_what_was_refused_costs_nothing() -> None:
+def test_a_refused_request_costs_nothing() -> None:
     buckets = TokenBuckets(1)
     assert buckets.acquire("a", 0.0) == 0.0
     for _ in range(100):
@@ -76,11 +76,11 @@ def test_the_table_has_an_end_and_forgets_the_oldest() -> None:
 )
 def test_never_more_than_a_minute_and_what_filled_up(per_minute: int, steps: list[float]) -> None:
     buckets = TokenBuckets(per_minute)
-    now, taken = 0.0, 0
+    now, accepted = 0.0, 0
     for step in steps:
         now += step
-        taken += buckets.acquire("a", now) == 0.0
-        assert taken <= per_minute * (1 + now / 60) + 1e-6
+        accepted += buckets.acquire("a", now) == 0.0
+        assert accepted <= per_minute * (1 + now / 60) + 1e-6
 
 
 # -- callers -----------------------------------------------------------------------------------
@@ -154,35 +154,39 @@ async def limited(
 
 async def test_a_token_that_asks_too_often_is_429_and_changes_nothing(tmp_path: Path) -> None:
     clock = ManualClock()
-    async with limited(tmp_path, RateLimits(requests=3, attempts=0), clock) as (client, one, other):
+    async with limited(tmp_path, RateLimits(requests=3, attempts=0), clock) as (
+        client,
+        owner,
+        other,
+    ):
         for _ in range(3):
-            answer = await client.post(STREAMS, json={"title": "x"}, headers=one)
+            answer = await client.post(STREAMS, json={"title": "x"}, headers=owner)
             assert answer.status_code == 201
-        answer = await client.post(STREAMS, json={"title": "x"}, headers=one)
+        answer = await client.post(STREAMS, json={"title": "x"}, headers=owner)
         assert answer.status_code == 429
         assert answer.headers["retry-after"] == "20"
         assert set(answer.json()) == {"message"}
         listed = await client.get(STREAMS, headers=other)
         assert listed.json()["meta"]["total"] == 4  # the first start's, and three
         clock.now += 20
-        assert (await client.get(STREAMS, headers=one)).status_code == 200
+        assert (await client.get(STREAMS, headers=owner)).status_code == 200
 
 
 async def test_strangers_are_429_and_good_tokens_beside_them_are_not(tmp_path: Path) -> None:
     rates = RateLimits(requests=0, attempts=2)
-    async with limited(tmp_path, rates, ManualClock()) as (client, one, other):
-        assert (await client.get(STREAMS, headers=one)).status_code == 200
+    async with limited(tmp_path, rates, ManualClock()) as (client, owner, other):
+        assert (await client.get(STREAMS, headers=owner)).status_code == 200
         wrong = {"Authorization": "Bearer wrong"}
         statuses = [(await client.get(STREAMS, headers=wrong)).status_code for _ in range(4)]
         assert statuses == [401, 401, 429, 429]
         assert (await client.get(STREAMS)).status_code == 429
-        assert (await client.get(STREAMS, headers=one)).status_code == 200
+        assert (await client.get(STREAMS, headers=owner)).status_code == 200
         # A token that was not seen before is looked up like any other.
         assert (await client.get(STREAMS, headers=other)).status_code == 200
         assert (await client.get(STREAMS, headers=wrong)).status_code == 429
 
 
-async def test_what_takes_no_token_is_not_counted(tmp_path: Path) -> None:
+async def test_requests_that_need_no_token_are_not_counted(tmp_path: Path) -> None:
     rates = RateLimits(requests=1, attempts=1)
     async with limited(tmp_path, rates, ManualClock()) as (client, _, _):
         for _ in range(5):

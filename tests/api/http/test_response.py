@@ -47,7 +47,7 @@ def get(method: str = "GET", **headers: str) -> HttpRequest:
     return HttpRequest(method, {name.replace("_", "-"): text for name, text in headers.items()})
 
 
-def sent(response: HttpResponse, method: str) -> list[Any]:
+def send_and_record(response: HttpResponse, method: str) -> list[Any]:
     messages: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -67,7 +67,7 @@ def test_a_whole_representation_has_its_tag_and_its_length() -> None:
 
 
 @pytest.mark.parametrize("tags", ["*", TAG, f'"x", W/{TAG}'])
-def test_what_the_client_holds_is_not_sent_again(tags: str) -> None:
+def test_a_current_tag_is_answered_with_304(tags: str) -> None:
     response = respond(get(if_none_match=tags), representation())
     assert (response.status, response.body) == (304, b"")
     assert header(response, "content-length") is None
@@ -95,20 +95,20 @@ def test_a_range_behind_the_end_is_refused_with_the_size() -> None:
 def test_a_file_is_handed_over_or_closed(tmp_path: Path) -> None:
     path = tmp_path / "object"
     path.write_bytes(BODY)
-    for request, kept in ((get(), True), (get("HEAD"), False), (get(if_none_match="*"), False)):
+    for request, has_file in ((get(), True), (get("HEAD"), False), (get(if_none_match="*"), False)):
         file = open_file(path)
         response = respond(request, Representation(body=file, headers=(), tag=TAG))
-        assert (response.file is file) is kept
-        if kept:
+        assert (response.file is file) is has_file
+        if has_file:
             assert (response.start, response.stop) == (0, 100)
-            messages = sent(response, "GET")
+            messages = send_and_record(response, "GET")
             assert b"".join(each.get("body", b"") for each in messages) == BODY
         with pytest.raises(OSError, match="descriptor"):
             file.close()
 
 
 def test_head_is_sent_with_the_length_and_without_the_body() -> None:
-    start, end = sent(new_response(200, {"X-A": "b"}, b"hello"), "HEAD")
+    start, end = send_and_record(new_response(200, {"X-A": "b"}, b"hello"), "HEAD")
     assert start["headers"] == [(b"x-a", b"b"), (b"content-length", b"5")]
     assert end == {"type": "http.response.body", "body": b"", "more_body": False}
 

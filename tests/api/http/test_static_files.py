@@ -1,3 +1,5 @@
+"""The files of the pages: their public names, and their compression."""
+
 import asyncio
 import gzip
 from pathlib import Path

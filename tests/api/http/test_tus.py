@@ -69,7 +69,7 @@ def test_any_text_is_read_or_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["1 ", "+1", "1_0", "٣", "0x1", "1.0", ""])
-def test_what_python_takes_for_a_number_is_none(text: str) -> None:
+def test_numbers_that_only_python_accepts_are_refused(text: str) -> None:
     with pytest.raises(ApiError):
         read_creation({"Upload-Length": text}, 100)
 

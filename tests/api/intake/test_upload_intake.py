@@ -18,8 +18,8 @@ from tests.api.uploads.test_single_request import files_of, form, video
 from tests.api.uploads.test_single_request_over_http import (
     LoopbackService,
     MiB,
-    anything,
-    opened,
+    accept_anything,
+    open_service,
     send_parts,
 )
 from tests.support.api.application import NOW_US
@@ -29,18 +29,18 @@ from tests.support.plain_http import PLAIN
 async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_served(
     tmp_path: Path,
 ) -> None:
-    async with opened(tmp_path, gate=ConcurrencyLimit(3), probe=anything) as service:
+    async with open_service(tmp_path, gate=ConcurrencyLimit(3), probe=accept_anything) as service:
         _, token = await service.catalog.tokens.add("two", None, write=True, now_us=NOW_US)
         other = msgspec.structs.replace(service, token=token)
-        whole = form(video(data=b"x" * MiB))
-        length = f"Content-Length: {len(whole)}"
+        body = form(video(data=b"x" * MiB))
+        length = f"Content-Length: {len(body)}"
         connections: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
-        async def hold(each: LoopbackService) -> None:
+        async def hold(sender: LoopbackService) -> None:
             connections.append(await asyncio.open_connection("127.0.0.1", service.port))
-            connections[-1][1].write(each.head(length) + whole[:-10])
+            connections[-1][1].write(sender.head(length) + body[:-10])
             async with asyncio.timeout(20):
-                while len(files_of(service.objects)) < len(connections):  # noqa: ASYNC110  # nobody tells
+                while len(files_of(service.objects)) < len(connections):  # noqa: ASYNC110  # no event to await
                     await asyncio.sleep(0.02)
 
         for each in (service, service):
@@ -53,17 +53,17 @@ async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_serv
         assert b"retry-after: 10" in mine.lower()
         assert b"retry-after: 10" in theirs.lower()
         for reader, writer in connections:
-            writer.write(whole[-10:])
+            writer.write(body[-10:])
             async with asyncio.timeout(20):
                 assert (await reader.readline()).startswith(b"HTTP/1.1 201 ")
             writer.close()
         async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
-            answer = await client.post(service.url, content=whole, headers=service.headers)
+            answer = await client.post(service.url, content=body, headers=service.headers)
         assert answer.status_code == 201, answer.text
 
 
 async def test_a_disk_without_room_refuses_for_now(tmp_path: Path) -> None:
-    async with opened(tmp_path, least_free=1 << 60) as service:
+    async with open_service(tmp_path, least_free=1 << 60) as service:
         async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
             answer = await client.post(service.url, content=form(video()), headers=service.headers)
         assert answer.status_code == 503

@@ -40,7 +40,7 @@ async def test_events_are_listed_newest_first(api_service: ApiService) -> None:
 
 
 @pytest.mark.parametrize(
-    ("since", "found"),
+    ("since", "numbers"),
     [
         ("2023-11-14T22:13:21Z", [4]),
         ("2023-11-14", [4, 3, 2, 1]),
@@ -50,7 +50,7 @@ async def test_events_are_listed_newest_first(api_service: ApiService) -> None:
     ],
 )
 async def test_since_leaves_out_what_is_older(
-    api_service: ApiService, since: str, found: list[int]
+    api_service: ApiService, since: str, numbers: list[int]
 ) -> None:
     stream = await api_service.add("A stream")
     for second in (0, 1):
@@ -58,7 +58,7 @@ async def test_since_leaves_out_what_is_older(
             stream["hash"], "rung shed", {}, NOW_US + second * 1_000_000
         )
     body = await api_service.listed(f"?since={since}", path=EVENTS)
-    assert [event["id"] for event in body["data"]] == found
+    assert [event["id"] for event in body["data"]] == numbers
     assert "since=" in body["links"]["first"]
 
 
@@ -112,7 +112,7 @@ async def test_what_is_no_moment_no_page_and_no_stream_is_refused(
     assert set(answer.json()["errors"]) == {query.partition("=")[0]}
 
 
-async def test_events_of_another_project_are_not_there(api_service: ApiService) -> None:
+async def test_events_of_another_project_are_not_found(api_service: ApiService) -> None:
     other = await api_service.catalog.projects.add("other", NOW_US)
     headers = await api_service.headers_of("theirs", other.id, write=False)
     assert (await api_service.client.get(EVENTS, headers=headers)).status_code == 404

@@ -117,7 +117,7 @@ CASES: Final[dict[str, OperationCall]] = {
     "delete_stream": OperationCall(path="streams/{stream}", status=204),
     "delete_project": OperationCall(path="projects/{project}", status=204),
 }
-# Operations that need an ingest or other parts that are missing here, and their own tests.
+# Operations that need an ingest or other parts that are missing here, and where they are tested.
 ELSEWHERE: Final = {
     "add_clip": "a run (tests/api/streams/test_clips.py)",
     "keep_video": "a recording (tests/storage/catalog/videos/test_recordings.py)",
@@ -131,7 +131,7 @@ ELSEWHERE: Final = {
     "ask_offset": "the same",
     "other_method": "the same",
     "retry_failed_videos": "the same (tests/api/videos/test_collection_retry.py)",
-    "retry_video": "a video whose making failed (tests/api/videos/test_item.py)",
+    "retry_video": "a video that could not be transcoded (tests/api/videos/test_item.py)",
 }
 
 
@@ -147,8 +147,8 @@ def dump(location: str | Path) -> dict[str, list[tuple[object, ...]]]:
     return {name: sorted(run_sql(location, f'SELECT * FROM "{name}"'), key=repr) for name in names}
 
 
-async def made(api_service: ApiService) -> Ids:
-    """Make one record of each kind, and return the IDs for the paths of the cases."""
+async def create_records(api_service: ApiService) -> Ids:
+    """Add one record of each kind, and return the IDs for the paths of the cases."""
     ids = {"stream": 1, "backup": 1}  # the first start's
     for noun, path, body in (
         ("tag", "projects/1/tags", {"name": "Tag"}),
@@ -168,7 +168,7 @@ async def made(api_service: ApiService) -> Ids:
     return {**ids, "video": answer.json()["video"]["id"]}
 
 
-def writes(document: Json) -> dict[str, str]:
+def write_operations(document: Json) -> dict[str, str]:
     """Return the operations that are not read-only, with their methods."""
     return {
         operation["operationId"]: method
@@ -182,9 +182,9 @@ async def test_each_change_leaves_one_event_and_each_refusal_none(
     api_service: ApiService, catalog_database: str | Path
 ) -> None:
     document = (await api_service.client.get("/schema/openapi.json")).json()
-    methods = writes(document)
+    methods = write_operations(document)
     assert set(methods) == set(CASES) | set(ELSEWHERE)
-    ids = await made(api_service)
+    ids = await create_records(api_service)
     reader = await api_service.headers_of("reader", 1, write=False)
     stranger = await api_service.headers_of("stranger", ids["project"], write=True)
     for name, case in CASES.items():

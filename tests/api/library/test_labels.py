@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.api.application import ApiService, Json
 
-# The nouns of a record and of its list; list addresses end in the latter.
+# The noun of a record and the plural in the addresses of its list.
 KINDS = [("tag", "tags"), ("category", "categories")]
 both = pytest.mark.parametrize(("noun", "nouns"), KINDS)
 
@@ -20,7 +20,7 @@ async def add(
     )
 
 
-async def made(api_service: ApiService, noun: str, nouns: str, name: str) -> Json:
+async def create_label(api_service: ApiService, noun: str, nouns: str, name: str) -> Json:
     answer = await add(api_service, nouns, name=name)
     assert answer.status_code == 201, answer.text
     record: Json = answer.json()[noun]
@@ -35,12 +35,12 @@ async def edit(
     )
 
 
-async def names(api_service: ApiService, nouns: str, query: str = "") -> list[str]:
+async def list_names(api_service: ApiService, nouns: str, query: str = "") -> list[str]:
     body = await api_service.listed(query, path=f"/api/projects/1/{nouns}")
     return [item["name"] for item in body["data"]]
 
 
-async def newest(api_service: ApiService) -> Json:
+async def newest_event(api_service: ApiService) -> Json:
     event: Json = (await api_service.listed(path="/api/projects/1/events"))["data"][0]
     return event
 
@@ -57,7 +57,7 @@ async def test_adding_answers_with_the_record_and_nothing_else(
         noun: {"id": record["id"], "name": "Știri 🎬", "active": True},
     }
     assert type(record["id"]) is int
-    event = await newest(api_service)
+    event = await newest_event(api_service)
     assert (event["type"], event["facts"]) == (
         f"{noun} added",
         {noun: record["id"], "name": "Știri 🎬"},
@@ -66,7 +66,7 @@ async def test_adding_answers_with_the_record_and_nothing_else(
 
 
 @both
-async def test_one_can_be_added_by_the_projects_key_and_not_active(
+async def test_an_inactive_label_can_be_added_by_the_projects_key(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
     answer = await add(api_service, nouns, api_service.key, name="News", active=False)
@@ -78,30 +78,30 @@ async def test_one_can_be_added_by_the_projects_key_and_not_active(
 async def test_editing_answers_with_the_record_and_nothing_else(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    record = await made(api_service, noun, nouns, "News")
+    record = await create_label(api_service, noun, nouns, "News")
     answer = await edit(api_service, nouns, record["id"], name="Sport")
     assert answer.status_code == 200
     assert answer.json() == {
         "message": f"{noun.capitalize()} updated.",
         noun: {"id": record["id"], "name": "Sport", "active": True},
     }
-    assert (await newest(api_service))["facts"] == {noun: record["id"], "keys": ["name"]}
+    assert (await newest_event(api_service))["facts"] == {noun: record["id"], "keys": ["name"]}
     answer = await edit(api_service, nouns, record["id"], active=False)
     assert answer.json()[noun] == {"id": record["id"], "name": "Sport", "active": False}
     # An empty edit changes nothing.
-    before = await newest(api_service)
+    before = await newest_event(api_service)
     answer = await edit(api_service, nouns, record["id"])
     assert answer.json()[noun] == {"id": record["id"], "name": "Sport", "active": False}
-    assert await newest(api_service) == before
+    assert await newest_event(api_service) == before
 
 
 @both
 async def test_a_taken_name_is_a_conflict_that_changes_nothing(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    await made(api_service, noun, nouns, "News")
-    other = await made(api_service, noun, nouns, "Sport")
-    before = await newest(api_service)
+    await create_label(api_service, noun, nouns, "News")
+    other = await create_label(api_service, noun, nouns, "Sport")
+    before = await newest_event(api_service)
     for answer in (
         await add(api_service, nouns, name="NEWS"),
         await edit(api_service, nouns, other["id"], name="news", active=False),
@@ -114,7 +114,7 @@ async def test_a_taken_name_is_a_conflict_that_changes_nothing(
         ("Sport", True),
         ("News", True),
     ]
-    assert await newest(api_service) == before
+    assert await newest_event(api_service) == before
 
 
 @both
@@ -141,13 +141,13 @@ async def test_a_body_that_is_wrong_is_refused_with_every_fault(
     answer = await add(api_service, nouns, **body)
     assert answer.status_code == 422, answer.text
     assert set(answer.json()["errors"]) == fields
-    record = await made(api_service, noun, nouns, "Name")
-    before = await newest(api_service)
+    record = await create_label(api_service, noun, nouns, "Name")
+    before = await newest_event(api_service)
     answer = await edit(api_service, nouns, record["id"], **(body or {"names": "x"}))
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == (fields if body else {"names"})
-    assert await names(api_service, nouns) == ["Name"]
-    assert await newest(api_service) == before
+    assert await list_names(api_service, nouns) == ["Name"]
+    assert await newest_event(api_service) == before
 
 
 @both
@@ -157,11 +157,11 @@ async def test_a_name_has_at_most_255_characters_of_any_script(
     # Four bytes each, three letters each when folded, four letters each when composed.
     longest = ["\U0001d518" * 255, "\u1f82" * 255, "\U0001d160" * 255]
     for name in (*longest, "'; DROP TABLE tags; --%_\\"):
-        assert (await made(api_service, noun, nouns, name))["name"] == name
-    assert await names(api_service, nouns, "?search=%27%3B%20drop") == [
+        assert (await create_label(api_service, noun, nouns, name))["name"] == name
+    assert await list_names(api_service, nouns, "?search=%27%3B%20drop") == [
         "'; DROP TABLE tags; --%_\\"
     ]
-    assert await names(api_service, nouns, "?sort_column=id") == [
+    assert await list_names(api_service, nouns, "?sort_column=id") == [
         *longest,
         "'; DROP TABLE tags; --%_\\",
     ]
@@ -172,7 +172,7 @@ async def test_a_list_comes_in_the_envelope_with_the_documented_keys(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
     for number in range(12):
-        await made(api_service, noun, nouns, f"Name {number:02}")
+        await create_label(api_service, noun, nouns, f"Name {number:02}")
     path = f"https://live.example/api/projects/1/{nouns}"
     body = await api_service.listed(
         "?search=name&sort_column=name&page=2", f"/api/projects/1/{nouns}"
@@ -193,13 +193,15 @@ async def test_a_list_comes_in_the_envelope_with_the_documented_keys(
     }  # fmt: skip
     assert (meta["per_page"], meta["total"], meta["from"], meta["to"]) == (10, 12, 11, 12)
     assert meta["path"] == path
-    assert await names(api_service, nouns) == [f"Name {number:02}" for number in range(11, 1, -1)]
+    assert await list_names(api_service, nouns) == [
+        f"Name {number:02}" for number in range(11, 1, -1)
+    ]
 
 
 @both
 async def test_a_list_is_sorted_as_asked(api_service: ApiService, noun: str, nouns: str) -> None:
     for name in ("b", "C", "a"):
-        await made(api_service, noun, nouns, name)
+        await create_label(api_service, noun, nouns, name)
     middle = (await api_service.listed(path=f"/api/projects/1/{nouns}"))["data"][1]
     await edit(api_service, nouns, middle["id"], active=False)
     for query, expected in [
@@ -211,7 +213,7 @@ async def test_a_list_is_sorted_as_asked(api_service: ApiService, noun: str, nou
         ("?sort_column=active", ["C", "b", "a"]),
         ("?sort_column=active&sort_order=desc", ["a", "b", "C"]),
     ]:
-        assert await names(api_service, nouns, query) == expected, query
+        assert await list_names(api_service, nouns, query) == expected, query
     for query in ("sort_column=title", "sort_order=up", "page=0", "search=%00"):
         answer = await api_service.client.get(
             f"/api/projects/1/{nouns}?{query}", headers=api_service.owner
@@ -221,12 +223,12 @@ async def test_a_list_is_sorted_as_asked(api_service: ApiService, noun: str, nou
 
 
 @both
-async def test_a_deleted_one_is_gone(api_service: ApiService, noun: str, nouns: str) -> None:
-    record = await made(api_service, noun, nouns, "News")
+async def test_a_deleted_label_is_gone(api_service: ApiService, noun: str, nouns: str) -> None:
+    record = await create_label(api_service, noun, nouns, "News")
     path = f"/api/{nouns}/{record['id']}"
     answer = await api_service.client.delete(path, headers=api_service.owner)
     assert (answer.status_code, answer.content) == (204, b"")
-    assert (await newest(api_service))["type"] == f"{noun} deleted"
+    assert (await newest_event(api_service))["type"] == f"{noun} deleted"
     assert (await api_service.client.delete(path, headers=api_service.owner)).status_code == 404
     assert (await edit(api_service, nouns, record["id"], name="X")).status_code == 404
     body = await api_service.listed(path=f"/api/projects/1/{nouns}")
@@ -254,34 +256,34 @@ async def test_what_is_no_records_number_is_not_found(
 async def test_changes_require_a_token_that_may_write(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    record = await made(api_service, noun, nouns, "News")
+    record = await create_label(api_service, noun, nouns, "News")
     other = (await api_service.catalog.projects.add("Other", 1)).id
     stranger = await api_service.headers_of("stranger", other, write=True)
     reader = await api_service.headers_of("reader", 1, write=False)
-    for headers, added, touched, listed in (
+    for headers, add_status, change_status, list_status in (
         ({}, 401, 401, 401),
         (reader, 403, 403, 200),
         (stranger, 404, 404, 404),
     ):
         path = f"/api/projects/1/{nouns}"
-        one = f"/api/{nouns}/{record['id']}"
+        record_path = f"/api/{nouns}/{record['id']}"
         answers = [
             await api_service.client.post(path, json={"name": "x"}, headers=headers),
-            await api_service.client.put(one, json={"name": "x"}, headers=headers),
-            await api_service.client.delete(one, headers=headers),
+            await api_service.client.put(record_path, json={"name": "x"}, headers=headers),
+            await api_service.client.delete(record_path, headers=headers),
             await api_service.client.get(path, headers=headers),
         ]
-        expected = [added, touched, touched, listed]
+        expected = [add_status, change_status, change_status, list_status]
         assert [answer.status_code for answer in answers] == expected
-    assert await names(api_service, nouns) == ["News"]
+    assert await list_names(api_service, nouns) == ["News"]
 
 
 @both
-async def test_labels_of_one_project_are_not_anothers(
+async def test_projects_have_separate_labels(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
     other = (await api_service.catalog.projects.add("Other", 1)).id
-    await made(api_service, noun, nouns, "News")
+    await create_label(api_service, noun, nouns, "News")
     answer = await add(api_service, nouns, other, name="news")
     assert answer.status_code == 201
     body = await api_service.listed(path=f"/api/projects/{other}/{nouns}")
@@ -290,10 +292,10 @@ async def test_labels_of_one_project_are_not_anothers(
 
 
 @both
-async def test_one_is_shown_to_whom_its_project_is(
+async def test_a_label_is_shown_to_tokens_of_its_project_only(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    record = await made(api_service, noun, nouns, "News")
+    record = await create_label(api_service, noun, nouns, "News")
     other = (await api_service.catalog.projects.add("Other", 1)).id
     for project, status in ((1, 200), (other, 404)):
         headers = await api_service.headers_of("reader", project, write=False)
@@ -309,18 +311,18 @@ async def test_one_is_shown_to_whom_its_project_is(
 async def test_an_edit_of_a_label_that_has_changed_since_is_refused(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    record = await made(api_service, noun, nouns, "News")
+    record = await create_label(api_service, noun, nouns, "News")
     path = f"/api/{nouns}/{record['id']}"
-    read = await api_service.client.get(path, headers=api_service.owner)
-    mine = {**api_service.owner, "If-Match": read.headers["etag"]}
+    original = await api_service.client.get(path, headers=api_service.owner)
+    mine = {**api_service.owner, "If-Match": original.headers["etag"]}
     first = await api_service.client.put(path, json={"active": False}, headers=mine)
     assert first.status_code == 200
     second = await api_service.client.put(path, json={"name": "Theirs"}, headers=mine)
     assert second.status_code == 412
-    shown = await api_service.client.get(path, headers=api_service.owner)
-    assert shown.json()["data"] == record | {"active": False}
-    assert shown.headers["etag"] == first.headers["etag"] != read.headers["etag"]
-    newer_headers = {**api_service.owner, "If-Match": shown.headers["etag"]}
+    unchanged = await api_service.client.get(path, headers=api_service.owner)
+    assert unchanged.json()["data"] == record | {"active": False}
+    assert unchanged.headers["etag"] == first.headers["etag"] != original.headers["etag"]
+    newer_headers = {**api_service.owner, "If-Match": unchanged.headers["etag"]}
     third = await api_service.client.put(path, json={"name": "Theirs"}, headers=newer_headers)
     assert third.json()[noun]["name"] == "Theirs"
     assert (await edit(api_service, nouns, record["id"], name="Without")).status_code == 200

@@ -19,7 +19,7 @@ async def add(api_service: ApiService, **body: object) -> httpx.Response:
     return await api_service.client.post(PLAYERS, json=body, headers=api_service.owner)
 
 
-async def made(api_service: ApiService, name: str, **options: object) -> Json:
+async def create_player(api_service: ApiService, name: str, **options: object) -> Json:
     answer = await add(api_service, name=name, **options)
     assert answer.status_code == 201, answer.text
     player: Json = answer.json()["player"]
@@ -32,7 +32,7 @@ async def edit(api_service: ApiService, number: object, **body: object) -> httpx
     )
 
 
-async def newest(api_service: ApiService) -> Json:
+async def newest_event(api_service: ApiService) -> Json:
     event: Json = (await api_service.listed(path="/api/projects/1/events"))["data"][0]
     return event
 
@@ -45,7 +45,7 @@ async def test_adding_answers_with_the_player_and_nothing_else(api_service: ApiS
         "message": "Player added.",
         "player": {"id": number, "name": "Ecran", **STANDARD},
     }
-    event = await newest(api_service)
+    event = await newest_event(api_service)
     assert (event["type"], event["facts"]) == (
         "player added",
         {"player": number, "name": "Ecran"},
@@ -57,29 +57,29 @@ async def test_options_are_kept_as_they_were_sent(api_service: ApiService) -> No
     options = {
         "autoplay": True, "muted": True, "loop": True, "controls": False, "color": "#FFaa00",
     }  # fmt: skip
-    player = await made(api_service, "Ecran", **options)
+    player = await create_player(api_service, "Ecran", **options)
     assert {key: player[key] for key in options} == options
     listed = await api_service.listed(path=PLAYERS)
     assert listed["data"] == [player]
 
 
 async def test_an_edit_changes_only_the_keys_that_it_sends(api_service: ApiService) -> None:
-    player = await made(api_service, "One", color="#112233", loop=True)
+    player = await create_player(api_service, "One", color="#112233", loop=True)
     answer = await edit(api_service, player["id"], name="Two", controls=False)
     assert answer.status_code == 200
     assert answer.json() == {
         "message": "Player updated.",
         "player": player | {"name": "Two", "controls": False},
     }
-    assert (await newest(api_service))["facts"] == {
+    assert (await newest_event(api_service))["facts"] == {
         "player": player["id"],
         "keys": ["name", "controls"],
     }
     cleared = (await edit(api_service, player["id"], color=None)).json()["player"]
     assert cleared == player | {"name": "Two", "controls": False, "color": None}
-    before = await newest(api_service)
+    before = await newest_event(api_service)
     assert (await edit(api_service, player["id"])).json()["player"] == cleared
-    assert await newest(api_service) == before
+    assert await newest_event(api_service) == before
 
 
 @pytest.mark.parametrize(
@@ -101,19 +101,19 @@ async def test_an_edit_changes_only_the_keys_that_it_sends(api_service: ApiServi
 async def test_a_body_that_is_wrong_is_refused(
     api_service: ApiService, body: dict[str, Any], field: str
 ) -> None:
-    player = await made(api_service, "One")
-    before = await newest(api_service)
+    player = await create_player(api_service, "One")
+    before = await newest_event(api_service)
     for answer in (await add(api_service, **body), await edit(api_service, player["id"], **body)):
         assert answer.status_code == 422, answer.text
         assert set(answer.json()["errors"]) == {field}
     assert (await add(api_service)).json()["errors"] == {"name": ["The name is required."]}
     assert (await api_service.listed(path=PLAYERS))["data"] == [player]
-    assert await newest(api_service) == before
+    assert await newest_event(api_service) == before
 
 
 async def test_a_list_comes_in_pages_searched_and_sorted(api_service: ApiService) -> None:
     for name in ("b", "C", "a", *(f"more {number}" for number in range(8))):
-        await made(api_service, name)
+        await create_player(api_service, name)
     body = await api_service.listed(path=PLAYERS)
     assert set(body) == {"data", "links", "meta"}
     assert (body["meta"]["total"], body["meta"]["per_page"], body["meta"]["to"]) == (11, 10, 10)
@@ -127,11 +127,11 @@ async def test_a_list_comes_in_pages_searched_and_sorted(api_service: ApiService
 
 
 async def test_a_deleted_player_is_gone(api_service: ApiService) -> None:
-    player = await made(api_service, "One")
+    player = await create_player(api_service, "One")
     path = f"/api/players/{player['id']}"
     answer = await api_service.client.delete(path, headers=api_service.owner)
     assert (answer.status_code, answer.content) == (204, b"")
-    assert (await newest(api_service))["type"] == "player deleted"
+    assert (await newest_event(api_service))["type"] == "player deleted"
     assert (await api_service.client.delete(path, headers=api_service.owner)).status_code == 404
     assert (await edit(api_service, player["id"], name="X")).status_code == 404
     assert (await api_service.listed(path=PLAYERS))["meta"]["total"] == 0
@@ -145,38 +145,42 @@ async def test_what_is_no_players_number_is_not_found(api_service: ApiService, n
 
 
 async def test_changes_require_a_token_that_may_write(api_service: ApiService) -> None:
-    player = await made(api_service, "One")
+    player = await create_player(api_service, "One")
     other = (await api_service.catalog.projects.add("Other", 1)).id
     stranger = await api_service.headers_of("stranger", other, write=True)
     reader = await api_service.headers_of("reader", 1, write=False)
-    one = f"/api/players/{player['id']}"
-    for headers, changed, listed in (({}, 401, 401), (reader, 403, 200), (stranger, 404, 404)):
+    record_path = f"/api/players/{player['id']}"
+    for headers, change_status, list_status in (
+        ({}, 401, 401),
+        (reader, 403, 200),
+        (stranger, 404, 404),
+    ):
         answers = [
             await api_service.client.post(PLAYERS, json={"name": "x"}, headers=headers),
-            await api_service.client.put(one, json={"name": "x"}, headers=headers),
-            await api_service.client.delete(one, headers=headers),
+            await api_service.client.put(record_path, json={"name": "x"}, headers=headers),
+            await api_service.client.delete(record_path, headers=headers),
         ]
-        assert [answer.status_code for answer in answers] == [changed] * 3
-        assert (await api_service.client.get(PLAYERS, headers=headers)).status_code == listed
+        assert [answer.status_code for answer in answers] == [change_status] * 3
+        assert (await api_service.client.get(PLAYERS, headers=headers)).status_code == list_status
     assert (await api_service.listed(path=PLAYERS))["data"] == [player]
 
 
 async def test_an_edit_of_a_player_that_has_changed_since_is_refused(
     api_service: ApiService,
 ) -> None:
-    player = await made(api_service, "One", loop=True)
+    player = await create_player(api_service, "One", loop=True)
     path = f"/api/players/{player['id']}"
-    read = await api_service.client.get(path, headers=api_service.owner)
-    assert (read.status_code, read.json()) == (200, {"data": player})
-    mine = {**api_service.owner, "If-Match": read.headers["etag"]}
+    original = await api_service.client.get(path, headers=api_service.owner)
+    assert (original.status_code, original.json()) == (200, {"data": player})
+    mine = {**api_service.owner, "If-Match": original.headers["etag"]}
     first = await api_service.client.put(path, json={"muted": True}, headers=mine)
     assert first.status_code == 200
     second = await api_service.client.put(path, json={"name": "Theirs"}, headers=mine)
     assert second.status_code == 412
-    shown = await api_service.client.get(path, headers=api_service.owner)
-    assert shown.json()["data"] == player | {"muted": True}
-    assert shown.headers["etag"] == first.headers["etag"] != read.headers["etag"]
-    newer_headers = {**api_service.owner, "If-Match": shown.headers["etag"]}
+    unchanged = await api_service.client.get(path, headers=api_service.owner)
+    assert unchanged.json()["data"] == player | {"muted": True}
+    assert unchanged.headers["etag"] == first.headers["etag"] != original.headers["etag"]
+    newer_headers = {**api_service.owner, "If-Match": unchanged.headers["etag"]}
     third = await api_service.client.put(path, json={"name": "Theirs"}, headers=newer_headers)
     assert third.json()["player"]["name"] == "Theirs"
     assert (await edit(api_service, player["id"], name="Without")).status_code == 200

@@ -22,7 +22,7 @@ async def add(
     return await api_service.client.post(PROJECTS, json=body, headers=headers)
 
 
-async def made(api_service: ApiService, name: str) -> Json:
+async def create_project(api_service: ApiService, name: str) -> Json:
     answer = await add(api_service, name=name)
     assert answer.status_code == 201, answer.text
     project: Json = answer.json()["project"]
@@ -63,7 +63,7 @@ async def test_adding_answers_with_the_project_and_nothing_else(api_service: Api
 
 
 async def test_a_project_is_shown_by_its_number_and_by_its_key(api_service: ApiService) -> None:
-    project = await made(api_service, "One")
+    project = await create_project(api_service, "One")
     for name in (project["id"], project["key"]):
         answer = await api_service.client.get(f"{PROJECTS}/{name}", headers=api_service.owner)
         assert (answer.status_code, answer.json()) == (200, {"data": project})
@@ -73,7 +73,7 @@ async def test_a_project_is_shown_by_its_number_and_by_its_key(api_service: ApiS
 
 
 async def test_an_edit_changes_the_name_and_keeps_the_rest(api_service: ApiService) -> None:
-    project = await made(api_service, "One")
+    project = await create_project(api_service, "One")
     answer = await edit(api_service, project["key"], name="Doi")
     assert answer.status_code == 200
     assert answer.json() == {"message": "Project updated.", "project": project | {"name": "Doi"}}
@@ -107,7 +107,7 @@ async def test_a_body_that_is_wrong_is_refused(
 
 
 async def test_projects_are_listed_as_far_as_the_token_reaches(api_service: ApiService) -> None:
-    projects = [await made(api_service, f"{number}") for number in range(11)]
+    projects = [await create_project(api_service, f"{number}") for number in range(11)]
     body = await api_service.listed(path=PROJECTS)
     assert body["data"] == projects[:0:-1]
     assert (body["meta"]["total"], body["meta"]["last_page"]) == (12, 2)
@@ -122,15 +122,15 @@ async def test_projects_are_listed_as_far_as_the_token_reaches(api_service: ApiS
 
 
 async def test_a_token_of_one_project_neither_adds_nor_deletes_any(api_service: ApiService) -> None:
-    project = await made(api_service, "One")
+    project = await create_project(api_service, "One")
     mine = await api_service.headers_of("mine", project["id"], write=True)
     reader = await api_service.headers_of("reader", None, write=False)
-    one = f"{PROJECTS}/{project['id']}"
+    record_path = f"{PROJECTS}/{project['id']}"
     for headers, status in ((mine, 403), (reader, 403), ({}, 401)):
         assert (await add(api_service, headers, name="x")).status_code == status
-        assert (await api_service.client.delete(one, headers=headers)).status_code == status
+        assert (await api_service.client.delete(record_path, headers=headers)).status_code == status
     # It may rename its own project; others do not exist for it.
-    answer = await api_service.client.put(one, json={"name": "Ours"}, headers=mine)
+    answer = await api_service.client.put(record_path, json={"name": "Ours"}, headers=mine)
     assert answer.status_code == 200
     answer = await api_service.client.put(f"{PROJECTS}/1", json={"name": "x"}, headers=mine)
     assert answer.status_code == 404
@@ -140,32 +140,32 @@ async def test_a_token_of_one_project_neither_adds_nor_deletes_any(api_service: 
 async def test_a_deleted_project_is_gone_with_its_media(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
-    project = await made(api_service, "Doomed")
+    project = await create_project(api_service, "Doomed")
     path = f"{PROJECTS}/{project['id']}/streams"
     stream = await api_service.add("A stream", path)
-    kept = await api_service.add("Another project's")
+    other = await api_service.add("Another project's")
     mine = await api_service.headers_of("mine", project["id"], write=True)
-    for hash_ in (stream["hash"], kept["hash"]):
+    for hash_ in (stream["hash"], other["hash"]):
         await objects.put(f"live/{hash_}/index.m3u8", b"#EXTM3U")
     answer = await delete(api_service, project["key"])
     assert (answer.status_code, answer.content) == (204, b"")
     for _ in range(2):  # before and after its rows are removed
-        for gone in (f"{PROJECTS}/{project['id']}", path, f"/api/streams/{stream['id']}"):
+        for missing in (f"{PROJECTS}/{project['id']}", path, f"/api/streams/{stream['id']}"):
             assert (
-                await api_service.client.get(gone, headers=api_service.owner)
+                await api_service.client.get(missing, headers=api_service.owner)
             ).status_code == 404
         assert (await api_service.client.get(PROJECTS, headers=mine)).status_code == 401
         assert (await delete(api_service, project["id"])).status_code == 404
         await remove_projects(
             api_service.catalog.removed_projects, StoredMedia(objects, MemoryEdge())
         )
-    assert await objects.addresses("live") == [f"live/{kept['hash']}/index.m3u8"]
+    assert await objects.addresses("live") == [f"live/{other['hash']}/index.m3u8"]
     newest = (await api_service.listed(path=f"{PROJECTS}/1/events"))["data"][0]
     assert (newest["type"], newest["facts"]["name"]) == ("project deleted", "Doomed")
 
 
 async def test_the_first_project_and_one_on_air_stay(api_service: ApiService) -> None:
-    project = await made(api_service, "Live")
+    project = await create_project(api_service, "Live")
     stream = await api_service.add("A stream", f"{PROJECTS}/{project['id']}/streams")
     await api_service.catalog.live_state.set(
         stream["id"], live=True, processing=True, on_air=0, sending=(0,), no_audio=False,

@@ -100,7 +100,7 @@ async def test_no_file_comes_in_beyond_the_bytes_of_a_project(tmp_path: Path) ->
             )
 
 
-async def test_what_unfinished_uploads_announced_counts(tmp_path: Path) -> None:
+async def test_the_announced_lengths_of_unfinished_uploads_count(tmp_path: Path) -> None:
     async with limited(tmp_path, QuotaLimits(stored_bytes=1500)) as api_service:
         headers = {**api_service.owner, **TUS, "Upload-Length": "1000"}
         statuses = [
@@ -159,7 +159,7 @@ async def test_streams_that_are_added_at_the_same_moment_do_not_exceed_a_quota(
         assert (await catalog.usage.find(1, 0)).streams == 3
 
 
-async def test_a_file_counts_while_it_comes_in(tmp_path: Path) -> None:
+async def test_a_file_counts_while_it_is_received(tmp_path: Path) -> None:
     async with quotas_of(tmp_path, QuotaLimits(stored_bytes=1500)) as (_, quotas):
         async with quotas.adding_file(1, 1000), quotas.adding_file(2, 1000):
             with pytest.raises(ApiError, match="no room for this file"):

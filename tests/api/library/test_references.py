@@ -15,7 +15,7 @@ def test_countries_are_read_in_either_form_once_each() -> None:
     assert read_countries([]) == ()
 
 
-def test_each_that_is_no_country_is_named() -> None:
+def test_each_unknown_country_is_named() -> None:
     with pytest.raises(ApiError) as refused:
         read_countries([642, "XX", 10**40, "<script>", "642"])
     assert refused.value.status_code == 422

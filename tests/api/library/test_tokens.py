@@ -18,14 +18,14 @@ async def add(
     return await api_service.client.post(TOKENS, json=body, headers=headers)
 
 
-async def made(api_service: ApiService, **body: object) -> tuple[Json, dict[str, str]]:
+async def create_token(api_service: ApiService, **body: object) -> tuple[Json, dict[str, str]]:
     """Add a token; return its record and the headers of its bearer."""
     answer = await api_service.client.post(TOKENS, json=body, headers=api_service.owner)
     assert answer.status_code == 201, answer.text
     return answer.json()["token"], {"Authorization": f"Bearer {answer.json()['secret']}"}
 
 
-async def listed(api_service: ApiService, headers: dict[str, str], query: str = "") -> Json:
+async def list_tokens(api_service: ApiService, headers: dict[str, str], query: str = "") -> Json:
     answer = await api_service.client.get(TOKENS + query, headers=headers)
     assert answer.status_code == 200, answer.text
     page: Json = answer.json()
@@ -55,8 +55,8 @@ async def test_adding_answers_with_the_record_and_the_token_once(api_service: Ap
 
 
 async def test_a_token_opens_what_it_was_made_for(api_service: ApiService) -> None:
-    _, reader = await made(api_service, name="reader")
-    _, writer = await made(api_service, name="writer", project=1, write=True)
+    _, reader = await create_token(api_service, name="reader")
+    _, writer = await create_token(api_service, name="writer", project=1, write=True)
     assert (await api_service.client.get(STREAMS, headers=reader)).status_code == 200
     stream = {"title": "x"}
     assert (await api_service.client.post(STREAMS, json=stream, headers=reader)).status_code == 403
@@ -86,17 +86,17 @@ async def test_a_body_that_is_wrong_is_refused(
     answer = await add(api_service, **body)
     assert answer.status_code == 422, answer.text
     assert set(answer.json()["errors"]) == {field}
-    assert (await listed(api_service, api_service.owner))["meta"]["total"] == 1
+    assert (await list_tokens(api_service, api_service.owner))["meta"]["total"] == 1
 
 
 async def test_revoking_takes_effect_at_once_and_once(api_service: ApiService) -> None:
-    token, bearer = await made(api_service, name="old", write=True)
+    token, bearer = await create_token(api_service, name="old", write=True)
     path = f"{TOKENS}/{token['id']}"
     answer = await api_service.client.delete(path, headers=api_service.owner)
     assert (answer.status_code, answer.content) == (204, b"")
     assert (await api_service.client.get(STREAMS, headers=bearer)).status_code == 401
-    shown = (await listed(api_service, api_service.owner))["data"][0]
-    assert shown == token | {"revoked_at": NOW}
+    record = (await list_tokens(api_service, api_service.owner))["data"][0]
+    assert record == token | {"revoked_at": NOW}
     assert (await api_service.client.delete(path, headers=api_service.owner)).status_code == 204
     events = (await api_service.listed(path="/api/projects/1/events"))["data"]
     assert [event["type"] for event in events].count("token revoked") == 1
@@ -113,27 +113,27 @@ async def test_a_token_of_a_project_manages_tokens_of_its_project_only(
     api_service: ApiService,
 ) -> None:
     other = (await api_service.catalog.projects.add("Other", 1)).id
-    mine, bearer = await made(api_service, name="mine", project=other, write=True)
-    theirs, _ = await made(api_service, name="theirs", project=1)
-    # Without a project it makes one for its own, and none that opens more.
+    mine, bearer = await create_token(api_service, name="mine", project=other, write=True)
+    theirs, _ = await create_token(api_service, name="theirs", project=1)
+    # Without a project, the new token is for the same project; it cannot be for more.
     answer = await add(api_service, bearer, name="helper")
     assert (answer.status_code, answer.json()["token"]["project"]) == (201, other)
     helper = answer.json()["token"]
     assert (await add(api_service, bearer, name="x", project=None)).status_code == 403
     assert (await add(api_service, bearer, name="x", project=1)).status_code == 422
-    page = await listed(api_service, bearer)
+    page = await list_tokens(api_service, bearer)
     assert (page["data"], page["meta"]["total"]) == ([helper, mine], 2)
     for number, status in ((1, 404), (theirs["id"], 404), (helper["id"], 204)):
         answer = await api_service.client.delete(f"{TOKENS}/{number}", headers=bearer)
         assert answer.status_code == status
     assert (await api_service.client.get(STREAMS, headers=api_service.owner)).status_code == 200
-    # What the owner's token makes without a project is for all.
-    everything, _ = await made(api_service, name="all")
+    # A token that the owner's token adds without a project is for all projects.
+    everything, _ = await create_token(api_service, name="all")
     assert everything["project"] is None
 
 
 async def test_a_read_only_token_manages_no_tokens(api_service: ApiService) -> None:
-    _, reader = await made(api_service, name="reader")
+    _, reader = await create_token(api_service, name="reader")
     for headers, status in ((reader, 403), ({}, 401)):
         answers = [
             await api_service.client.get(TOKENS, headers=headers),
@@ -145,8 +145,8 @@ async def test_a_read_only_token_manages_no_tokens(api_service: ApiService) -> N
 
 async def test_tokens_come_in_pages_newest_first(api_service: ApiService) -> None:
     for number in range(11):
-        await made(api_service, name=f"{number}")
-    body = await listed(api_service, api_service.owner)
+        await create_token(api_service, name=f"{number}")
+    body = await list_tokens(api_service, api_service.owner)
     assert set(body) == {"data", "links", "meta"}
     assert [item["name"] for item in body["data"]] == [f"{number}" for number in range(10, 0, -1)]
     assert (body["meta"]["total"], body["meta"]["per_page"]) == (12, 10)
@@ -156,7 +156,7 @@ async def test_tokens_come_in_pages_newest_first(api_service: ApiService) -> Non
 
 
 async def test_revoking_a_token_can_revoke_those_that_it_made(api_service: ApiService) -> None:
-    leaked, headers = await made(api_service, name="leaked", write=True)
+    leaked, headers = await create_token(api_service, name="leaked", write=True)
     child = (await add(api_service, headers, name="child", write=True)).json()
     assert child["token"]["created_by"] == leaked["id"]
     bearer = {"Authorization": f"Bearer {child['secret']}"}

@@ -15,14 +15,14 @@ class OnlyExamines:
         return []
 
 
-def test_half_a_reporter_is_none() -> None:
+def test_an_incomplete_reporter_does_not_match_the_protocol() -> None:
     assert not isinstance(OnlyExamines(), OperationsReporter)
 
 
 def test_values_are_read_only_and_encode_under_their_names() -> None:
-    found = VersionsReport(headend="1", python="3.11", database="SQLite", tables="15")
-    assert msgspec.json.decode(msgspec.json.encode(found)) == {
+    report = VersionsReport(headend="1", python="3.11", database="SQLite", tables="15")
+    assert msgspec.json.decode(msgspec.json.encode(report)) == {
         "headend": "1", "python": "3.11", "database": "SQLite", "tables": "15",
     }  # fmt: skip
     with pytest.raises(AttributeError):
-        found.headend = "2"  # type: ignore[misc]  # that it cannot be set is the test
+        report.headend = "2"  # type: ignore[misc]  # that it cannot be set is the test

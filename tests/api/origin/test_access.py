@@ -12,24 +12,24 @@ OPEN, INSIDE, OWNER, BLOCKED, NONE = (
 )
 
 
-def shown(*, published: bool, hidden: bool, countries: str = "") -> PublicRecord:
+def public_record(*, published: bool, hidden: bool, countries: str = "") -> PublicRecord:
     return PublicRecord(
         hash="abcdefABCDEF", project=1, title="", description="",
         published=published, hidden=hidden, live=True, countries=frozenset(countries.split()),
     )  # fmt: skip
 
 
-PUBLISHED = shown(published=True, hidden=False)
-EARLY = shown(published=False, hidden=False)
-UNPUBLISHED = shown(published=False, hidden=True)
-TAKEN_BACK = shown(published=True, hidden=True)
-RESTRICTED = shown(published=True, hidden=False, countries="RO AD")
-RESTRICTED_EARLY = shown(published=False, hidden=False, countries="RO AD")
-RESTRICTED_TAKEN_BACK = shown(published=True, hidden=True, countries="RO AD")
+PUBLISHED = public_record(published=True, hidden=False)
+EARLY = public_record(published=False, hidden=False)
+UNPUBLISHED = public_record(published=False, hidden=True)
+TAKEN_BACK = public_record(published=True, hidden=True)
+RESTRICTED = public_record(published=True, hidden=False, countries="RO AD")
+RESTRICTED_EARLY = public_record(published=False, hidden=False, countries="RO AD")
+RESTRICTED_TAKEN_BACK = public_record(published=True, hidden=True, countries="RO AD")
 
 
 @pytest.mark.parametrize(
-    ("found", "media", "early", "owner"),
+    ("record", "media", "early", "owner"),
     [
         pytest.param(None, NONE, NONE, NONE, id="no such stream"),
         pytest.param(PUBLISHED, OPEN, OPEN, OPEN, id="published"),
@@ -40,19 +40,19 @@ RESTRICTED_TAKEN_BACK = shown(published=True, hidden=True, countries="RO AD")
 )
 @pytest.mark.parametrize("country", [None, "RO", "DE"])
 def test_the_access_table_without_restricted_countries(
-    found: PublicRecord | None,
+    record: PublicRecord | None,
     media: AccessLevel,
     early: AccessLevel,
     owner: AccessLevel,
     country: str | None,
 ) -> None:
-    assert decide_access(found, owner=False, country=country) is media
-    assert decide_access(found, owner=False, country=country, early=True) is early
-    assert decide_access(found, owner=True, country=country) is owner
+    assert decide_access(record, owner=False, country=country) is media
+    assert decide_access(record, owner=False, country=country, early=True) is early
+    assert decide_access(record, owner=True, country=country) is owner
 
 
 @pytest.mark.parametrize(
-    ("found", "country", "media", "early"),
+    ("record", "country", "media", "early"),
     [
         pytest.param(RESTRICTED, "RO", INSIDE, INSIDE, id="inside"),
         pytest.param(RESTRICTED, "DE", BLOCKED, BLOCKED, id="outside"),
@@ -65,19 +65,19 @@ def test_the_access_table_without_restricted_countries(
     ],
 )
 def test_the_access_table_with_restricted_countries(
-    found: PublicRecord, country: str | None, media: AccessLevel, early: AccessLevel
+    record: PublicRecord, country: str | None, media: AccessLevel, early: AccessLevel
 ) -> None:
-    assert decide_access(found, owner=False, country=country) is media
-    assert decide_access(found, owner=False, country=country, early=True) is early
+    assert decide_access(record, owner=False, country=country) is media
+    assert decide_access(record, owner=False, country=country, early=True) is early
 
 
-@pytest.mark.parametrize("found", [RESTRICTED, RESTRICTED_EARLY, RESTRICTED_TAKEN_BACK])
+@pytest.mark.parametrize("record", [RESTRICTED, RESTRICTED_EARLY, RESTRICTED_TAKEN_BACK])
 @pytest.mark.parametrize("country", [None, "DE"])
-def test_an_owner_sees_it_wherever_they_are(found: PublicRecord, country: str | None) -> None:
-    assert decide_access(found, owner=True, country=country) is OWNER
+def test_an_owner_has_access_from_every_country(record: PublicRecord, country: str | None) -> None:
+    assert decide_access(record, owner=True, country=country) is OWNER
 
 
-def test_only_what_is_open_to_all_is_kept_by_caches() -> None:
+def test_only_open_media_are_cacheable() -> None:
     assert [access for access in AccessLevel if access.is_cacheable] == [OPEN]
     assert {access for access in AccessLevel if not access.is_visible} == {BLOCKED, NONE}
 

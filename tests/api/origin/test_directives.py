@@ -8,7 +8,7 @@ from api.origin.directives import BadDirective, Directives, parse_directives
 
 
 @pytest.mark.parametrize(
-    ("query", "wanted"),
+    ("query", "expected"),
     [
         ("", Directives()),
         ("_HLS_msn=7", Directives(msn=7)),
@@ -20,8 +20,8 @@ from api.origin.directives import BadDirective, Directives, parse_directives
         ("token=a=b&_HLS_msn=1&x", Directives(msn=1)),
     ],
 )
-def test_what_a_query_asks_for(query: str, wanted: Directives) -> None:
-    assert parse_directives(query) == wanted
+def test_directives_are_read_from_a_query(query: str, expected: Directives) -> None:
+    assert parse_directives(query) == expected
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_a_query_asks_for(query: str, wanted: Directives) -> None:
         "x=" + 2048 * "y",
     ],
 )
-def test_what_makes_no_sense_is_refused(query: str) -> None:
+def test_invalid_directives_are_refused(query: str) -> None:
     with pytest.raises(BadDirective):
         parse_directives(query)
 
@@ -46,7 +46,7 @@ def test_what_makes_no_sense_is_refused(query: str) -> None:
 @given(st.text(max_size=200) | st.from_regex(r"(_HLS_(msn|part|skip)=[0-9YESv]{0,3}&?){1,4}"))
 def test_any_query_is_read_or_refused(query: str) -> None:
     try:
-        found = parse_directives(query)
+        directives = parse_directives(query)
     except BadDirective:
         return
-    assert found.part is None or found.msn is not None
+    assert directives.part is None or directives.msn is not None

@@ -1,4 +1,4 @@
-"""The country of a viewer, from a real database file."""
+"""The country of a viewer, from a database file or a header of a trusted proxy."""
 
 import asyncio
 import logging
@@ -22,8 +22,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def behind(*values: str, country: Sequence[str] = ()) -> Headers:
-    found = [(b"cf-ipcountry", value.encode()) for value in country]
-    return [*((b"x-forwarded-for", value.encode()) for value in values), *found]
+    country_headers = [(b"cf-ipcountry", value.encode()) for value in country]
+    return [*((b"x-forwarded-for", value.encode()) for value in values), *country_headers]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_forwarded_address_counts_only_from_a_trusted_proxy(database: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("found", "country"),
+    ("values", "country"),
     [
         (["de"], "DE"),
         (["XX"], None),
@@ -72,14 +72,14 @@ def test_a_forwarded_address_counts_only_from_a_trusted_proxy(database: str) -> 
     ],
 )
 def test_a_header_is_believed_from_a_trusted_proxy(
-    database: str, found: list[str], country: str | None
+    database: str, values: list[str], country: str | None
 ) -> None:
     geo = CountryResolver(TrustedProxies([PROXY]), database=database, trusted_header="CF-IPCountry")
-    assert geo.country(PROXY, behind(ROMANIAN, country=found)) == country
-    assert geo.country(GERMAN, behind(country=found)) == "DE"
+    assert geo.country(PROXY, behind(ROMANIAN, country=values)) == country
+    assert geo.country(GERMAN, behind(country=values)) == "DE"
 
 
-def test_a_header_that_no_setting_names_says_nothing(database: str) -> None:
+def test_a_country_header_that_is_not_configured_is_ignored(database: str) -> None:
     geo = CountryResolver(TrustedProxies([PROXY]), database=database)
     assert geo.country(PROXY, behind(ROMANIAN, country=["DE"])) == "RO"
 
@@ -92,14 +92,14 @@ def test_private_addresses_have_the_configured_country(address: str) -> None:
     assert CountryResolver().country(address, []) is None
 
 
-def test_an_address_that_is_nobodys_neighbour_is_looked_up(database: str) -> None:
+def test_a_public_address_is_looked_up(database: str) -> None:
     geo = CountryResolver(database=database, private_country="RO")
     assert geo.country(GERMAN, []) == "DE"
     assert geo.country(NOWHERE, []) is None
     assert geo.country("172.32.0.1", []) is None
 
 
-def test_a_neighbour_that_is_a_proxy_nobody_named_opens_nothing(
+def test_a_private_address_that_forwards_without_being_trusted_has_no_country(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Otherwise every viewer behind it would count as a neighbour."""
@@ -111,7 +111,7 @@ def test_a_neighbour_that_is_a_proxy_nobody_named_opens_nothing(
     assert "http.trusted_proxies" in caplog.text
 
 
-def test_a_trusted_proxy_that_does_not_say_for_whom_opens_nothing() -> None:
+def test_a_trusted_proxy_that_forwards_no_address_has_no_country() -> None:
     geo = CountryResolver(TrustedProxies(["127.0.0.1"]), private_country="RO")
     assert geo.country("127.0.0.1", []) is None
     assert geo.country("127.0.0.1", behind("127.0.0.1")) is None
@@ -119,7 +119,7 @@ def test_a_trusted_proxy_that_does_not_say_for_whom_opens_nothing() -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no database" * 1000])
-def test_a_start_without_its_database_is_refused_in_a_sentence(
+def test_a_start_without_a_readable_database_is_refused_with_its_path(
     tmp_path: Path, content: bytes | None
 ) -> None:
     path = tmp_path / "countries.mmdb"
@@ -130,7 +130,7 @@ def test_a_start_without_its_database_is_refused_in_a_sentence(
 
 
 @pytest.mark.parametrize("country", ["Romania", "R", "4O", "XX"])
-def test_a_private_country_that_is_none_is_refused(country: str) -> None:
+def test_an_invalid_private_country_is_refused(country: str) -> None:
     with pytest.raises(GeoError, match=r"geo\.private_country"):
         CountryResolver(private_country=country)
 
@@ -142,26 +142,30 @@ def test_a_new_file_is_loaded_and_a_broken_one_is_logged_once(
     geo = CountryResolver(database=str(path))
     before = path.read_bytes()
 
-    def look() -> str | None:
+    def country_after_reload() -> str | None:
         asyncio.run(geo.reload_if_changed())
         return geo.country(GERMAN, [])
 
     assert geo.country(GERMAN, []) == "DE"
     countries(path, german="AT")
     assert geo.country(GERMAN, []) == "DE"
-    assert look() == "AT"
+    assert country_after_reload() == "AT"
     # A copy in progress: the loaded database stays in use.
     path.write_bytes(before[:100])
-    assert [look(), look(), look()] == ["AT", "AT", "AT"]
+    assert [country_after_reload(), country_after_reload(), country_after_reload()] == [
+        "AT",
+        "AT",
+        "AT",
+    ]
     path.unlink()
-    assert [look(), look()] == ["AT", "AT"]
-    found = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert [record.message for record in found] == ["geo database not read"] * 2
+    assert [country_after_reload(), country_after_reload()] == ["AT", "AT"]
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.message for record in errors] == ["geo database not read"] * 2
     path.write_bytes(before)
-    assert look() == "DE"
+    assert country_after_reload() == "DE"
 
 
-def test_a_database_that_is_broken_inside_opens_nothing(
+def test_a_database_with_broken_data_gives_no_country(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = countries(tmp_path / "countries.mmdb")
@@ -169,11 +173,11 @@ def test_a_database_that_is_broken_inside_opens_nothing(
     marker = content.rindex(b"\xab\xcd\xefMaxMind.com")
     path.write_bytes(b"\xff" * marker + content[marker:])
     geo = CountryResolver(database=str(path))
-    assert [geo.country(each, []) for each in (GERMAN, ROMANIAN, SIXTH, GERMAN)] == [None] * 4
+    assert [geo.country(address, []) for address in (GERMAN, ROMANIAN, SIXTH, GERMAN)] == [None] * 4
     assert [record.message for record in caplog.records] == ["geo database broken"]
 
 
-async def test_a_damaged_database_ends_neither_a_start_nor_a_look_in_an_error_of_the_reader(
+async def test_errors_of_the_database_reader_are_translated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One key of its metadata is changed, for which the reader raises an undocumented error."""
@@ -188,7 +192,7 @@ async def test_a_damaged_database_ends_neither_a_start_nor_a_look_in_an_error_of
         CountryResolver(database=str(path))
 
 
-def test_whatever_bytes_of_a_database_are_others_it_answers_or_knows_nothing(
+def test_a_damaged_database_gives_a_country_none_or_a_geo_error(
     tmp_path: Path,
 ) -> None:
     path = countries(tmp_path / "countries.mmdb")
@@ -203,11 +207,11 @@ def test_whatever_bytes_of_a_database_are_others_it_answers_or_knows_nothing(
             geo = CountryResolver(database=str(path))
         except GeoError:
             continue
-        for each in (GERMAN, ROMANIAN, FRENCH, SIXTH, NOWHERE):
-            assert geo.country(each, []) is None or isinstance(geo.country(each, []), str)
+        for address in (GERMAN, ROMANIAN, FRENCH, SIXTH, NOWHERE):
+            assert geo.country(address, []) is None or isinstance(geo.country(address, []), str)
 
 
-def test_behind_a_public_address_a_private_one_proves_nothing_unless_a_proxy_is_trusted() -> None:
+def test_a_public_service_needs_a_trusted_proxy_to_place_private_addresses() -> None:
     geo = CountryResolver(private_country="RO", public=True)
     # A proxy that adds no header looks like a viewer on this machine.
     assert [geo.country(peer, []) for peer in ("127.0.0.1", "10.0.0.5", "::1")] == [None] * 3

@@ -108,8 +108,8 @@ def test_what_is_not_published_does_not_exist(on_site: OnSite, path: str) -> Non
 def test_media_are_kept_for_ever_and_playlists_briefly(on_site: OnSite) -> None:
     async def scenario(site: OriginSite) -> None:
         for path in (SEGMENT, f"/live/{HASH}/{RUN}/720p/init-0.mp4"):
-            kept = (await site.get(path)).headers["cache-control"]
-            assert kept == "public, max-age=31536000, immutable"
+            caching = (await site.get(path)).headers["cache-control"]
+            assert caching == "public, max-age=31536000, immutable"
         for path in (PLAYLIST, VARIANTS):
             assert (await site.get(path)).headers["cache-control"] == "public, max-age=1"
 
@@ -117,15 +117,15 @@ def test_media_are_kept_for_ever_and_playlists_briefly(on_site: OnSite) -> None:
 
 
 @of_one_process
-def test_who_has_the_object_is_told_so(on_site: OnSite) -> None:
+def test_a_request_with_the_current_tag_is_answered_with_304(on_site: OnSite) -> None:
     async def scenario(site: OriginSite) -> None:
         for path in (SEGMENT, PLAYLIST, VARIANTS):
             first = await site.get(path)
-            again = await site.get(path, if_none_match=first.headers["etag"])
-            assert (again.status_code, again.content) == (304, b"")
-            assert again.headers["etag"] == first.headers["etag"]
-            assert again.headers["cache-control"] == first.headers["cache-control"]
-            assert "content-length" not in again.headers
+            unchanged = await site.get(path, if_none_match=first.headers["etag"])
+            assert (unchanged.status_code, unchanged.content) == (304, b"")
+            assert unchanged.headers["etag"] == first.headers["etag"]
+            assert unchanged.headers["cache-control"] == first.headers["cache-control"]
+            assert "content-length" not in unchanged.headers
             other = await site.get(path, if_none_match='"other"')
             assert other.status_code == 200
 
@@ -155,7 +155,7 @@ def test_ranges_of_files_and_of_what_is_in_memory(on_site: OnSite) -> None:
 
 
 @of_one_process
-def test_the_rest_of_another_object_is_not_sent(on_site: OnSite) -> None:
+def test_a_range_of_another_version_is_not_sent(on_site: OnSite) -> None:
     async def scenario(site: OriginSite) -> None:
         tag = (await site.get(SEGMENT)).headers["etag"]
         same = await site.get(SEGMENT, range="bytes=5-14", if_range=tag)
@@ -209,8 +209,8 @@ def test_only_reading_is_allowed_and_preflights_are_answered(on_site: OnSite) ->
         for method in ("POST", "PUT", "DELETE", "PATCH"):
             answer = await site.client.request(method, SEGMENT)
             assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
-        asked = {"Origin": "https://other.example", "Access-Control-Request-Method": "GET"}
-        preflight = await site.client.options(SEGMENT, headers=asked)
+        headers = {"Origin": "https://other.example", "Access-Control-Request-Method": "GET"}
+        preflight = await site.client.options(SEGMENT, headers=headers)
         assert preflight.status_code == 204
         assert preflight.headers["access-control-allow-origin"] == "*"
         assert "Range" in preflight.headers["access-control-allow-headers"]
@@ -244,7 +244,7 @@ def test_a_published_stream_is_visible_without_a_token(on_site: OnSite) -> None:
     on_site(scenario)
 
 
-def test_a_catalog_that_is_away_is_no_reason_to_show_or_to_forget(on_site: OnSite) -> None:
+def test_requests_are_503_while_the_catalog_is_unavailable(on_site: OnSite) -> None:
     async def scenario(site: OriginSite) -> None:
         site.public_records.broken = True
         answer = await site.get(SEGMENT)
@@ -255,7 +255,7 @@ def test_a_catalog_that_is_away_is_no_reason_to_show_or_to_forget(on_site: OnSit
     on_site(scenario)
 
 
-async def test_a_verdict_is_remembered_for_a_second_and_not_longer(tmp_path: Path) -> None:
+async def test_access_is_cached_for_one_second(tmp_path: Path) -> None:
     clock, public_records = ManualClock(), FakePublicRecords()
     origin = Origin(
         objects=DiskObjects(tmp_path), edge=MemoryEdge(),

@@ -61,11 +61,11 @@ class Viewers:
         )
 
     async def query_catalog(self) -> None:
-        """Have somebody come who asks the catalog."""
+        """Let another viewer query the catalog."""
         await self.visibility.lookup(HASH, Requester("RO", []))
 
     def hint(self) -> None:
-        """Name the next part in the playlist, whatever comes then."""
+        """Hint at the next part in the playlist, whether or not it follows."""
         part = PartialSegment(uri="0.0.m4s", duration=PARTS, independent=True)
         timeline = Timeline(part_target=PARTS).open("init-0.mp4")
         self.timeline = timeline.with_part(part, hint="0.1.m4s")
@@ -78,23 +78,23 @@ class Viewers:
 
 
 @asynccontextmanager
-async def viewers(folder: Path, edge: MemoryEdge | None = None) -> AsyncGenerator[Viewers]:
-    found = Viewers(folder, edge or MemoryEdge())
-    await found.show()
+async def open_viewers(folder: Path, edge: MemoryEdge | None = None) -> AsyncGenerator[Viewers]:
+    viewers = Viewers(folder, edge or MemoryEdge())
+    await viewers.show()
     async with asyncio.TaskGroup() as tasks:
-        background = tasks.create_task(found.visibility.run_queries())
+        background = tasks.create_task(viewers.visibility.run_queries())
         await asyncio.sleep(0)  # it begins
-        await found.query_catalog()
-        yield found
+        await viewers.query_catalog()
+        yield viewers
         background.cancel()
 
 
 async def test_a_request_for_the_next_part_is_answered_when_it_is_listed(tmp_path: Path) -> None:
-    async with viewers(tmp_path) as found:
-        found.park()
-        await found.publish_part()
-        assert found.statuses == [200]
-        assert b"0.1.m4s" in found.answers[0].body
+    async with open_viewers(tmp_path) as viewers:
+        viewers.park()
+        await viewers.publish_part()
+        assert viewers.statuses == [200]
+        assert b"0.1.m4s" in viewers.answers[0].body
 
 
 @pytest.mark.parametrize(
@@ -104,114 +104,116 @@ async def test_a_request_for_the_next_part_is_answered_when_it_is_listed(tmp_pat
         pytest.param({"countries": frozenset({"DE"})}, id="restricted"),
     ],
 )
-async def test_who_may_not_see_it_any_more_gets_nothing_of_it(
+async def test_a_waiting_viewer_that_lost_access_gets_no_media(
     tmp_path: Path, change: dict[str, object]
 ) -> None:
-    async with viewers(tmp_path) as found:
-        found.park()
-        found.clock.now += 1
-        found.change(**change)
-        await found.query_catalog()
-        await found.publish_part()
-        assert found.statuses == [503]
-        assert found.answers[0].body == b""
-        assert dict(found.answers[0].headers)[b"cache-control"] == b"no-store"
+    async with open_viewers(tmp_path) as viewers:
+        viewers.park()
+        viewers.clock.now += 1
+        viewers.change(**change)
+        await viewers.query_catalog()
+        await viewers.publish_part()
+        assert viewers.statuses == [503]
+        assert viewers.answers[0].body == b""
+        assert dict(viewers.answers[0].headers)[b"cache-control"] == b"no-store"
 
 
-async def test_a_change_without_effect_on_access_disturbs_nobody(tmp_path: Path) -> None:
-    async with viewers(tmp_path) as found:
-        found.park()
-        found.clock.now += 1
-        found.change(title="Now live", live=False, countries=frozenset[str]())
-        await found.query_catalog()
-        await found.publish_part()
-        assert found.statuses == [200]
+async def test_a_change_without_effect_on_access_does_not_affect_waiting_requests(
+    tmp_path: Path,
+) -> None:
+    async with open_viewers(tmp_path) as viewers:
+        viewers.park()
+        viewers.clock.now += 1
+        viewers.change(title="Now live", live=False, countries=frozenset[str]())
+        await viewers.query_catalog()
+        await viewers.publish_part()
+        assert viewers.statuses == [200]
 
 
 async def test_after_a_long_wait_the_catalog_is_asked_once_for_all(tmp_path: Path) -> None:
-    async with viewers(tmp_path) as found:
+    async with open_viewers(tmp_path) as viewers:
         for _ in range(5):
-            found.park()
-        found.clock.now += 2
-        found.change(hidden=True)
-        asked = found.public_records.asked
-        await found.publish_part()
-        await until(lambda: len(found.answers) == 5)
-        assert found.statuses == [503] * 5
-        assert found.public_records.asked == asked + 1
+            viewers.park()
+        viewers.clock.now += 2
+        viewers.change(hidden=True)
+        queries = viewers.public_records.asked
+        await viewers.publish_part()
+        await until(lambda: len(viewers.answers) == 5)
+        assert viewers.statuses == [503] * 5
+        assert viewers.public_records.asked == queries + 1
 
 
-async def test_while_the_catalog_is_away_those_who_waited_are_answered(tmp_path: Path) -> None:
-    async with viewers(tmp_path) as found:
-        found.park()
-        found.clock.now += 5
-        found.public_records.broken = True
-        await found.publish_part()
-        await until(lambda: bool(found.answers))
-        assert found.statuses == [200]
+async def test_waiting_viewers_are_answered_while_the_catalog_is_unavailable(
+    tmp_path: Path,
+) -> None:
+    async with open_viewers(tmp_path) as viewers:
+        viewers.park()
+        viewers.clock.now += 5
+        viewers.public_records.broken = True
+        await viewers.publish_part()
+        await until(lambda: bool(viewers.answers))
+        assert viewers.statuses == [200]
 
 
 async def test_a_viewer_that_left_during_the_catalogs_query_is_not_called(tmp_path: Path) -> None:
-    async with viewers(tmp_path) as found:
-        leaving = found.park()
-        found.park()
-        found.clock.now += 2
-        await found.publish_part()
+    async with open_viewers(tmp_path) as viewers:
+        leaving = viewers.park()
+        viewers.park()
+        viewers.clock.now += 2
+        await viewers.publish_part()
         leaving.cancel()
-        await until(lambda: bool(found.answers))
-        assert found.statuses == [200]
+        await until(lambda: bool(viewers.answers))
+        assert viewers.statuses == [200]
 
 
 async def test_the_end_of_the_run_answers_with_what_is_there(tmp_path: Path) -> None:
-    async with viewers(tmp_path) as found:
-        found.park()
-        found.timeline = found.timeline.close("0.m4s", PARTS).end()
-        await found.show()
-        assert found.statuses == [200]
-        assert found.answers[0].body.rstrip().endswith(b"#EXT-X-ENDLIST")
-        late = found.origin.fast_path("GET", f"{PLAYLIST}?_HLS_msn=9", [], "RO")
+    async with open_viewers(tmp_path) as viewers:
+        viewers.park()
+        viewers.timeline = viewers.timeline.close("0.m4s", PARTS).end()
+        await viewers.show()
+        assert viewers.statuses == [200]
+        assert viewers.answers[0].body.rstrip().endswith(b"#EXT-X-ENDLIST")
+        late = viewers.origin.fast_path("GET", f"{PLAYLIST}?_HLS_msn=9", [], "RO")
         assert isinstance(late, HttpResponse)
         assert late.status == 200
 
 
 async def test_requests_for_a_removed_run_are_answered_at_once(tmp_path: Path) -> None:
-    async with viewers(tmp_path) as found:
-        found.park()
-        await found.edge.drop_folder(FOLDER)
-        assert found.statuses == [503]
+    async with open_viewers(tmp_path) as viewers:
+        viewers.park()
+        await viewers.edge.drop_folder(FOLDER)
+        assert viewers.statuses == [503]
 
 
 async def test_a_hinted_part_that_does_not_come_in_time_may_be_asked_for_again(
     tmp_path: Path,
 ) -> None:
-    async with viewers(tmp_path, MemoryEdge(wait_seconds=0)) as found:
-        found.hint()
-        await found.show()
-        found.park(path=f"/{FOLDER}/720p/0.1.m4s", query="")
-        await until(lambda: bool(found.answers))
-        assert found.statuses == [503]
-        assert found.public_records.asked == 1
+    async with open_viewers(tmp_path, MemoryEdge(wait_seconds=0)) as viewers:
+        viewers.hint()
+        await viewers.show()
+        viewers.park(path=f"/{FOLDER}/720p/0.1.m4s", query="")
+        await until(lambda: bool(viewers.answers))
+        assert viewers.statuses == [503]
+        assert viewers.public_records.asked == 1
 
 
 async def test_a_hinted_part_that_the_run_ended_without_is_not_found(tmp_path: Path) -> None:
-    async with viewers(tmp_path) as found:
-        found.hint()
-        await found.show()
-        found.park(path=f"/{FOLDER}/720p/0.1.m4s", query="")
-        found.timeline = found.timeline.close("0.m4s", PARTS).end()
-        await found.show()
-        assert found.statuses == [404]
+    async with open_viewers(tmp_path) as viewers:
+        viewers.hint()
+        await viewers.show()
+        viewers.park(path=f"/{FOLDER}/720p/0.1.m4s", query="")
+        viewers.timeline = viewers.timeline.close("0.m4s", PARTS).end()
+        await viewers.show()
+        assert viewers.statuses == [404]
 
 
 @pytest.mark.parametrize("query", ["_HLS_msn=999999999999", "_HLS_msn=0&_HLS_part=999999999999"])
-async def test_what_is_too_far_ahead_is_refused_and_not_waited_for(
-    tmp_path: Path, query: str
-) -> None:
-    async with viewers(tmp_path) as found:
-        answer = found.origin.fast_path("GET", f"{PLAYLIST}?{query}", [], "RO")
+async def test_a_request_too_far_ahead_is_refused_at_once(tmp_path: Path, query: str) -> None:
+    async with open_viewers(tmp_path) as viewers:
+        answer = viewers.origin.fast_path("GET", f"{PLAYLIST}?{query}", [], "RO")
         assert isinstance(answer, HttpResponse)
         assert answer.status == 400
-        assert found.edge.waiting == 0
+        assert viewers.edge.waiting == 0
 
 
 class FaultyEdge(MemoryEdge):
@@ -228,9 +230,9 @@ class FaultyEdge(MemoryEdge):
 async def test_a_failing_answer_affects_neither_others_nor_the_publication(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with viewers(tmp_path, FaultyEdge()) as found:
-        found.park(query=f"{NEXT}&_HLS_skip=YES")
-        found.park()
-        await found.publish_part()
-        assert found.statuses == [500, 200]
+    async with open_viewers(tmp_path, FaultyEdge()) as viewers:
+        viewers.park(query=f"{NEXT}&_HLS_skip=YES")
+        viewers.park()
+        await viewers.publish_part()
+        assert viewers.statuses == [500, 200]
     assert [each.message for each in caplog.records] == ["request failed"]

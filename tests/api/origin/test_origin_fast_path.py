@@ -27,7 +27,7 @@ from tests.support.shared_engines import ON_SHARED
 from tests.support.storage.engine_reports import HASH
 
 
-async def test_an_audience_that_comes_together_is_one_question(tmp_path: Path) -> None:
+async def test_concurrent_viewers_cost_one_query(tmp_path: Path) -> None:
     public_records, opened = SlowRecords(), asyncio.Event()
     public_records.put()
     public_records.opened = opened
@@ -46,7 +46,7 @@ async def test_an_audience_that_comes_together_is_one_question(tmp_path: Path) -
     assert public_records.asked == 1
 
 
-async def test_when_the_one_who_asked_leaves_the_others_are_answered(tmp_path: Path) -> None:
+async def test_other_viewers_are_answered_when_the_first_one_leaves(tmp_path: Path) -> None:
     public_records, opened = SlowRecords(), asyncio.Event()
     public_records.put()
     public_records.opened = opened
@@ -82,22 +82,22 @@ class SlowRecords(FakePublicRecords):
 
 
 @pytest.mark.skipif(ON_SHARED, reason="the origin of a process that makes the run")
-def test_the_fast_path_is_for_reading_what_is_there_and_open(on_site: OnSite) -> None:
+def test_the_fast_path_serves_only_reads_of_available_open_media(on_site: OnSite) -> None:
     async def scenario(site: OriginSite) -> None:
         ask = site.origin.fast_path
         assert ask("POST", SEGMENT, []) is None
         assert ask("GET", "/api/streams", []) is None
         assert ask("GET", SEGMENT.replace("720p", "720%70"), []) is None
-        assert ask("HEAD", SEGMENT, []) is None  # nobody asked for access yet
+        assert ask("HEAD", SEGMENT, []) is None  # access was not checked yet
         await site.get(SEGMENT)
-        found = ask("GET", f"{PLAYLIST}?latency=normal", [(b"accept-encoding", b"gzip")])
-        assert isinstance(found, HttpResponse)
-        assert gzip.decompress(found.body) == await site.objects.get(PLAYLIST[1:])
+        playlist = ask("GET", f"{PLAYLIST}?latency=normal", [(b"accept-encoding", b"gzip")])
+        assert isinstance(playlist, HttpResponse)
+        assert gzip.decompress(playlist.body) == await site.objects.get(PLAYLIST[1:])
         file = ask("GET", SEGMENT, [])
         assert isinstance(file, HttpResponse)
         assert file.stop - file.start == 300_000
         file.close()
-        # The edge forgets, the disk has it: read once, then known by its time and size.
+        # Without the edge, the playlist is read from disk once, then known by its time and size.
         await site.edge.drop_folder("live")
         assert (await later(ask("GET", PLAYLIST, []))).status == 200
         assert isinstance(ask("GET", PLAYLIST, []), HttpResponse)
@@ -111,9 +111,9 @@ def test_on_the_fast_path_a_hidden_stream_is_visible_to_its_owner_only(on_site: 
     async def scenario(site: OriginSite) -> None:
         site.public_records.put(hidden=True)
         for headers, status in (([], 404), ([(b"authorization", TOKEN.encode())], 200)):
-            coming = site.origin.fast_path("GET", SEGMENT, headers)
-            found = await later(coming)
-            assert found.status == status
-            found.close()
+            pending = site.origin.fast_path("GET", SEGMENT, headers)
+            answer = await later(pending)
+            assert answer.status == status
+            answer.close()
 
     on_site(scenario)

@@ -44,29 +44,29 @@ class PublishedRecords:
         )  # fmt: skip
 
 
-async def nobody(authorization: str | None, hash_: str, /) -> bool:
+async def never_owner(authorization: str | None, hash_: str, /) -> bool:
     return False
 
 
 async def get(origin: Origin, path: str) -> tuple[int, str]:
     """Send a request as a server does: on the fast path if possible, otherwise through ASGI."""
-    found = origin.fast_path("GET", path, [])
-    if found is not None:
-        answer = found if isinstance(found, HttpResponse) else await later(found)
+    response = origin.fast_path("GET", path, [])
+    if response is not None:
+        answer = response if isinstance(response, HttpResponse) else await later(response)
         answer.close()
         return answer.status, answer.body.decode()
-    sent: list[Message] = []
+    messages: list[Message] = []
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        messages.append(message)
 
     async def receive() -> HTTPReceiveMessage:
         raise AssertionError("there is no body")
 
     scope: Scope = {"type": "http", "method": "GET", "path": path, "headers": []}  # type: ignore[typeddict-item]  # what the origin reads
     await origin(scope, receive, send)
-    body = b"".join(part["body"] for part in sent if part["type"] == "http.response.body")
-    status = next(part["status"] for part in sent if part["type"] == "http.response.start")
+    body = b"".join(part["body"] for part in messages if part["type"] == "http.response.body")
+    status = next(part["status"] for part in messages if part["type"] == "http.response.start")
     return status, body.decode()
 
 
@@ -79,7 +79,7 @@ async def test_media_of_another_process_are_served_as_soon_as_they_are_on_disk(
     origin = Origin(
         objects=DiskObjects(tmp_path),
         edge=MemoryEdge(),
-        visibility=VisibilityCache(PublishedRecords(), nobody),
+        visibility=VisibilityCache(PublishedRecords(), never_owner),
         clock=ManualClock(),
     )
     publication = await open_run(objects, MemoryEdge(), ManualClock())
@@ -108,12 +108,12 @@ async def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
 ) -> None:
     """Same size and time, as when both are written within one tick of the file system's clock."""
 
-    watch = ManualClock()
+    clock = ManualClock()
     origin = Origin(
         objects=DiskObjects(tmp_path),
         edge=MemoryEdge(),
-        visibility=VisibilityCache(PublishedRecords(), nobody),
-        clock=watch,
+        visibility=VisibilityCache(PublishedRecords(), never_owner),
+        clock=clock,
     )
     file = tmp_path / PLAYLIST[1:]
     file.parent.mkdir(parents=True)
@@ -121,7 +121,7 @@ async def test_a_playlist_that_looks_unchanged_is_read_again_after_a_second(
         file.write_text(text)
         os.utime(file, (1_800_000_000, 1_800_000_000))
         assert (await get(origin, PLAYLIST)) == (200, text)
-        watch.now += seconds
+        clock.now += seconds
 
 
 class SlowObjects(DiskObjects):
@@ -144,22 +144,22 @@ class SlowObjects(DiskObjects):
 
 async def test_a_playlist_is_read_once_for_concurrent_requests(tmp_path: Path) -> None:
     objects = SlowObjects(tmp_path)
-    watch = ManualClock()
+    clock = ManualClock()
     origin = Origin(
         objects=objects,
         edge=MemoryEdge(),
-        visibility=VisibilityCache(PublishedRecords(), nobody),
-        clock=watch,
+        visibility=VisibilityCache(PublishedRecords(), never_owner),
+        clock=clock,
     )
     await objects.put(PLAYLIST[1:], b"#EXTM3U 1")
-    once = [f"stat {PLAYLIST[1:]}", f"get {PLAYLIST[1:]}"]
+    reads = [f"stat {PLAYLIST[1:]}", f"get {PLAYLIST[1:]}"]
     for _ in range(2):
         async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(get(origin, PLAYLIST)) for _ in range(30)]
+            requests = [tasks.create_task(get(origin, PLAYLIST)) for _ in range(30)]
             await until(lambda: bool(objects.asked))
             objects.may_answer.set()
-        assert {each.result() for each in asked} == {(200, "#EXTM3U 1")}
-        assert objects.asked == once
+        assert {each.result() for each in requests} == {(200, "#EXTM3U 1")}
+        assert objects.asked == reads
         objects.asked.clear()
         objects.may_answer.clear()
-        watch.now += 1.5
+        clock.now += 1.5

@@ -96,12 +96,12 @@ async def test_the_next_poster_has_another_validator(site: PosterSite) -> None:
 
 
 async def test_the_fast_path_answers_the_same(site: PosterSite) -> None:
-    whole = await site.get(SMALL)
-    found = site.origin.fast_path("GET", SMALL, [], "DE")
-    assert isinstance(found, HttpResponse)
-    headers = {name.decode(): value.decode() for name, value in found.headers}
-    assert headers == dict(whole.headers)
-    found.close()
+    answer = await site.get(SMALL)
+    fast_answer = site.origin.fast_path("GET", SMALL, [], "DE")
+    assert isinstance(fast_answer, HttpResponse)
+    headers = {name.decode(): value.decode() for name, value in fast_answer.headers}
+    assert headers == dict(answer.headers)
+    fast_answer.close()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ async def test_what_the_record_does_not_name_does_not_exist(site: PosterSite, pa
     assert (await site.get(path)).status_code == 404
 
 
-async def test_before_the_first_there_is_a_card_at_the_default_address_alone(
+async def test_before_the_first_poster_only_the_default_address_has_a_card(
     site: PosterSite,
 ) -> None:
     site.change(poster_labels=(), published=False)
@@ -130,13 +130,13 @@ async def test_before_the_first_there_is_a_card_at_the_default_address_alone(
     assert card.headers["cache-control"] == "public, max-age=10"
 
 
-async def test_a_poster_that_is_lost_is_a_card_too(site: PosterSite) -> None:
+async def test_a_missing_default_poster_is_replaced_by_the_card(site: PosterSite) -> None:
     await site.objects.delete(live_poster(HASH, "720p"))
     assert (await site.get(LARGE)).status_code == 404
     assert (await site.get(DEFAULT)).content == CARD.body
 
 
-async def test_a_poster_that_was_replaced_is_followed_by_the_one_that_replaced_it(
+async def test_the_default_poster_changes_as_soon_as_its_file_is_replaced(
     site: PosterSite,
 ) -> None:
     assert (await site.get(DEFAULT)).content == b"\xff\xd8 large"
@@ -146,7 +146,7 @@ async def test_a_poster_that_was_replaced_is_followed_by_the_one_that_replaced_i
     assert (await site.get(DEFAULT)).content == b"\xff\xd8 small"
 
 
-async def test_a_poster_that_is_lost_costs_few_queries(site: PosterSite) -> None:
+async def test_a_missing_poster_costs_few_queries(site: PosterSite) -> None:
     await site.objects.delete(live_poster(HASH, "720p"))
     for _ in range(50):
         await site.get(DEFAULT)

@@ -101,7 +101,7 @@ def leads(origin: RedirectingOrigin, path: str, method: str = "GET") -> str:
     return signed if origin.is_signed else f"{CDN}{path}"
 
 
-async def test_media_are_elsewhere_and_playlists_are_here(origin: RedirectingOrigin) -> None:
+async def test_media_are_redirected_and_playlists_are_served(origin: RedirectingOrigin) -> None:
     for path in (MEDIA, SEGMENT):
         for method in ("GET", "HEAD"):
             answer = await origin.get(path, method=method)
@@ -149,12 +149,14 @@ async def test_viewers_without_access_are_not_redirected(origin: RedirectingOrig
     assert (fast if isinstance(fast, HttpResponse) else await later(fast)).status == 404
 
 
-async def test_what_no_record_names_is_nowhere(origin: RedirectingOrigin) -> None:
+async def test_media_that_no_record_names_are_not_found(origin: RedirectingOrigin) -> None:
     for path in (MEDIA.replace("1-2", "9-9"), MEDIA.replace(FILM, "Other0123456"), "/sources/a/1"):
         assert (await origin.get(path)).status_code == 404
 
 
-async def test_a_segment_that_is_not_stored_yet_is_here(origin: RedirectingOrigin) -> None:
+async def test_a_segment_that_is_not_stored_yet_is_not_redirected(
+    origin: RedirectingOrigin,
+) -> None:
     path = SEGMENT.replace("7.m4s", "8.m4s")
     assert (await origin.get(path)).status_code == 404
     await origin.edge.put_part(path[1:], b"in memory")
@@ -163,7 +165,7 @@ async def test_a_segment_that_is_not_stored_yet_is_here(origin: RedirectingOrigi
     assert (await origin.get(path)).headers["location"] == leads(origin, path)
 
 
-async def test_posters_of_streams_are_redirected_where_a_change_is_seen(
+async def test_posters_of_streams_are_redirected_to_signed_addresses_only(
     origin: RedirectingOrigin,
 ) -> None:
     answer = await origin.get(POSTER)

@@ -60,8 +60,8 @@ class RemoteOrigin:
 
     async def answer(self, path: str) -> HttpResponse:
         """Return the answer to a request, at once or later."""
-        found = self.origin.fast_path("GET", path, [])
-        return found if isinstance(found, HttpResponse) else await later(found)
+        response = self.origin.fast_path("GET", path, [])
+        return response if isinstance(response, HttpResponse) else await later(response)
 
     async def park(self, path: str) -> asyncio.Future[HttpResponse]:
         """Send a request that has to wait; return its pending answer."""
@@ -89,9 +89,9 @@ async def site_on(
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncGenerator[RemoteOrigin, None]:
-    async with site_on(tmp_path) as found:
-        await found.begin()
-        yield found
+    async with site_on(tmp_path) as remote_origin:
+        await remote_origin.begin()
+        yield remote_origin
 
 
 async def test_the_first_viewer_gets_low_latency_and_the_next_at_once(site: RemoteOrigin) -> None:
@@ -117,7 +117,7 @@ async def test_a_blocking_request_waits_at_a_process_that_did_not_follow_yet(
         assert b"3.2.m4s" in (await after).body
 
 
-async def test_what_is_too_far_ahead_is_refused_there_too(site: RemoteOrigin) -> None:
+async def test_a_request_too_far_ahead_is_refused_there_too(site: RemoteOrigin) -> None:
     assert (await site.answer(f"{PLAYLIST}?_HLS_msn=9")).status == 400
 
 
@@ -145,7 +145,7 @@ async def test_a_segment_that_is_not_stored_yet_is_served(site: RemoteOrigin) ->
     assert (await site.answer(PLAYLIST.replace("index.m3u8", "99.m4s"))).status == 404
 
 
-async def test_nothing_is_followed_for_those_who_may_not_see_it(site: RemoteOrigin) -> None:
+async def test_a_stream_is_not_followed_for_viewers_without_access(site: RemoteOrigin) -> None:
     site.public_records.put(hidden=True)
     origin = Origin(
         objects=site.objects,

@@ -78,9 +78,9 @@ class VideoSite:
         other: Any = Litestar([], logging_config=None)
         app: Any = OriginFirst(self.origin, other)  # Any: httpx has its own ASGI types
         transport = httpx.ASGITransport(app=app, client=(country, 1))
-        sent = {"Accept-Encoding": "identity", **headers}
+        request_headers = {"Accept-Encoding": "identity", **headers}
         async with httpx.AsyncClient(transport=transport, base_url="http://origin") as client:
-            return await client.get(path, headers=sent)
+            return await client.get(path, headers=request_headers)
 
 
 Scene = Callable[[VideoSite], Awaitable[None]]
@@ -136,12 +136,12 @@ def test_everything_that_a_record_names_can_be_fetched(on_site: OnSite) -> None:
 def test_the_fast_path_answers_the_same(on_site: OnSite) -> None:
     async def scenario(site: VideoSite) -> None:
         for path in KINDS:
-            whole = await site.get(path)
-            found = site.origin.fast_path("GET", path, [], "DE")
-            assert isinstance(found, HttpResponse), path
-            headers = {name.decode(): value.decode() for name, value in found.headers}
-            assert headers == dict(whole.headers)
-            found.close()
+            answer = await site.get(path)
+            fast_answer = site.origin.fast_path("GET", path, [], "DE")
+            assert isinstance(fast_answer, HttpResponse), path
+            headers = {name.decode(): value.decode() for name, value in fast_answer.headers}
+            assert headers == dict(answer.headers)
+            fast_answer.close()
 
     on_site(scenario)
 
@@ -199,7 +199,7 @@ def test_a_video_without_media_or_posters_has_a_card_and_no_more(on_site: OnSite
     on_site(scenario)
 
 
-def test_who_began_to_watch_an_older_file_goes_on(on_site: OnSite) -> None:
+def test_media_of_an_older_file_stay_available(on_site: OnSite) -> None:
     async def scenario(site: VideoSite) -> None:
         old = f"/videos/{HASH}/0-1/720p/0.m4s"
         new = f"/videos/{HASH}/1-2/720p/0.m4s"
@@ -218,7 +218,7 @@ def test_who_began_to_watch_an_older_file_goes_on(on_site: OnSite) -> None:
 
 
 @pytest.mark.parametrize("path", [*KINDS])
-def test_a_country_is_asked_for_at_every_address(on_site: OnSite, path: str) -> None:
+def test_restricted_countries_apply_at_every_address(on_site: OnSite, path: str) -> None:
     async def scenario(site: VideoSite) -> None:
         site.change(countries=frozenset({"RO"}))
         for peer in ("DE", ""):
@@ -227,15 +227,15 @@ def test_a_country_is_asked_for_at_every_address(on_site: OnSite, path: str) -> 
             assert blocked.text == "not available in your country\n"
             assert blocked.headers["cache-control"] == "private, no-store"
             assert blocked.headers["access-control-allow-origin"] == "*"
-            coming = site.origin.fast_path("GET", path, [], peer)
-            assert (await later(coming)).status == 451
+            fast_refusal = site.origin.fast_path("GET", path, [], peer)
+            assert (await later(fast_refusal)).status == 451
         inside = await site.get(path, "RO")
         assert inside.status_code == 200
         assert inside.headers["cache-control"] == "private, no-store"
-        found = site.origin.fast_path("GET", path, [], "RO")
-        assert isinstance(found, HttpResponse)
-        assert (b"cache-control", b"private, no-store") in found.headers
-        found.close()
+        fast_answer = site.origin.fast_path("GET", path, [], "RO")
+        assert isinstance(fast_answer, HttpResponse)
+        assert (b"cache-control", b"private, no-store") in fast_answer.headers
+        fast_answer.close()
         owners = await site.get(path, "DE", Authorization="Bearer owner")
         assert owners.status_code == 200
         assert owners.headers["cache-control"] == "private, no-store"
@@ -244,7 +244,7 @@ def test_a_country_is_asked_for_at_every_address(on_site: OnSite, path: str) -> 
 
 
 @pytest.mark.parametrize("path", [*KINDS])
-def test_what_its_owner_unpublished_is_theirs_alone(on_site: OnSite, path: str) -> None:
+def test_an_unpublished_video_is_visible_to_its_owner_only(on_site: OnSite, path: str) -> None:
     async def scenario(site: VideoSite) -> None:
         site.change(hidden=True, countries=frozenset({"RO"}))
         assert [(await site.get(path, peer)).status_code for peer in ("RO", "DE")] == [404, 404]

@@ -24,14 +24,14 @@ def test_a_playlist_is_trusted_for_a_second() -> None:
     assert cache.get(OTHER, 10.0) is None
 
 
-def test_a_newer_one_replaces_it() -> None:
+def test_a_newer_playlist_replaces_an_older_one() -> None:
     cache, playlist = PlaylistCache(), text()
     cache.put(ONE, STAT, text(), now=10.0)
     cache.put(ONE, OTHER_STAT, playlist, now=10.5)
     assert cache.get(ONE, 11.2) == (OTHER_STAT, playlist)
 
 
-def test_the_oldest_make_room() -> None:
+def test_the_oldest_playlists_are_dropped_first() -> None:
     cache = PlaylistCache(most_bytes=25)
     for number in range(4):
         cache.put(f"{number}", STAT, text(), now=10.0)
@@ -41,7 +41,7 @@ def test_the_oldest_make_room() -> None:
     ]
 
 
-def test_one_that_was_replaced_does_not_count_twice() -> None:
+def test_a_replaced_playlist_does_not_count_twice() -> None:
     cache = PlaylistCache(most_bytes=25)
     cache.put(OTHER, STAT, text(), now=10.0)
     for _ in range(9):
@@ -57,11 +57,11 @@ def test_a_single_playlist_has_room_whatever_its_size() -> None:
     assert cache.get(OTHER, 10.0) is None
 
 
-def test_what_is_too_old_takes_no_memory() -> None:
+def test_an_expired_playlist_takes_no_memory() -> None:
     cache, playlist = PlaylistCache(), text()
-    gone = weakref.ref(playlist)
+    reference = weakref.ref(playlist)
     cache.put(ONE, STAT, playlist, now=10.0)
     del playlist
     cache.put(OTHER, STAT, text(), now=11.0)
     gc.collect()
-    assert gone() is None
+    assert reference() is None

@@ -22,11 +22,11 @@ class CountingSigner:
 
     def __init__(self) -> None:
         self.stored: set[str] = set()
-        self.looks = 0
+        self.lookups = 0
         self.signed = 0
 
     async def is_stored(self, address: str) -> bool:
-        self.looks += 1
+        self.lookups += 1
         await asyncio.sleep(0)
         return address in self.stored
 
@@ -58,11 +58,11 @@ async def test_an_address_is_signed_once_and_used_for_a_quarter_of_its_time() ->
     assert redirect_of(redirects.known("GET", MEDIA, AccessLevel.OPEN)) == first
     clock.now += 0.2
     assert redirects.known("GET", MEDIA, AccessLevel.OPEN) is None
-    again = redirect_of(await redirects.find("GET", MEDIA, AccessLevel.OPEN))
-    assert again == (f"https://s3.example/{MEDIA}?GET&60&2", "public, max-age=15")
+    second = redirect_of(await redirects.find("GET", MEDIA, AccessLevel.OPEN))
+    assert second == (f"https://s3.example/{MEDIA}?GET&60&2", "public, max-age=15")
     # A signature is for one method. Rows name what videos have: the bucket is not asked.
     assert "?HEAD&" in str(redirect_of(await redirects.find("HEAD", MEDIA, AccessLevel.OPEN)))
-    assert (bucket.signed, bucket.looks) == (3, 0)
+    assert (bucket.signed, bucket.lookups) == (3, 0)
 
 
 @pytest.mark.parametrize("access", [AccessLevel.RESTRICTED_OPEN, AccessLevel.OWNER])
@@ -71,8 +71,8 @@ async def test_a_redirect_to_restricted_media_is_not_cacheable(
 ) -> None:
     bucket = CountingSigner()
     signed = SignedRedirects(bucket.sign, bucket.is_stored, seconds=60)
-    for found in (await signed.find("GET", MEDIA, access), signed.known("GET", MEDIA, access)):
-        answer = redirect_of(found)
+    for response in (await signed.find("GET", MEDIA, access), signed.known("GET", MEDIA, access)):
+        answer = redirect_of(response)
         assert answer is not None
         assert answer[1] == "private, no-store"
     # A CDN would serve it to everyone.
@@ -81,27 +81,27 @@ async def test_a_redirect_to_restricted_media_is_not_cacheable(
     assert await cdn.find("GET", MEDIA, access) is None
 
 
-async def test_what_is_listed_and_not_stored_yet_is_not_redirected() -> None:
+async def test_listed_media_that_are_not_stored_yet_are_not_redirected() -> None:
     bucket = CountingSigner()
     for redirects in (
         SignedRedirects(bucket.sign, bucket.is_stored, seconds=60),
         CdnRedirects(CDN, bucket.is_stored),
     ):
         bucket.stored.clear()
-        bucket.looks = 0
+        bucket.lookups = 0
         assert await redirects.find("GET", LIVE, AccessLevel.OPEN) is None
         assert redirects.known("GET", LIVE, AccessLevel.OPEN) is None
         bucket.stored.add(LIVE)
         async with asyncio.TaskGroup() as tasks:
-            found = [
+            requests = [
                 tasks.create_task(redirects.find("GET", LIVE, AccessLevel.OPEN)) for _ in range(9)
             ]
-        assert all(each.result() is not None for each in found)
+        assert all(each.result() is not None for each in requests)
         assert redirects.known("GET", LIVE, AccessLevel.OPEN) is not None
-        assert bucket.looks == 2
+        assert bucket.lookups == 2
 
 
-async def test_a_cdn_gets_what_never_changes() -> None:
+async def test_only_media_that_never_change_are_redirected_to_a_cdn() -> None:
     bucket = CountingSigner()
     bucket.stored.update({LIVE, LIVE_POSTER})
     redirects = CdnRedirects(f"{CDN}/", bucket.is_stored)

@@ -23,7 +23,7 @@ PICTURED = msgspec.structs.replace(STREAM, poster_labels=("360p", "720p"))
 
 
 @pytest.mark.parametrize(
-    ("path", "shown", "found"),
+    ("path", "record", "address"),
     [
         (f"/live/{HASH}/index.m3u8", STREAM, f"live/{HASH}/index.m3u8"),
         (f"/live/{HASH}/{RUN}/720p/1.m4s", STREAM, f"live/{HASH}/{RUN}/720p/1.m4s"),
@@ -64,11 +64,11 @@ PICTURED = msgspec.structs.replace(STREAM, poster_labels=("360p", "720p"))
     ],
 )
 def test_an_address_leads_to_an_object_of_what_is_shown(
-    path: str, shown: PublicRecord, found: str | None
+    path: str, record: PublicRecord, address: str | None
 ) -> None:
     match = match_path(path)
     assert match is not None
-    assert object_address(match, shown) == found
+    assert object_address(match, record) == address
 
 
 _PARTS = st.sampled_from(
@@ -83,11 +83,11 @@ def test_no_address_leads_out_of_its_own_folder(parts: list[str], last: str) -> 
     match = match_path("/" + "/".join([*parts, last]))
     if match is None:
         return
-    for shown in (STREAM, PICTURED, VIDEO):
-        found = object_address(match, shown)
-        if found is not None and match["hash"] == HASH:
-            assert found == checked(found)
-            assert found.split("/")[:2] in (["live", HASH], ["videos", HASH])
-    kind, kept = content_type_and_caching(match)
+    for record in (STREAM, PICTURED, VIDEO):
+        address = object_address(match, record)
+        if address is not None and match["hash"] == HASH:
+            assert address == checked(address)
+            assert address.split("/")[:2] in (["live", HASH], ["videos", HASH])
+    kind, caching = content_type_and_caching(match)
     assert kind
-    assert kept.startswith("public, max-age=")
+    assert caching.startswith("public, max-age=")

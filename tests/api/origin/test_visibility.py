@@ -49,32 +49,32 @@ class CountingRecords:
         return asyncio.run(self.visibility.lookup(hash_, Requester(peer, headers)))
 
 
-def test_what_is_open_to_all_asks_nobody_where_they_are_or_who() -> None:
+def test_open_media_need_neither_country_nor_owner() -> None:
     public_records = CountingRecords()
     for _ in range(5):
         assert public_records.ask("DE", TOKEN).access is AccessLevel.OPEN
     assert (public_records.asked, public_records.located, public_records.owners) == (1, 0, 0)
-    found = public_records.visibility.cached(HASH, "DE", [])
-    assert found is not None
-    assert found.shown is public_records.stream
+    access = public_records.visibility.cached(HASH, "DE", [])
+    assert access is not None
+    assert access.shown is public_records.stream
 
 
-def test_what_is_restricted_asks_for_each_viewer_where_they_are() -> None:
+def test_restricted_media_need_the_country_of_each_viewer() -> None:
     public_records = CountingRecords("RO")
-    found = [public_records.ask(peer).access for peer in ("RO", "DE", "RO")]
-    assert found == [AccessLevel.RESTRICTED_OPEN, AccessLevel.BLOCKED, AccessLevel.RESTRICTED_OPEN]
+    levels = [public_records.ask(peer).access for peer in ("RO", "DE", "RO")]
+    assert levels == [AccessLevel.RESTRICTED_OPEN, AccessLevel.BLOCKED, AccessLevel.RESTRICTED_OPEN]
     assert (public_records.asked, public_records.located, public_records.owners) == (1, 3, 0)
 
 
-def test_only_what_strangers_may_see_is_at_hand() -> None:
+def test_only_the_access_of_strangers_is_cached() -> None:
     public_records = CountingRecords("RO")
-    assert public_records.visibility.cached(HASH, "RO", []) is None  # nobody asked yet
+    assert public_records.visibility.cached(HASH, "RO", []) is None  # not queried yet
     public_records.ask("RO")
     assert public_records.visibility.cached(HASH, "RO", []) is not None
     assert public_records.visibility.cached(HASH, "DE", []) is None
 
 
-def test_a_token_that_reaches_it_opens_a_country() -> None:
+def test_the_owners_token_overrides_the_country() -> None:
     public_records = CountingRecords("RO")
     assert public_records.ask("DE", TOKEN).access is AccessLevel.OWNER
     assert public_records.ask("DE", "Bearer another").access is AccessLevel.BLOCKED
@@ -118,7 +118,7 @@ def test_while_the_catalog_fails_its_last_answer_counts_for_five_minutes(
         public_records.clock.now += 1
         assert public_records.ask("DE").access is expected
         assert (public_records.visibility.cached(HASH, "DE", []) is not None) is expected.is_visible
-    assert public_records.asked == 300  # the catalog is asked once a second all the same
+    assert public_records.asked == 300  # the catalog is still queried once a second
     public_records.clock.now += 1
     with pytest.raises(CatalogUnavailable):
         public_records.ask("DE")
@@ -129,7 +129,7 @@ def test_while_the_catalog_fails_its_last_answer_counts_for_five_minutes(
     assert [each.levelname for each in caplog.records] == ["WARNING"]
 
 
-async def test_a_catalog_that_does_not_answer_holds_up_nobody_who_was_here_before() -> None:
+async def test_known_viewers_do_not_wait_for_a_slow_catalog() -> None:
     answering = asyncio.Event()
     answering.set()
 
@@ -156,7 +156,7 @@ async def test_a_catalog_that_does_not_answer_holds_up_nobody_who_was_here_befor
         for _ in range(3):
             public_records.clock.now += 1
             assert (await visibility.lookup(HASH, viewer)).access is AccessLevel.OPEN
-        answering.set()  # the one query that was waiting ends, and tells of the change
+        answering.set()  # the one waiting query ends, and returns the changed record
         await until(lambda: public_records.asked == 2)
         public_records.clock.now += 1
         assert (await visibility.lookup(HASH, viewer)).access is AccessLevel.NONE
@@ -180,10 +180,10 @@ def test_guessed_hashes_do_not_push_out_what_is_known() -> None:
 def test_a_signed_in_browser_sees_what_its_token_reaches() -> None:
     """If a request has a token and a cookie, only the token counts."""
     public_records = CountingRecords("RO")
-    seen: list[tuple[str | None, str]] = []
+    calls: list[tuple[str | None, str]] = []
 
     async def signed_in(cookie: str | None, hash_: str, /) -> bool:
-        seen.append((cookie, hash_))
+        calls.append((cookie, hash_))
         return cookie == "a=b; session=mine"
 
     visibility = VisibilityCache(
@@ -200,7 +200,7 @@ def test_a_signed_in_browser_sees_what_its_token_reaches() -> None:
     assert ask((b"cookie", b"a=b"), (b"cookie", b"session=mine")) is AccessLevel.OWNER
     assert ask((b"cookie", b"session=other")) is AccessLevel.BLOCKED
     assert ask() is AccessLevel.BLOCKED
-    assert seen == [("a=b; session=mine", HASH), ("session=other", HASH)]
+    assert calls == [("a=b; session=mine", HASH), ("session=other", HASH)]
     both = (b"cookie", b"a=b; session=mine"), (b"authorization", b"Bearer another")
     assert ask(*both) is AccessLevel.BLOCKED
-    assert len(seen) == 2
+    assert len(calls) == 2

@@ -92,7 +92,7 @@ def test_missing_documents_are_404_in_json(client: Client, path: str) -> None:
     assert "title" not in answer.text
 
 
-def test_countries_and_owners_are_heeded() -> None:
+def test_a_restricted_video_is_visible_in_its_countries_and_to_its_owner() -> None:
     restricted = msgspec.structs.replace(VIDEO, countries=frozenset({"RO"}))
     with serving_pages(Records(restricted)) as client:
         blocked = client.get(DOCUMENT)

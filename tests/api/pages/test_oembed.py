@@ -49,16 +49,16 @@ def test_a_page_of_ours_is_described(client: Client, url: str) -> None:
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["access-control-allow-origin"] == "*"
-    found = answer.json()
-    assert {name: found[name] for name in ("version", "type", "title")} == {
+    description = answer.json()
+    assert {name: description[name] for name in ("version", "type", "title")} == {
         "version": "1.0",
         "type": "video",
         "title": VIDEO.title,
     }
-    assert (found["width"], found["height"]) == (640, 480)
-    assert found["thumbnail_url"] == f"{AT}/videos/{VIDEO.hash}/poster/default.jpg"
-    assert (found["thumbnail_width"], found["thumbnail_height"]) == (640, 480)
-    frame = found["html"]
+    assert (description["width"], description["height"]) == (640, 480)
+    assert description["thumbnail_url"] == f"{AT}/videos/{VIDEO.hash}/poster/default.jpg"
+    assert (description["thumbnail_width"], description["thumbnail_height"]) == (640, 480)
+    frame = description["html"]
     assert f'src="{AT}/embed/{VIDEO.hash}"' in frame
     assert 'width="640" height="480"' in frame
     assert html.escape(VIDEO.title) in frame
@@ -75,23 +75,25 @@ def test_a_page_of_ours_is_described(client: Client, url: str) -> None:
         ("&maxwidth=999999999", (640, 480)),
     ],
 )
-def test_it_is_no_larger_than_asked(client: Client, most: str, size: tuple[int, int]) -> None:
-    found = get_oembed(client, WATCH, most).json()
-    assert (found["width"], found["height"]) == size
+def test_a_frame_is_no_larger_than_requested(
+    client: Client, most: str, size: tuple[int, int]
+) -> None:
+    description = get_oembed(client, WATCH, most).json()
+    assert (description["width"], description["height"]) == size
 
 
-def test_what_has_no_poster_and_no_size_is_described_without(client: Client) -> None:
-    found = get_oembed(client, f"{AT}/watch/{STREAM.hash}").json()
-    assert not [name for name in found if name.startswith("thumbnail")]
-    assert (found["width"], found["height"]) == (640, 360)
+def test_a_record_without_a_poster_is_described_without_a_thumbnail(client: Client) -> None:
+    description = get_oembed(client, f"{AT}/watch/{STREAM.hash}").json()
+    assert not [name for name in description if name.startswith("thumbnail")]
+    assert (description["width"], description["height"]) == (640, 360)
 
 
-def test_a_picture_that_stands_upright_does_so_everywhere() -> None:
+def test_a_portrait_video_has_a_portrait_frame_and_thumbnail() -> None:
     upright = msgspec.structs.replace(VIDEO, width=1080, height=1920)
     with serving_pages(Records(upright)) as client:
-        found = get_oembed(client, WATCH, "&maxheight=640").json()
-    assert (found["width"], found["height"]) == (360, 640)
-    assert (found["thumbnail_width"], found["thumbnail_height"]) == (480, 853)
+        description = get_oembed(client, WATCH, "&maxheight=640").json()
+    assert (description["width"], description["height"]) == (360, 640)
+    assert (description["thumbnail_width"], description["thumbnail_height"]) == (480, 853)
 
 
 @pytest.mark.parametrize(
@@ -125,13 +127,11 @@ def test_what_is_no_page_of_ours_is_not_found(client: Client, url: str) -> None:
         ("&".join(f"x{n}=1" for n in range(500)), 400),
     ],
 )
-def test_a_question_that_cannot_be_answered_is_refused(
-    client: Client, query: str, status: int
-) -> None:
+def test_an_invalid_request_is_refused(client: Client, query: str, status: int) -> None:
     assert client.get(f"/oembed?{query}").status_code == status
 
 
-def test_countries_are_heeded() -> None:
+def test_restricted_countries_apply() -> None:
     with serving_pages(
         Records(msgspec.structs.replace(VIDEO, countries=frozenset({"RO"})))
     ) as client:
@@ -154,6 +154,6 @@ def test_a_stream_that_was_on_air_has_a_thumbnail_of_its_shape() -> None:
         STREAM, poster_labels=("360p", "720p"), width=720, height=1280
     )
     with serving_pages(Records(pictured)) as client:
-        found = get_oembed(client, f"{AT}/watch/{STREAM.hash}").json()
-    assert found["thumbnail_url"] == f"{AT}/live/{STREAM.hash}/poster/default.jpg"
-    assert (found["thumbnail_width"], found["thumbnail_height"]) == (720, 1280)
+        description = get_oembed(client, f"{AT}/watch/{STREAM.hash}").json()
+    assert description["thumbnail_url"] == f"{AT}/live/{STREAM.hash}/poster/default.jpg"
+    assert (description["thumbnail_width"], description["thumbnail_height"]) == (720, 1280)

@@ -31,8 +31,8 @@ def test_a_slate_is_cached_for_ever_and_sent_once(client: TestClient[Litestar]) 
     answer = client.get(PATH)
     assert (answer.status_code, answer.content) == (200, PICTURE)
     assert "immutable" in answer.headers["cache-control"]
-    again = client.get(PATH, headers={"If-None-Match": answer.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
+    unchanged = client.get(PATH, headers={"If-None-Match": answer.headers["etag"]})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,9 @@ def _policy(answer: httpx.Response) -> dict[str, str]:
 
 
 def _named(answer: httpx.Response, suffix: str) -> str:
-    found = re.search(rf'(?:src|href)="([^"]+\.{suffix})"', answer.text)
-    assert found
-    return found[1]
+    match = re.search(rf'(?:src|href)="([^"]+\.{suffix})"', answer.text)
+    assert match
+    return match[1]
 
 
 @pytest.mark.parametrize("kind", ["watch", "embed"])
@@ -53,7 +53,7 @@ def test_a_stream_that_was_never_live_has_its_page(client: Client, kind: str) ->
 
 @pytest.mark.parametrize("kind", ["watch", "embed"])
 @pytest.mark.parametrize("hash_", ["Unknown12345", HIDDEN, "a/b", "%2e%2e", "ä", "x" * 5000])
-def test_what_is_not_shown_is_not_there(client: Client, kind: str, hash_: str) -> None:
+def test_hidden_and_unknown_records_have_no_page(client: Client, kind: str, hash_: str) -> None:
     answer = client.get(f"/{kind}/{hash_}")
     assert answer.status_code == 404
     assert "There is nothing to watch here" in answer.text
@@ -61,7 +61,7 @@ def test_what_is_not_shown_is_not_there(client: Client, kind: str, hash_: str) -
     assert "A title" not in answer.text
 
 
-def test_a_path_that_only_begins_alike_is_not_there(client: Client) -> None:
+def test_a_path_with_only_the_same_prefix_is_not_found(client: Client) -> None:
     assert client.get(f"/watch{HASH}").status_code == 404
     assert client.get("/watch").status_code == 404
     assert client.get("/static").status_code == 404
@@ -96,7 +96,7 @@ def test_a_page_may_do_only_what_it_needs(client: Client) -> None:
     assert not re.search(r"<script>|<style|\son\w+=|\sstyle=", answer.text)
 
 
-def test_a_frame_may_stand_on_any_page(client: Client) -> None:
+def test_an_embed_page_may_be_framed_by_any_page(client: Client) -> None:
     answer = client.get(f"/embed/{HASH}")
     assert _policy(answer)["frame-ancestors"] == "*"
     assert "x-frame-options" not in answer.headers
@@ -171,18 +171,18 @@ def test_the_embed_script_is_asked_for_again_now_and_then(client: Client) -> Non
     assert answer.headers["cross-origin-resource-policy"] == "cross-origin"
     tag = answer.headers["etag"]
     assert tag.startswith('W/"')  # also the gzip's
-    again = client.get("/embed.js", headers={"if-none-match": f'"other", {tag}'})
-    assert again.status_code == 304
-    assert again.content == b""
+    unchanged = client.get("/embed.js", headers={"if-none-match": f'"other", {tag}'})
+    assert unchanged.status_code == 304
+    assert unchanged.content == b""
 
 
 @pytest.mark.parametrize("path", [f"/watch/{HASH}", f"/embed/{HASH}", "/embed.js", "/watch/none"])
 def test_head_answers_as_get_would(client: Client, path: str) -> None:
-    whole = client.get(path, headers={"accept-encoding": "identity"})
+    get = client.get(path, headers={"accept-encoding": "identity"})
     head = client.head(path, headers={"accept-encoding": "identity"})
-    assert head.status_code == whole.status_code
+    assert head.status_code == get.status_code
     assert head.content == b""
-    assert head.headers == whole.headers
+    assert head.headers == get.headers
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
@@ -195,34 +195,34 @@ def test_other_methods_are_refused(client: Client, method: str) -> None:
 # -- videos, players, countries ------------------------------------------------------------------
 
 
-def _stage(page: str) -> dict[str, str]:
-    """The attributes of the player, and those without a value as `video`."""
+def _player_attributes(page: str) -> dict[str, str]:
+    """Return the player's data attributes, and its attributes without a value as `video`."""
     player = re.search(r"<headend-player([^>]*)>", page)
     assert player
-    found = dict(re.findall(r'data-([a-z]+)="([^"]*)"', player[1]))
+    attributes = dict(re.findall(r'data-([a-z]+)="([^"]*)"', player[1]))
     behaviour = re.search(r'" ([a-z ]*)$', player[1])
     assert behaviour
-    return found | {"video": behaviour[1].strip()}
+    return attributes | {"video": behaviour[1].strip()}
 
 
 @pytest.mark.parametrize("kind", ["watch", "embed"])
 def test_a_video_plays_where_a_stream_would(client: Client, kind: str) -> None:
     answer = client.get(f"/{kind}/{VIDEO.hash}")
     assert answer.status_code == 200
-    found = _stage(answer.text)
-    assert found["kind"] == "video"
-    assert found["playlist"] == f"/videos/{VIDEO.hash}/index.m3u8"
-    assert found["poster"] == f"/videos/{VIDEO.hash}/poster/default.jpg?{VIDEO.posters}"
-    assert found["video"] == "controls"
-    assert found["failed"] == "false"
+    attributes = _player_attributes(answer.text)
+    assert attributes["kind"] == "video"
+    assert attributes["playlist"] == f"/videos/{VIDEO.hash}/index.m3u8"
+    assert attributes["poster"] == f"/videos/{VIDEO.hash}/poster/default.jpg?{VIDEO.posters}"
+    assert attributes["video"] == "controls"
+    assert attributes["failed"] == "false"
     assert '"><script' not in answer.text
 
 
-def test_a_stream_begins_by_itself_and_without_sound(client: Client) -> None:
-    found = _stage(client.get(f"/embed/{HASH}").text)
-    assert found["kind"] == "stream"
-    assert found["video"] == "controls autoplay muted"
-    assert found["poster"] == ""
+def test_a_stream_plays_at_once_and_muted(client: Client) -> None:
+    attributes = _player_attributes(client.get(f"/embed/{HASH}").text)
+    assert attributes["kind"] == "stream"
+    assert attributes["video"] == "controls autoplay muted"
+    assert attributes["poster"] == ""
 
 
 @pytest.mark.parametrize(
@@ -237,12 +237,12 @@ def test_a_stream_begins_by_itself_and_without_sound(client: Client) -> None:
 def test_a_player_behaves_as_its_owner_set_it_up(
     options: PlayerOptions, video: str, color: str
 ) -> None:
-    both = [msgspec.structs.replace(each, player=options) for each in (STREAM, VIDEO)]
-    with serving_pages(Records(*both)) as client:
-        found = _stage(client.get(f"/embed/{VIDEO.hash}").text)
-        assert (found["video"], found["color"]) == (video, color)
-        live = _stage(client.get(f"/embed/{HASH}").text)
-        assert live["video"] == video.replace(" loop", "")
+    records = [msgspec.structs.replace(each, player=options) for each in (STREAM, VIDEO)]
+    with serving_pages(Records(*records)) as client:
+        attributes = _player_attributes(client.get(f"/embed/{VIDEO.hash}").text)
+        assert (attributes["video"], attributes["color"]) == (video, color)
+        stream_attributes = _player_attributes(client.get(f"/embed/{HASH}").text)
+        assert stream_attributes["video"] == video.replace(" loop", "")
 
 
 @pytest.mark.parametrize("kind", ["watch", "embed"])
@@ -261,14 +261,14 @@ def test_a_player_knows_the_latency_of_its_stream(
 ) -> None:
     with serving_pages(Records(record), latency=service) as client:
         page = client.get(f"/{kind}/{record.hash}").text
-    assert _stage(page)["latency"] == expected
+    assert _player_attributes(page)["latency"] == expected
 
 
-def test_a_video_that_could_not_be_made_says_so() -> None:
+def test_the_page_of_a_failed_video_says_so() -> None:
     failed = msgspec.structs.replace(VIDEO, media=None, published=False, failed=True)
     with serving_pages(Records(failed)) as client:
         answer = client.get(f"/watch/{VIDEO.hash}")
-    assert (answer.status_code, _stage(answer.text)["failed"]) == (200, "true")
+    assert (answer.status_code, _player_attributes(answer.text)["failed"]) == (200, "true")
 
 
 @pytest.mark.parametrize("kind", ["watch", "embed"])
@@ -315,7 +315,7 @@ def test_a_stream_that_was_on_air_shows_its_newest_poster(kind: str) -> None:
     with serving_pages(Records(pictured)) as client:
         page = client.get(f"/{kind}/{HASH}").text
     address = f"/live/{HASH}/poster/default.jpg"
-    assert _stage(page)["poster"] == address
+    assert _player_attributes(page)["poster"] == address
     if kind == "watch":
         named = dict(re.findall(r'<meta (?:property|name)="([^"]+)" content="([^"]*)">', page))
         assert named["og:image"] == named["twitter:image"] == f"http://headend.test{address}"

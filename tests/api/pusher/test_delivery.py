@@ -48,11 +48,11 @@ async def publish_events(catalog: Catalog, *names: str, now_us: int = NOW_US) ->
     await catalog.outbox.publish(events, now_us)
 
 
-def named(texts: list[str]) -> list[str]:
+def event_names(texts: list[str]) -> list[str]:
     return [text.split('"')[3] for text in texts]
 
 
-async def test_what_was_written_is_delivered_at_once_and_in_order(
+async def test_published_events_are_delivered_at_once_and_in_order(
     catalog: Catalog, bus: Bus
 ) -> None:
     hub = Hub(PusherSettings())
@@ -64,8 +64,8 @@ async def test_what_was_written_is_delivered_at_once_and_in_order(
     ):
         for number in range(20):
             await publish_events(catalog, f"{number}", f"{number}+")
-        heard = named(await subscriber.receive(40))
-        assert heard == [name for n in range(20) for name in (f"{n}", f"{n}+")]
+        names = event_names(await subscriber.receive(40))
+        assert names == [name for n in range(20) for name in (f"{n}", f"{n}+")]
 
 
 async def test_a_state_is_sent_on_the_channels_of_its_record_and_its_project(
@@ -94,7 +94,7 @@ async def test_a_state_is_sent_on_the_channels_of_its_record_and_its_project(
     assert [text.split('"')[7] for text in texts] == names
 
 
-async def test_what_another_process_wrote_is_found_without_a_word(
+async def test_events_of_another_process_are_found_by_polling(
     catalog: Catalog, catalog_database: str | Path, bus: Bus
 ) -> None:
     hub = Hub(PusherSettings())
@@ -102,26 +102,28 @@ async def test_what_another_process_wrote_is_found_without_a_word(
         subscriber = RecordingSubscriber(hub, "a")
         async with delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN):
             await publish_events(other, "x", "y")
-            assert named(await subscriber.receive(2)) == ["x", "y"]
+            assert event_names(await subscriber.receive(2)) == ["x", "y"]
 
 
-async def test_what_was_undone_is_not_told_and_nobody_is_nudged(catalog: Catalog, bus: Bus) -> None:
+async def test_a_rolled_back_event_is_neither_delivered_nor_announced(
+    catalog: Catalog, bus: Bus
+) -> None:
     hub = Hub(PusherSettings())
     subscriber = RecordingSubscriber(hub, "a")
     async with (
-        bus.subscribe(TOPIC) as box,
+        bus.subscribe(TOPIC) as messages,
         announcing_notices(catalog.outbox, bus),
         delivering_notices(catalog.outbox, hub, bus, poll_seconds=OFTEN),
     ):
-        # The second cannot be stored, so the first is undone with it.
+        # The second channel cannot be stored, so the whole transaction is rolled back.
         broken = OutboxEvent(channels=("a", None), event="x", body="{}")  # pyright: ignore[reportArgumentType]  # on purpose
         with pytest.raises(CatalogError):
             await catalog.outbox.publish([broken], NOW_US)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
-                await box.get()
+                await messages.get()
         await publish_events(catalog, "after")
-        assert named(await subscriber.receive(1)) == ["after"]
+        assert event_names(await subscriber.receive(1)) == ["after"]
 
 
 class FakeNoticeStore:
@@ -132,49 +134,49 @@ class FakeNoticeStore:
         self.first = 1
         self.away = False
         self.faults: list[Exception] = []  # raised one after the other
-        self.looks = 0
+        self.reads = 0
 
     async def newest(self) -> int:
         return self.notices[-1] if self.notices else 0
 
     async def read_after(self, last: int, most: int) -> tuple[tuple[OutboxRecord, ...], bool]:
-        self.looks += 1
+        self.reads += 1
         if self.away:
             raise CatalogUnavailable("away")
         if self.faults:
             raise self.faults.pop(0)
-        found = [
+        records = [
             OutboxRecord(id=number, channel="a", event=f"{number}", body="{}", except_socket=None)
             for number in self.notices
             if number > last and number >= self.first
         ]
-        return tuple(found[:most]), bool(found) and 0 < last < self.first - 1
+        return tuple(records[:most]), bool(records) and 0 < last < self.first - 1
 
     def on_commit(self, callback: object) -> None:
         """Do nothing."""
 
 
 async def wait_for_reads(store: FakeNoticeStore, times: int) -> None:
-    wanted = store.looks + times
+    target = store.reads + times
     async with asyncio.timeout(10 * SCALE):
-        while store.looks < wanted:  # noqa: ASYNC110  # nobody tells
+        while store.reads < target:  # noqa: ASYNC110  # no event to await
             await asyncio.sleep(0.005)
 
 
-async def test_a_hole_in_the_numbers_neither_stops_nor_repeats_anything() -> None:
+async def test_a_gap_in_the_numbers_neither_stops_nor_repeats_delivery() -> None:
     hub, store = Hub(PusherSettings()), FakeNoticeStore()
     store.notices = [1, 2]
     subscriber = RecordingSubscriber(hub, "a")
     async with delivering_notices(store, hub, MemoryBus(), poll_seconds=OFTEN):
         store.notices += [5]
-        assert named(await subscriber.receive(1)) == ["5"]
+        assert event_names(await subscriber.receive(1)) == ["5"]
         store.notices += [9, 10]
-        assert named(await subscriber.receive(2)) == ["9", "10"]
+        assert event_names(await subscriber.receive(2)) == ["9", "10"]
         await wait_for_reads(store, 3)
         assert subscriber.end is None
 
 
-async def test_what_is_gone_before_it_was_read_sends_all_back() -> None:
+async def test_subscribers_reconnect_after_unread_notices_were_trimmed() -> None:
     hub, store = Hub(PusherSettings()), FakeNoticeStore()
     store.notices = [1, 2]
     subscriber = RecordingSubscriber(hub, "a")
@@ -185,7 +187,7 @@ async def test_what_is_gone_before_it_was_read_sends_all_back() -> None:
         assert subscriber.end.code == 4200
         late = RecordingSubscriber(hub, "a")
         store.notices += [50]
-        assert named(await late.receive(1)) == ["50"], "who comes back hears what follows"
+        assert event_names(await late.receive(1)) == ["50"], "who comes back hears what follows"
 
 
 async def test_an_unavailable_catalog_is_queried_again_and_logged_once(
@@ -198,7 +200,7 @@ async def test_an_unavailable_catalog_is_queried_again_and_logged_once(
             store.away = True
             await wait_for_reads(store, 3)
             store.notices, store.away = [1, 2], False
-            assert named(await subscriber.receive(2)) == ["1", "2"]
+            assert event_names(await subscriber.receive(2)) == ["1", "2"]
             await wait_for_reads(store, 2)
     assert [each.message for each in caplog.records] == [
         "notices not read",
@@ -207,7 +209,7 @@ async def test_an_unavailable_catalog_is_queried_again_and_logged_once(
     assert subscriber.end is None, "nothing was lost"
 
 
-async def test_a_catalog_that_was_away_for_too_long_sends_all_back() -> None:
+async def test_subscribers_reconnect_after_a_long_catalog_outage() -> None:
     hub, store = Hub(PusherSettings()), FakeNoticeStore()
     subscriber = RecordingSubscriber(hub, "a")
     now = 0.0
@@ -232,11 +234,11 @@ class UnreachableBus:
         raise BusUnavailable("gone")
 
 
-async def test_without_the_bus_events_are_only_later(
+async def test_without_the_bus_events_are_only_delivered_later(
     catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hub, away = Hub(PusherSettings()), UnreachableBus()
-    bus: Bus = away
+    hub, unreachable = Hub(PusherSettings()), UnreachableBus()
+    bus: Bus = unreachable
     subscriber = RecordingSubscriber(hub, "a")
     async with (
         announcing_notices(catalog.outbox, bus),
@@ -244,20 +246,20 @@ async def test_without_the_bus_events_are_only_later(
     ):
         for name in ("x", "y", "z"):
             await publish_events(catalog, name)
-            assert named(await subscriber.receive(1)) == [name]
-    assert away.attempts >= 1
-    # Alembic logs, too, where another test has let it.
-    ours = [each.message for each in caplog.records if not each.name.startswith("alembic")]
-    assert ours == ["notices are told late"]
+            assert event_names(await subscriber.receive(1)) == [name]
+    assert unreachable.attempts >= 1
+    # Alembic may log, too, if another test has configured it.
+    messages = [each.message for each in caplog.records if not each.name.startswith("alembic")]
+    assert messages == ["notices are told late"]
 
 
 async def test_old_notices_are_trimmed_and_new_ones_stay(catalog: Catalog) -> None:
     await publish_events(catalog, *(f"{n}" for n in range(60)))
     await publish_events(catalog, *(f"new{n}" for n in range(60)), now_us=NOW_US + KEPT_US + 1)
-    found, gone = await catalog.outbox.read_after(5, 1000)
-    assert gone
-    assert {each.event[:3] for each in found} == {"new"}
-    assert (await catalog.outbox.read_after(found[3].id, 1000))[1] is False
+    records, incomplete = await catalog.outbox.read_after(5, 1000)
+    assert incomplete
+    assert {each.event[:3] for each in records} == {"new"}
+    assert (await catalog.outbox.read_after(records[3].id, 1000))[1] is False
 
 
 async def test_an_unexpected_fault_is_logged_once_and_delivery_continues(
@@ -268,6 +270,6 @@ async def test_an_unexpected_fault_is_logged_once_and_delivery_continues(
     async with delivering_notices(store, hub, MemoryBus(), poll_seconds=OFTEN):
         store.faults += [KeyError("gone"), KeyError("gone")]
         store.notices += [1, 2]
-        assert named(await subscriber.receive(2)) == ["1", "2"]
+        assert event_names(await subscriber.receive(2)) == ["1", "2"]
     (logged,) = [each for each in caplog.records if each.msg == "notices not delivered"]
     assert logged.exc_info is not None

@@ -14,111 +14,118 @@ from api.pusher.protocol import CloseConnection, event_message
 LIMITS = PusherSettings(waiting=8, waiting_bytes=20_000)
 
 
-def listener(hub: Hub, name: str, *channels: str) -> Subscriber:
-    made = Subscriber(name, LIMITS)
-    hub.add(made)
+def add_subscriber(hub: Hub, name: str, *channels: str) -> Subscriber:
+    subscriber = Subscriber(name, LIMITS)
+    hub.add(subscriber)
     for channel in channels:
-        hub.subscribe(made, channel)
-    return made
+        hub.subscribe(subscriber, channel)
+    return subscriber
 
 
-def waiting(of: Subscriber) -> list[str]:
-    """Return the waiting messages, up to the end."""
+def waiting_messages(subscriber: Subscriber) -> list[str]:
+    """Close the subscriber, and return the messages that waited."""
 
-    async def take() -> list[str]:
-        of.close(CloseConnection(4200, "the test is over"))
-        found: list[str] = []
-        while (text := await of.next()) is not None:
-            found.append(text)
-        return found
+    async def drain() -> list[str]:
+        subscriber.close(CloseConnection(4200, "the test is over"))
+        texts: list[str] = []
+        while (text := await subscriber.next()) is not None:
+            texts.append(text)
+        return texts
 
-    return asyncio.run(take())
+    return asyncio.run(drain())
 
 
-def test_an_event_goes_to_its_channel_and_besides_whom_it_names() -> None:
+def test_an_event_goes_to_its_channels_except_the_socket_it_names() -> None:
     hub = Hub(LIMITS)
-    one, two, other = listener(hub, "1", "a"), listener(hub, "2", "a", "b"), listener(hub, "3", "b")
+    first, second, other = (
+        add_subscriber(hub, "1", "a"),
+        add_subscriber(hub, "2", "a", "b"),
+        add_subscriber(hub, "3", "b"),
+    )
     hub.deliver(["a"], "live", "{}", except_socket="1")
     hub.deliver(["a", "b", "nobody's"], "live", "[]")
-    assert waiting(one) == [event_message("live", "a", "[]")]
-    assert waiting(two) == [
+    assert waiting_messages(first) == [event_message("live", "a", "[]")]
+    assert waiting_messages(second) == [
         event_message("live", "a", "{}"),
         event_message("live", "a", "[]"),
         event_message("live", "b", "[]"),
     ]
-    assert waiting(other) == [event_message("live", "b", "[]")]
+    assert waiting_messages(other) == [event_message("live", "b", "[]")]
 
 
 def test_a_channel_without_subscribers_takes_no_memory() -> None:
     hub = Hub(LIMITS)
-    made = listener(hub, "1")
+    subscriber = add_subscriber(hub, "1")
     for number in range(1000):
-        hub.subscribe(made, f"c{number}")
-        hub.unsubscribe(made, f"c{number}")
+        hub.subscribe(subscriber, f"c{number}")
+        hub.unsubscribe(subscriber, f"c{number}")
     assert hub.channels == 0
-    hub.subscribe(made, "a")
-    hub.unsubscribe(made, "never heard")
-    hub.remove(made)
+    hub.subscribe(subscriber, "a")
+    hub.unsubscribe(subscriber, "never heard")
+    hub.remove(subscriber)
     assert (hub.channels, len(hub)) == (0, 0)
 
 
 @pytest.mark.parametrize(("data", "most"), [("x", 8), ("x" * 6_000, 3)], ids=["count", "bytes"])
 def test_a_subscriber_that_does_not_read_is_disconnected_at_the_bound(data: str, most: int) -> None:
     hub = Hub(LIMITS)
-    slow = listener(hub, "1", "a")
-    left: list[float] = []
-    slow.on_close = left.append
+    slow = add_subscriber(hub, "1", "a")
+    closes: list[float] = []
+    slow.on_close = closes.append
     for _ in range(most):
         hub.deliver(["a"], "live", data)
         assert slow.end is None
     hub.deliver(["a"], "live", data)
     assert slow.end is not None
     assert slow.end.code == 4100
-    assert left == [0], "its writer is not to wait"
-    assert waiting(slow) == [], "what waited takes no room any more"
+    assert closes == [0], "its writer is not to wait"
+    assert waiting_messages(slow) == [], "what waited takes no room any more"
 
 
-def test_the_first_reason_to_end_stands_and_nothing_is_added_after_it() -> None:
+def test_the_first_close_reason_is_kept_and_no_message_follows_it() -> None:
     hub = Hub(LIMITS)
-    made = listener(hub, "1", "a")
+    subscriber = add_subscriber(hub, "1", "a")
     hub.deliver(["a"], "before", "{}")
     hub.reconnect("events are missing")
     hub.deliver(["a"], "after", "{}")
     hub.stop()
-    assert waiting(made) == [event_message("before", "a", "{}")]
-    assert made.end == CloseConnection(4200, "events are missing")
+    assert waiting_messages(subscriber) == [event_message("before", "a", "{}")]
+    assert subscriber.end == CloseConnection(4200, "events are missing")
 
 
-def test_a_frame_that_can_leave_at_once_does_not_wait_and_none_overtakes() -> None:
+def test_frames_are_written_at_once_if_possible_and_always_in_order() -> None:
     hub = Hub(LIMITS)
-    made = listener(hub, "1", "a")
-    sent: list[bytes] = []
-    takes = True
+    subscriber = add_subscriber(hub, "1", "a")
+    frames: list[bytes] = []
+    writable = True
 
     def write(data: bytes) -> bool:
-        if takes:
-            sent.append(data)
-        return takes
+        if writable:
+            frames.append(data)
+        return writable
 
-    made.send_frame = write
+    subscriber.send_frame = write
     hub.deliver(["a"], "1", "{}")
-    takes = False
+    writable = False
     hub.deliver(["a"], "2", "{}")
-    takes = True
+    writable = True
     hub.deliver(["a"], "3", "{}")
-    assert sent == [frame(event_message("1", "a", "{}"))]
-    assert waiting(made) == [event_message("2", "a", "{}"), event_message("3", "a", "{}")]
+    assert frames == [frame(event_message("1", "a", "{}"))]
+    assert waiting_messages(subscriber) == [
+        event_message("2", "a", "{}"),
+        event_message("3", "a", "{}"),
+    ]
 
 
 @pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 65_535, 65_536])
-def test_a_frame_is_what_others_make_of_the_text(length: int) -> None:
+def test_a_frame_equals_that_of_another_library(length: int) -> None:
     text = "x" * length
     expected = Frame(Opcode.TEXT, text.encode()).serialize(mask=False)
     assert frame(text) == expected
     assert frame("\u00fc")[:2] == struct.pack("!BB", 0x81, 2)
 
 
-def test_nobody_comes_in_where_there_is_no_room_or_it_stops() -> None:
+def test_clients_are_refused_when_the_hub_is_full_or_stopping() -> None:
     hub = Hub(PusherSettings(sockets=1))
     assert hub.admit(()) is None
     assert hub.admit(()) is not None
@@ -139,14 +146,14 @@ def test_one_client_gets_half_of_the_places_and_others_find_room() -> None:
     assert hub.admit(other) is None
 
 
-async def test_stopping_is_over_when_the_last_has_left() -> None:
+async def test_the_hub_is_empty_when_the_last_subscriber_has_left() -> None:
     hub = Hub(LIMITS)
     await hub.wait_until_empty()
-    one, two = listener(hub, "1"), listener(hub, "2")
+    first, second = add_subscriber(hub, "1"), add_subscriber(hub, "2")
     async with asyncio.TaskGroup() as tasks:
-        over = tasks.create_task(hub.wait_until_empty())
+        waiting_messages = tasks.create_task(hub.wait_until_empty())
         await asyncio.sleep(0)
-        hub.remove(one)
+        hub.remove(first)
         await asyncio.sleep(0)
-        assert not over.done()
-        hub.remove(two)
+        assert not waiting_messages.done()
+        hub.remove(second)

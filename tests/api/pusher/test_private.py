@@ -78,7 +78,7 @@ async def test_a_signed_in_browser_opens_them_from_our_own_pages_alone(
     assert answer.status_code == 401
 
 
-async def test_without_a_token_or_with_a_wrong_one_nothing_opens(
+async def test_without_a_valid_token_no_channel_opens(
     pusher_service: PusherService,
 ) -> None:
     for token in ("", "headend_wrong"):
@@ -94,14 +94,14 @@ STRANGE = [
 ]  # fmt: skip
 
 
-async def test_what_is_not_there_is_forbidden(pusher_service: PusherService) -> None:
+async def test_channels_of_unknown_records_are_forbidden(pusher_service: PusherService) -> None:
     for channel in STRANGE:
         answer = await pusher_service.authorise(channel)
         assert answer.status_code in (403, 422), answer.text
         assert "auth" not in answer.json()
 
 
-async def test_a_channel_of_the_other_kind_is_not_there(pusher_service: PusherService) -> None:
+async def test_a_stream_has_no_channel_of_a_video(pusher_service: PusherService) -> None:
     assert (
         await pusher_service.authorise(f"private-video.{pusher_service.hash}")
     ).status_code == 403
@@ -113,7 +113,7 @@ USELESS = [
 ]  # fmt: skip
 
 
-async def test_a_question_that_says_nothing_of_use_is_refused(
+async def test_an_invalid_authorization_request_is_refused(
     pusher_service: PusherService,
 ) -> None:
     headers = {
@@ -127,7 +127,7 @@ async def test_a_question_that_says_nothing_of_use_is_refused(
         assert answer.status_code == 422, answer.text
 
 
-async def test_a_question_in_json_is_understood_too(pusher_service: PusherService) -> None:
+async def test_an_authorization_request_may_be_json(pusher_service: PusherService) -> None:
     question = {"socket_id": "12.34", "channel_name": "private-project.1"}
     headers = {"Authorization": f"Bearer {pusher_service.token}"}
     answer = await pusher_service.client.post("/broadcasting/auth", json=question, headers=headers)
@@ -138,15 +138,17 @@ async def test_pages_of_other_origins_may_ask_and_read_the_answer(
     pusher_service: PusherService,
 ) -> None:
     origin = {"Origin": "https://shop.example"}
-    before = await pusher_service.client.options("/broadcasting/auth", headers=origin)
-    assert before.status_code == 204
-    assert "Authorization" in before.headers["access-control-allow-headers"]
-    assert before.headers["access-control-allow-origin"] == "*"
+    preflight = await pusher_service.client.options("/broadcasting/auth", headers=origin)
+    assert preflight.status_code == 204
+    assert "Authorization" in preflight.headers["access-control-allow-headers"]
+    assert preflight.headers["access-control-allow-origin"] == "*"
     refused = await pusher_service.client.post("/broadcasting/auth", headers=origin)
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "*")
 
 
-async def test_an_endless_question_is_cut_off(pusher_service: PusherService) -> None:
+async def test_an_authorization_request_that_is_too_large_is_refused(
+    pusher_service: PusherService,
+) -> None:
     headers = {"Authorization": f"Bearer {pusher_service.token}"}
     answer = await pusher_service.client.post(
         "/broadcasting/auth", content=b"a" * 9000, headers=headers

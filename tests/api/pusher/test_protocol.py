@@ -28,7 +28,7 @@ KEY = "0123456789abcdef0123"
 SECRET = "a secret of tests"
 SOCKET = "1.2"
 
-Json = dict[str, Any]  # Any: what the tests are about to find out
+Json = dict[str, Any]  # Any: the tests check the types
 
 
 def sign(socket: str, channel: str) -> str:
@@ -36,9 +36,9 @@ def sign(socket: str, channel: str) -> str:
     return hmac.new(SECRET.encode(), f"{socket}:{channel}".encode(), hashlib.sha256).hexdigest()
 
 
-def dialogue(**limits: float) -> PusherSession:
-    given_ = msgspec.convert(limits, PusherSettings, strict=False)
-    return PusherSession(socket=SOCKET, key=KEY, sign=sign, limits=given_, now=0.0)
+def open_session(**limits: float) -> PusherSession:
+    settings = msgspec.convert(limits, PusherSettings, strict=False)
+    return PusherSession(socket=SOCKET, key=KEY, sign=sign, limits=settings, now=0.0)
 
 
 def message(event: str, **data: object) -> str:
@@ -53,20 +53,20 @@ def decoded(act: Action) -> Json:
     return {**outer, "data": json.loads(outer["data"])}
 
 
-def only(acts: tuple[Action, ...]) -> Action:
+def single(acts: tuple[Action, ...]) -> Action:
     (act,) = acts
     return act
 
 
 def test_the_opening_names_the_socket_and_how_long_silence_may_last() -> None:
-    assert decoded(dialogue(activity_seconds=25.5).greeting()) == {
+    assert decoded(open_session(activity_seconds=25.5).greeting()) == {
         "event": "pusher:connection_established",
         "data": {"socket_id": SOCKET, "activity_timeout": 25},
     }
 
 
 @pytest.mark.parametrize(
-    ("wanted", "protocol", "code"),
+    ("requested_key", "protocol", "code"),
     [
         pytest.param(KEY, "7", None, id="right"),
         pytest.param(KEY, "5", None, id="the oldest that says data twice"),
@@ -81,8 +81,10 @@ def test_the_opening_names_the_socket_and_how_long_silence_may_last() -> None:
         pytest.param(KEY, "8", 4007, id="too new"),
     ],
 )
-def test_who_may_connect(wanted: str, protocol: str | None, code: int | None) -> None:
-    end = connection_error(key=KEY, requested_key=wanted, protocol=protocol)
+def test_which_connections_are_accepted(
+    requested_key: str, protocol: str | None, code: int | None
+) -> None:
+    end = connection_error(key=KEY, requested_key=requested_key, protocol=protocol)
     assert (end.code if end else None) == code
 
 
@@ -93,35 +95,38 @@ def test_the_reason_of_an_end_is_sent_before_the_close() -> None:
 
 
 def test_a_ping_is_answered() -> None:
-    assert decoded(only(dialogue().receive(message("pusher:ping"), 1)))["event"] == "pusher:pong"
+    assert (
+        decoded(single(open_session().receive(message("pusher:ping"), 1)))["event"] == "pusher:pong"
+    )
 
 
 @pytest.mark.parametrize("text", [message("pusher:subscribe", channel="stream.abc"),
     json.dumps({"event": "pusher:subscribe", "data": '{"channel":"stream.abc"}'})],
     ids=["an object", "JSON in JSON"])  # fmt: skip
 def test_a_subscription_is_confirmed_before_it_brings_events(text: str) -> None:
-    first, then = dialogue().receive(text, 1)
-    assert decoded(first) == {
+    confirmation, subscription = open_session().receive(text, 1)
+    assert decoded(confirmation) == {
         "event": "pusher_internal:subscription_succeeded",
         "channel": "stream.abc",
         "data": {},
     }
-    assert then == Subscribe("stream.abc")
+    assert subscription == Subscribe("stream.abc")
 
 
 def test_a_second_subscription_is_confirmed_and_joins_nothing() -> None:
-    talk = dialogue()
-    talk.receive(message("pusher:subscribe", channel="a"), 1)
+    session = open_session()
+    session.receive(message("pusher:subscribe", channel="a"), 1)
     assert (
-        decoded(only(talk.receive(message("pusher:subscribe", channel="a"), 1)))["channel"] == "a"
+        decoded(single(session.receive(message("pusher:subscribe", channel="a"), 1)))["channel"]
+        == "a"
     )
 
 
 def test_unsubscribing_is_silent_and_once() -> None:
-    talk = dialogue()
-    talk.receive(message("pusher:subscribe", channel="a"), 1)
-    assert talk.receive(message("pusher:unsubscribe", channel="a"), 1) == (Unsubscribe("a"),)
-    assert talk.receive(message("pusher:unsubscribe", channel="a"), 1) == ()
+    session = open_session()
+    session.receive(message("pusher:subscribe", channel="a"), 1)
+    assert session.receive(message("pusher:unsubscribe", channel="a"), 1) == (Unsubscribe("a"),)
+    assert session.receive(message("pusher:unsubscribe", channel="a"), 1) == ()
 
 
 def test_a_private_channel_requires_its_signature() -> None:
@@ -131,12 +136,14 @@ def test_a_private_channel_requires_its_signature() -> None:
              f"{KEY}:{sign(SOCKET, 'private-stream.abd')}", auth.upper(), "\u00fc"]  # fmt: skip
     for each in wrong:
         refused = decoded(
-            only(dialogue().receive(message("pusher:subscribe", channel=channel, auth=each), 1))
+            single(
+                open_session().receive(message("pusher:subscribe", channel=channel, auth=each), 1)
+            )
         )
         assert refused["event"] == "pusher:subscription_error"
         assert (refused["channel"], refused["data"]["status"]) == (channel, 401)
         assert refused["data"]["type"] == "AuthError"
-    opened = dialogue().receive(message("pusher:subscribe", channel=channel, auth=auth), 1)
+    opened = open_session().receive(message("pusher:subscribe", channel=channel, auth=auth), 1)
     assert opened[-1] == Subscribe(channel)
 
 
@@ -149,7 +156,7 @@ def test_our_signature_is_the_protocols() -> None:
 def test_channels_that_are_not_offered_are_refused_in_words(channel: str) -> None:
     auth = f"{KEY}:{sign(SOCKET, channel)}"
     refused = decoded(
-        only(dialogue().receive(message("pusher:subscribe", channel=channel, auth=auth), 1))
+        single(open_session().receive(message("pusher:subscribe", channel=channel, auth=auth), 1))
     )
     assert (refused["event"], refused["channel"]) == ("pusher:subscription_error", channel)
     assert refused["data"]["type"] == "NotOffered"
@@ -157,23 +164,23 @@ def test_channels_that_are_not_offered_are_refused_in_words(channel: str) -> Non
 
 @pytest.mark.parametrize("channel", ["", "a b", "a/b", "ü", "a" * 201, None, 7, ["a"], "#server"])
 def test_a_name_that_no_channel_has_is_an_error(channel: object) -> None:
-    error = decoded(only(dialogue().receive(message("pusher:subscribe", channel=channel), 1)))
+    error = decoded(single(open_session().receive(message("pusher:subscribe", channel=channel), 1)))
     assert error["event"] == "pusher:error"
     assert isinstance(channel, str) is False or not is_channel(str(channel))
 
 
 def test_channels_are_bounded_and_leaving_makes_room() -> None:
-    talk = dialogue(channels=2)
+    session = open_session(channels=2)
     for name in "ab":
-        talk.receive(message("pusher:subscribe", channel=name), 1)
-    refused = decoded(only(talk.receive(message("pusher:subscribe", channel="c"), 1)))
+        session.receive(message("pusher:subscribe", channel=name), 1)
+    refused = decoded(single(session.receive(message("pusher:subscribe", channel="c"), 1)))
     assert refused["data"]["type"] == "LimitReached"
-    talk.receive(message("pusher:unsubscribe", channel="a"), 1)
-    assert talk.receive(message("pusher:subscribe", channel="c"), 1)[-1] == Subscribe("c")
+    session.receive(message("pusher:unsubscribe", channel="a"), 1)
+    assert session.receive(message("pusher:subscribe", channel="c"), 1)[-1] == Subscribe("c")
 
 
 def test_client_events_are_refused_and_close_nothing() -> None:
-    error = decoded(only(dialogue().receive(message("client-typing", channel="a"), 1)))
+    error = decoded(single(open_session().receive(message("client-typing", channel="a"), 1)))
     assert (error["event"], error["data"]["code"]) == ("pusher:error", 4301)
 
 
@@ -181,46 +188,46 @@ def test_client_events_are_refused_and_close_nothing() -> None:
                                   "[" * 4000, '{"event":"other"}', '{"event":"pusher:signin"}',
                                   '{"event":"pusher:subscribe"}', '{"event":"pusher:subscribe","data":"{"}'])  # fmt: skip  # noqa: E501
 def test_what_is_no_message_is_an_error_and_closes_nothing(text: str) -> None:
-    assert decoded(only(dialogue().receive(text, 1)))["event"] == "pusher:error"
+    assert decoded(single(open_session().receive(text, 1)))["event"] == "pusher:error"
 
 
 @pytest.mark.parametrize("letter", ["a", "ü"])
-def test_a_message_that_is_too_long_ends_it(letter: str) -> None:
+def test_a_message_that_is_too_long_ends_the_connection(letter: str) -> None:
     room = MAX_MESSAGE_BYTES - len(message("x", a=""))
     fits = json.dumps({"event": "x", "data": {"a": letter * (room // len(letter.encode()))}},
                       ensure_ascii=False)  # fmt: skip
-    assert isinstance(only(dialogue().receive(fits, 1)), SendText)
-    end = only(dialogue().receive(fits + "  ", 1))
+    assert isinstance(single(open_session().receive(fits, 1)), SendText)
+    end = single(open_session().receive(fits + "  ", 1))
     assert isinstance(end, CloseConnection)
     assert 4000 <= end.code < 4100, "a client that does so must stay away"
 
 
 def test_a_client_that_sends_too_much_is_disconnected_and_may_reconnect() -> None:
-    talk = dialogue(messages_at_once=10, messages_per_second=2)
+    session = open_session(messages_at_once=10, messages_per_second=2)
     for _ in range(10):
-        assert isinstance(only(talk.receive(message("pusher:ping"), 1)), SendText)
-    assert isinstance(only(talk.receive(message("pusher:ping"), 1.4)), CloseConnection)
-    assert isinstance(only(talk.receive(message("pusher:ping"), 1.6)), SendText)
-    assert isinstance(end := only(talk.receive(message("pusher:ping"), 1.6)), CloseConnection)
+        assert isinstance(single(session.receive(message("pusher:ping"), 1)), SendText)
+    assert isinstance(single(session.receive(message("pusher:ping"), 1.4)), CloseConnection)
+    assert isinstance(single(session.receive(message("pusher:ping"), 1.6)), SendText)
+    assert isinstance(end := single(session.receive(message("pusher:ping"), 1.6)), CloseConnection)
     assert 4100 <= end.code < 4200
 
 
-def test_silence_is_asked_after_and_no_answer_ends_it() -> None:
-    talk = dialogue(activity_seconds=20, pong_seconds=10)
-    assert talk.tick(19.9) == ()
-    assert decoded(only(talk.tick(20)))["event"] == "pusher:ping"
-    assert talk.tick(29.9) == ()
-    assert isinstance(end := only(talk.tick(30)), CloseConnection)
+def test_a_silent_client_is_pinged_and_then_disconnected() -> None:
+    session = open_session(activity_seconds=20, pong_seconds=10)
+    assert session.tick(19.9) == ()
+    assert decoded(single(session.tick(20)))["event"] == "pusher:ping"
+    assert session.tick(29.9) == ()
+    assert isinstance(end := single(session.tick(30)), CloseConnection)
     assert end.code == 4201
 
 
 @pytest.mark.parametrize("text", [message("pusher:pong"), message("pusher:ping"), "no message"])
-def test_anything_that_is_heard_counts_as_life(text: str) -> None:
-    talk = dialogue(activity_seconds=20, pong_seconds=10)
-    assert talk.tick(20)
-    talk.receive(text, 29)
-    assert talk.tick(48.9) == ()
-    assert decoded(only(talk.tick(49)))["event"] == "pusher:ping"
+def test_any_message_counts_as_activity(text: str) -> None:
+    session = open_session(activity_seconds=20, pong_seconds=10)
+    assert session.tick(20)
+    session.receive(text, 29)
+    assert session.tick(48.9) == ()
+    assert decoded(single(session.tick(49)))["event"] == "pusher:ping"
 
 
 def test_data_of_an_event_is_a_text_whatever_it_holds() -> None:
@@ -253,10 +260,10 @@ _TEXTS = st.lists(st.text() | st.text(st.characters()) | _MESSAGES, max_size=30)
 
 @given(texts=_TEXTS)
 def test_any_text_gives_answers_or_an_end_within_the_bounds(texts: list[str]) -> None:
-    talk = dialogue(channels=2, messages_at_once=10, messages_per_second=1)
+    session = open_session(channels=2, messages_at_once=10, messages_per_second=1)
     joined: set[str] = set()
     for number, text in enumerate(texts):
-        for act in (*talk.receive(text, number / 4), *talk.tick(number / 4)):
+        for act in (*session.receive(text, number / 4), *session.tick(number / 4)):
             match act:
                 case SendText(answer):
                     assert isinstance(json.loads(answer)["event"], str)

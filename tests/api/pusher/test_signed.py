@@ -82,7 +82,7 @@ async def test_requests_without_a_valid_signature_are_refused_and_not_sent(
     assert answer.status_code == 401
 
 
-async def test_an_owner_of_no_app_finds_none(pusher_service: PusherService) -> None:
+async def test_another_app_is_not_found(pusher_service: PusherService) -> None:
     assert (await pusher_service.publish(EVENT, path="/apps/2/events")).status_code == 404
 
 
@@ -123,6 +123,6 @@ async def test_the_longest_event_fits(pusher_service: PusherService) -> None:
     assert (await pusher_service.notices())[0].body == event["data"]
 
 
-async def test_figures_of_channels_are_not_given(pusher_service: PusherService) -> None:
+async def test_statistics_of_channels_are_not_offered(pusher_service: PusherService) -> None:
     assert (await pusher_service.client.get("/apps/1/channels")).status_code == 404
     assert (await pusher_service.client.get("/apps/1/events")).status_code == 405

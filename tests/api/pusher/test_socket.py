@@ -45,13 +45,17 @@ def test_a_client_connects_subscribes_and_gets_events_of_its_channels_only() -> 
 
 def test_the_publishing_socket_does_not_get_its_own_event() -> None:
     async def scenario() -> None:
-        async with BroadcastServer.open() as server, server.client() as one, server.client() as two:
-            name = await subscribe(one, "a")
-            await subscribe(two, "a")
+        async with (
+            BroadcastServer.open() as server,
+            server.client() as publisher,
+            server.client() as other,
+        ):
+            name = await subscribe(publisher, "a")
+            await subscribe(other, "a")
             server.broadcaster.hub.deliver(["a"], "first", "{}", name)
             server.broadcaster.hub.deliver(["a"], "second", "{}")
-            assert (await receive_event(one))["event"] == "second"
-            assert (await receive_event(two))["event"] == "first"
+            assert (await receive_event(publisher))["event"] == "second"
+            assert (await receive_event(other))["event"] == "first"
 
     run_on_uvloop(scenario)
 
@@ -68,7 +72,7 @@ def test_the_publishing_socket_does_not_get_its_own_event() -> None:
         ("/app?protocol=7", 4001),
     ],
 )
-def test_a_connection_that_cannot_be_is_told_why_and_closed(path: str, code: int) -> None:
+def test_a_refused_connection_gets_an_error_and_is_closed(path: str, code: int) -> None:
     async def scenario() -> None:
         async with BroadcastServer.open() as server, server.client(path) as client:
             assert (await receive_event(client))["data"]["code"] == code
@@ -114,7 +118,7 @@ def test_only_pages_of_listed_origins_connect_and_programs_do() -> None:
     run_on_uvloop(scenario)
 
 
-def test_there_is_room_for_so_many_and_one_that_leaves_makes_room() -> None:
+def test_connections_are_limited_and_a_closed_one_makes_room() -> None:
     async def scenario() -> None:
         async with BroadcastServer.open(sockets=4) as server:
             async with server.client() as one, server.client() as two:
@@ -129,7 +133,7 @@ def test_there_is_room_for_so_many_and_one_that_leaves_makes_room() -> None:
     run_on_uvloop(scenario)
 
 
-def test_a_client_that_is_silent_is_asked_and_then_let_go() -> None:
+def test_a_silent_client_is_pinged_and_then_disconnected() -> None:
     async def scenario() -> None:
         async with BroadcastServer.open(activity_seconds=1, pong_seconds=1) as server:
             async with server.client() as client:
@@ -156,14 +160,14 @@ def test_a_client_that_reads_nothing_is_disconnected_and_delays_no_other() -> No
                         server.broadcaster.hub.deliver(["a"], "live", data)
                         assert (await receive_event(good))["data"] == data
                 slow.transport.resume_reading()
-                # What waited for it here and in the kernels of both sides.
-                got = 0
+                # These bytes waited in the server and in the kernel's buffers of both sides.
+                received_bytes = 0
                 async with asyncio.timeout(DEADLINE):
                     with suppress(ConnectionClosed):
                         async for message in slow:
-                            got += len(message)
+                            received_bytes += len(message)
                 assert slow.close_code == 4100
-                assert len(data) < got < (4 << 20)
+                assert len(data) < received_bytes < (4 << 20)
             server.broadcaster.hub.deliver(["a"], "after", "{}")
             assert (await receive_event(good))["event"] == "after"
 

@@ -1,4 +1,4 @@
-"""Rows into bodies."""
+"""Streams of the catalog as bodies."""
 
 import msgspec
 

@@ -26,7 +26,7 @@ def test_letters_marks_and_signs_are_never_refused_for_what_they_are(text: str) 
 
 
 @pytest.mark.parametrize("text", ["\x00", "a\x1bb", "\x7f", "a\x85b", "a\u2028b", "\ud800"])
-def test_controls_are_found(text: str) -> None:
+def test_control_characters_are_found(text: str) -> None:
     assert has_control_characters(text)
 
 

@@ -1,3 +1,5 @@
+"""Timestamps as texts (RFC 3339)."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -84,7 +84,7 @@ async def stream(api_service: ApiService, objects: DiskObjects) -> Json:
     return record
 
 
-async def test_what_was_live_is_a_video_at_once(
+async def test_a_clip_of_live_media_is_a_video_at_once(
     api_service: ApiService, objects: DiskObjects, stream: Json
 ) -> None:
     answer = await post(api_service, stream["id"], {"from": at(11), "to": at(14)})
@@ -114,8 +114,10 @@ async def test_what_was_live_is_a_video_at_once(
     assert [each for each in await objects.addresses(folder) if each.endswith(".m4s")] == [
         f"{folder}/5.m4s", f"{folder}/6.m4s",
     ]  # fmt: skip
-    gone = await api_service.client.delete(f"/api/videos/{video['id']}", headers=api_service.owner)
-    assert gone.status_code == 204
+    deleted = await api_service.client.delete(
+        f"/api/videos/{video['id']}", headers=api_service.owner
+    )
+    assert deleted.status_code == 204
     assert await objects.addresses("videos") == []
 
 
@@ -129,7 +131,7 @@ async def test_a_clip_asked_for_twice_is_two_videos(api_service: ApiService, str
 
 
 @pytest.mark.parametrize("title", [None, "", "  "])
-async def test_no_title_is_that_of_the_stream_and_the_time(
+async def test_a_clip_without_a_title_is_named_after_its_stream_and_time(
     api_service: ApiService, stream: Json, title: str | None
 ) -> None:
     answer = await post(api_service, stream["id"], {"from": at(10), "to": at(14), "title": title})
@@ -163,7 +165,7 @@ async def test_a_clip_has_the_countries_of_its_stream(
     ("start", "end", "field"),
     [(7, 12, "from"), (12, 20.1, "to"), (-90, -60, "from"), (100, 160, "to"), (0, 100, "from")],
 )
-async def test_what_is_not_all_kept_is_refused_with_what_is(
+async def test_a_clip_beyond_the_kept_media_is_refused_with_the_available_time(
     api_service: ApiService,
     objects: DiskObjects,
     stream: Json,
@@ -177,7 +179,7 @@ async def test_what_is_not_all_kept_is_refused_with_what_is(
     assert await objects.addresses("videos") == []
 
 
-async def test_of_a_stream_that_was_never_live_there_is_nothing(api_service: ApiService) -> None:
+async def test_a_stream_that_was_never_live_has_no_clips(api_service: ApiService) -> None:
     record = await api_service.add()
     answer = await post(api_service, record["id"], {"from": at(10), "to": at(14)})
     assert answer.status_code == 422
@@ -291,7 +293,7 @@ async def test_a_full_disk_gets_no_clip(tmp_path: Path, objects: DiskObjects) ->
         assert await objects.addresses("videos") == []
 
 
-async def test_media_that_cannot_be_linked_are_asked_for_again(
+async def test_a_clip_of_media_that_cannot_be_linked_is_503(
     api_service: ApiService, objects: DiskObjects, stream: Json
 ) -> None:
     state = f"live/{stream['hash']}/20260131T120000123/{TOP.name}/6.m4s"

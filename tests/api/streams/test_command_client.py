@@ -2,7 +2,7 @@
 
 from api.streams.command_client import IngestClient
 from storage.catalog.streams.commands import CommandKind, CommandStatus, StreamCommand
-from tests.api.streams.test_item import call, kinds, shown
+from tests.api.streams.test_item import call, get_stream, newest_events
 from tests.support.api.application import NOW_US, ApiService
 
 
@@ -17,8 +17,8 @@ async def test_an_end_without_an_ingest_is_503_and_never_executed(
         "message": "No process takes encoders in now, so nothing was ended; try again in a moment."
     }
     assert await api_service.catalog.commands.find_unanswered() == ()
-    assert await shown(api_service, stream) == stream
-    assert (await kinds(api_service))[0][0] == "stream added"
+    assert await get_stream(api_service, stream) == stream
+    assert (await newest_events(api_service))[0][0] == "stream added"
 
 
 async def test_a_command_that_is_not_taken_is_withdrawn(api_service: ApiService) -> None:

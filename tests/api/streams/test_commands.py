@@ -37,29 +37,29 @@ def taken_seconds() -> float:
 
 
 @asynccontextmanager
-async def answering(
+async def simulated_ingest(
     catalog: Catalog, answers: Mapping[CommandKind, Mapping[str, object]]
 ) -> AsyncGenerator[list[CommandKind]]:
-    """Take and answer commands as an ingest does; yield the taken commands."""
-    taken: list[CommandKind] = []
+    """Execute and answer commands as an ingest does; yield the executed ones."""
+    executed: list[CommandKind] = []
 
     async def answer() -> None:
         while True:
             for record in await catalog.commands.find_unanswered():
                 kind = record.command.kind
                 if await catalog.commands.start(record.id, NOW_US):
-                    taken.append(kind)
+                    executed.append(kind)
                     await catalog.commands.answer(record.id, answers[kind], NOW_US)
             await asyncio.sleep(0.01)
 
     async with asyncio.TaskGroup() as tasks:
         ingest = tasks.create_task(answer())
-        yield taken
+        yield executed
         ingest.cancel()
 
 
-async def live(api_service: ApiService) -> Json:
-    """Return a live stream with a backup, whose primary sends."""
+async def add_live_stream(api_service: ApiService) -> Json:
+    """Add a live stream whose primary and backup send."""
     stream = await api_service.add("Live")
     await api_service.catalog.live_state.set(
         stream["id"], live=True, processing=True, on_air=0, sending=(0, 1), no_audio=False,
@@ -68,8 +68,8 @@ async def live(api_service: ApiService) -> Json:
     return stream
 
 
-async def post(api_service: ApiService, stream: Json, what: str, status: int) -> Json:
-    path = f"/api/streams/{stream['id']}/{what}"
+async def post(api_service: ApiService, stream: Json, operation: str, status: int) -> Json:
+    path = f"/api/streams/{stream['id']}/{operation}"
     answer = await api_service.client.post(path, headers=api_service.owner)
     assert answer.status_code == status, answer.text
     assert answer.headers["cache-control"] == "no-store"
@@ -81,25 +81,31 @@ async def post(api_service: ApiService, stream: Json, what: str, status: int) ->
 
 async def events(api_service: ApiService, stream: Json) -> list[tuple[str, Json, int | None, int]]:
     """Return a stream's events, oldest first."""
-    found = (await api_service.listed(f"?stream={stream['id']}", "/api/projects/1/events"))["data"]
-    return [(e["type"], e["facts"], e["token"], e["number"]) for e in reversed(found)]
+    items = (await api_service.listed(f"?stream={stream['id']}", "/api/projects/1/events"))["data"]
+    return [
+        (item["type"], item["facts"], item["token"], item["number"]) for item in reversed(items)
+    ]
 
 
 async def test_a_stream_is_paused_and_resumed(api_service: ApiService) -> None:
-    stream = await live(api_service)
-    done = {CommandKind.PAUSE: {"done": True}, CommandKind.RESUME: {"done": True}}
-    async with answering(api_service.catalog, done) as taken:
-        for what, message, paused, again in (
+    stream = await add_live_stream(api_service)
+    answers = {CommandKind.PAUSE: {"done": True}, CommandKind.RESUME: {"done": True}}
+    async with simulated_ingest(api_service.catalog, answers) as executed:
+        for operation, message, paused, conflict in (
             ("pause", "Stream paused.", True, "The stream is paused already."),
             ("resume", "Stream resumed.", False, "The stream is not paused."),
         ):
-            body = await post(api_service, stream, what, 200)
+            body = await post(api_service, stream, operation, 200)
             assert contract_shapes.faults(body, contract_shapes.CHANGE_STREAM) == []
             assert body["message"] == message
-            shown = body["stream"]
-            assert (shown["paused"], shown["live"], shown["receiving_count"]) == (paused, True, 2)
-            assert await post(api_service, stream, what, 409) == {"message": again}
-    assert taken == [CommandKind.PAUSE, CommandKind.RESUME]
+            record = body["stream"]
+            assert (record["paused"], record["live"], record["receiving_count"]) == (
+                paused,
+                True,
+                2,
+            )
+            assert await post(api_service, stream, operation, 409) == {"message": conflict}
+    assert executed == [CommandKind.PAUSE, CommandKind.RESUME]
     mine = {"stream": stream["id"]}
     assert (await events(api_service, stream))[-2:] == [
         ("paused", mine, 1, 4), ("resumed", mine, 1, 5),
@@ -107,30 +113,32 @@ async def test_a_stream_is_paused_and_resumed(api_service: ApiService) -> None:
 
 
 async def test_subscribers_are_told_of_a_pause(api_service: ApiService) -> None:
-    stream = await live(api_service)
+    stream = await add_live_stream(api_service)
     since = await api_service.catalog.outbox.newest()
-    async with answering(api_service.catalog, {CommandKind.PAUSE: {"done": True}}):
+    async with simulated_ingest(api_service.catalog, {CommandKind.PAUSE: {"done": True}}):
         await post(api_service, stream, "pause", 200)
     (recorded,), _ = await api_service.catalog.outbox.read_after(since, 10)
     assert '"paused":true' in recorded.body.replace(" ", "")
 
 
-async def test_what_is_not_live_is_not_paused_nor_drilled(api_service: ApiService) -> None:
+async def test_a_stream_that_is_not_live_is_neither_paused_nor_drilled(
+    api_service: ApiService,
+) -> None:
     stream = await api_service.add()
     before = await events(api_service, stream)
-    for what, sentence in (
+    for operation, sentence in (
         ("pause", "The stream is not live: there is nothing to pause."),
         ("resume", "The stream is not paused."),
         ("failover-drill", "The stream is not live: there is no encoder to switch away from."),
     ):
-        assert await post(api_service, stream, what, 409) == {"message": sentence}
+        assert await post(api_service, stream, operation, 409) == {"message": sentence}
     assert await events(api_service, stream) == before
     assert await api_service.catalog.commands.find_unanswered() == ()
 
 
 async def test_a_run_that_ended_meanwhile_is_not_paused(api_service: ApiService) -> None:
-    stream = await live(api_service)
-    async with answering(api_service.catalog, {CommandKind.PAUSE: {"done": False}}):
+    stream = await add_live_stream(api_service)
+    async with simulated_ingest(api_service.catalog, {CommandKind.PAUSE: {"done": False}}):
         body = await post(api_service, stream, "pause", 409)
     assert body == {"message": "The stream's run is over: there is nothing to pause."}
     record = await api_service.catalog.streams.find(stream["id"])
@@ -141,12 +149,12 @@ async def test_a_run_that_ended_meanwhile_is_not_paused(api_service: ApiService)
 
 
 async def test_a_drill_answers_how_it_went(api_service: ApiService) -> None:
-    stream = await live(api_service)
-    async with answering(api_service.catalog, {CommandKind.DRILL: SWITCHED}) as taken:
+    stream = await add_live_stream(api_service)
+    async with simulated_ingest(api_service.catalog, {CommandKind.DRILL: SWITCHED}) as executed:
         body = await post(api_service, stream, "failover-drill", 200)
     assert contract_shapes.faults(body, {"message": contract_shapes.STRING, "drill": DRILL}) == []
     assert body == {"message": "Failover drilled.", "drill": SWITCHED}
-    assert taken == [CommandKind.DRILL]
+    assert executed == [CommandKind.DRILL]
     drill = ("failover drill", {"stream": stream["id"], **SWITCHED}, 1, 4)
     assert (await events(api_service, stream))[-1] == drill
 
@@ -154,24 +162,26 @@ async def test_a_drill_answers_how_it_went(api_service: ApiService) -> None:
 async def test_a_drill_names_the_host_where_several_receive_streams(
     api_service: ApiService,
 ) -> None:
-    stream = await live(api_service)
+    stream = await add_live_stream(api_service)
     switched = {**SWITCHED, "host": "ingest-1"}
-    async with answering(api_service.catalog, {CommandKind.DRILL: switched}):
+    async with simulated_ingest(api_service.catalog, {CommandKind.DRILL: switched}):
         body = await post(api_service, stream, "failover-drill", 200)
     assert body == {"message": "Failover drilled.", "drill": switched}
 
 
 async def test_a_drill_that_the_ingest_refuses_is_409_in_its_words(api_service: ApiService) -> None:
-    stream = await live(api_service)
-    async with answering(api_service.catalog, {CommandKind.DRILL: {"refused": "no other is well"}}):
+    stream = await add_live_stream(api_service)
+    async with simulated_ingest(
+        api_service.catalog, {CommandKind.DRILL: {"refused": "no other is well"}}
+    ):
         body = await post(api_service, stream, "failover-drill", 409)
     assert body == {"message": "No other is well."}
     assert "failover drill" not in [kind for kind, *_ in await events(api_service, stream)]
 
 
 async def test_a_paused_stream_is_not_drilled(api_service: ApiService) -> None:
-    stream = await live(api_service)
-    async with answering(api_service.catalog, {CommandKind.PAUSE: {"done": True}}):
+    stream = await add_live_stream(api_service)
+    async with simulated_ingest(api_service.catalog, {CommandKind.PAUSE: {"done": True}}):
         await post(api_service, stream, "pause", 200)
         body = await post(api_service, stream, "failover-drill", 409)
     assert body == {"message": "The stream is paused: resume it first."}
@@ -182,16 +192,16 @@ class TestWithoutAnIngest:
     def taken_seconds(self) -> float:
         return 0.1
 
-    async def test_a_drill_that_nobody_takes_is_503_and_happens_never(
+    async def test_a_drill_that_no_ingest_takes_is_503_and_is_never_executed(
         self, api_service: ApiService
     ) -> None:
-        stream = await live(api_service)
+        stream = await add_live_stream(api_service)
         body = await post(api_service, stream, "failover-drill", 503)
         assert body["message"].startswith("No process takes encoders in now")
         assert await api_service.catalog.commands.find_unanswered() == ()
 
     async def test_a_pause_holds_for_the_ingest_that_comes(self, api_service: ApiService) -> None:
-        stream = await live(api_service)
+        stream = await add_live_stream(api_service)
         body = await post(api_service, stream, "pause", 200)
         assert body["stream"]["paused"]
         (waiting,) = await api_service.catalog.commands.find_unanswered()

@@ -214,12 +214,12 @@ async def test_a_stream_without_encoders(ingest_fixture: IngestFixture) -> None:
 
 
 async def test_encoders_with_all_their_keys(ingest_fixture: IngestFixture) -> None:
-    second = await ingest_fixture.attach_encoder(1)
+    backup_encoder = await ingest_fixture.attach_encoder(1)
     body = await ingest_fixture.get_report()
-    assert faults(body, REPORT) == []  # before its first packet all is null
+    assert faults(body, REPORT) == []  # before the first packet, these values are null
     assert body["data"]["slots"][0]["video"] is None
     send(await ingest_fixture.attach_encoder(0))
-    send(second, small=True)
+    send(backup_encoder, small=True)
     body = await ingest_fixture.get_report()
     assert faults(body, REPORT) == []
     primary, other = body["data"]["slots"]
@@ -234,7 +234,7 @@ async def test_encoders_with_all_their_keys(ingest_fixture: IngestFixture) -> No
     assert await ingest_fixture.catalog.commands.find_unanswered() == ()
 
 
-async def test_without_an_ingest_it_is_503_and_no_command_remains(
+async def test_without_an_ingest_the_report_is_503_and_no_command_remains(
     api_service: ApiService,
 ) -> None:
     stream = await api_service.add()
@@ -247,7 +247,7 @@ async def test_without_an_ingest_it_is_503_and_no_command_remains(
     assert await api_service.catalog.commands.find_unanswered() == ()
 
 
-async def test_it_is_the_owners_and_of_streams_that_are_there(api_service: ApiService) -> None:
+async def test_the_report_requires_a_token_and_an_existing_stream(api_service: ApiService) -> None:
     stream = await api_service.add()
     other = await api_service.catalog.projects.add("Other", 1)
     theirs = await api_service.headers_of("theirs", other.id, write=False)
@@ -262,7 +262,7 @@ async def test_it_is_the_owners_and_of_streams_that_are_there(api_service: ApiSe
         assert set(answer.json()) == {"message"}
 
 
-async def test_it_is_described(api_service: ApiService) -> None:
+async def test_the_operation_is_described(api_service: ApiService) -> None:
     answer = await api_service.client.get("/schema/openapi.json")
     operation = answer.json()["paths"]["/api/streams/{stream_id}/ingest"]["get"]
     assert {"200", "401", "404", "503"} <= set(operation["responses"])

@@ -1,4 +1,4 @@
-"""One stream, key by key, through the whole application and on both databases."""
+"""Operations on one stream, key by key, through the whole application and on both databases."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ async def call(
     return await api_service.client.request(method, url, headers=headers, **request)
 
 
-async def edited(api_service: ApiService, stream: Json, **body: object) -> Json:
+async def edit_stream(api_service: ApiService, stream: Json, **body: object) -> Json:
     answer = await call(api_service, "PUT", stream["id"], json=body)
     assert answer.status_code == 200, answer.text
     assert set(answer.json()) == {"message", "stream"}
@@ -39,15 +39,15 @@ async def edited(api_service: ApiService, stream: Json, **body: object) -> Json:
     return after
 
 
-async def shown(api_service: ApiService, stream: Json) -> Json:
+async def get_stream(api_service: ApiService, stream: Json) -> Json:
     answer = await call(api_service, "GET", stream["id"])
     assert answer.status_code == 200, answer.text
     assert set(answer.json()) == {"data"}
     return answer.json()["data"]  # type: ignore[no-any-return]  # JSON
 
 
-async def made(api_service: ApiService, nouns: str, name: str, project: object = 1) -> int:
-    """Make a category, a tag or a player, and return its id."""
+async def add_record(api_service: ApiService, nouns: str, name: str, project: object = 1) -> int:
+    """Add a category, a tag or a player, and return its ID."""
     answer = await api_service.client.post(
         f"/api/projects/{project}/{nouns}", json={"name": name}, headers=api_service.owner
     )
@@ -56,25 +56,25 @@ async def made(api_service: ApiService, nouns: str, name: str, project: object =
     return int(record["id"])
 
 
-async def kinds(api_service: ApiService) -> list[tuple[str, int | None]]:
+async def newest_events(api_service: ApiService) -> list[tuple[str, int | None]]:
     """Return the newest events of streams with their tokens, newest first."""
     answer = await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
     return [(each["type"], each["token"]) for each in answer.json()["data"] if each["subject"]]
 
 
-async def test_a_stream_by_itself_is_its_full_form(api_service: ApiService) -> None:
+async def test_a_single_stream_is_shown_in_its_full_form(api_service: ApiService) -> None:
     stream = await api_service.add("Mine")
-    assert await shown(api_service, stream) == stream
+    assert await get_stream(api_service, stream) == stream
     assert set(stream) == FULL
 
 
 async def test_every_key_of_an_edit_comes_back_and_stays(api_service: ApiService) -> None:
     stream = await api_service.add("Mine")
     category, player = (
-        await made(api_service, "categories", "News"),
-        await made(api_service, "players", "Big"),
+        await add_record(api_service, "categories", "News"),
+        await add_record(api_service, "players", "Big"),
     )
-    after = await edited(
+    after = await edit_stream(
         api_service,
         stream,
         title="Știri 👩‍👩‍👧",
@@ -106,7 +106,7 @@ async def test_every_key_of_an_edit_comes_back_and_stays(api_service: ApiService
         "player": {"id": player, "name": "Big"},
         "embed": after["embed"],
     }
-    assert await shown(api_service, stream) == after
+    assert await get_stream(api_service, stream) == after
     (item, *_) = (await api_service.listed())["data"]
     assert {key: after[key] for key in item if key != "stream"} == {
         key: item[key] for key in item if key != "stream"
@@ -115,8 +115,8 @@ async def test_every_key_of_an_edit_comes_back_and_stays(api_service: ApiService
 
 async def test_only_what_is_sent_changes(api_service: ApiService) -> None:
     stream = await api_service.add("Mine")
-    category = await made(api_service, "categories", "News")
-    before = await edited(
+    category = await add_record(api_service, "categories", "News")
+    before = await edit_stream(
         api_service,
         stream,
         description="x",
@@ -124,8 +124,8 @@ async def test_only_what_is_sent_changes(api_service: ApiService) -> None:
         countries=["RO"],
         tags=[{"name": "a"}],
     )
-    assert await edited(api_service, stream) == before
-    assert (await edited(api_service, stream, title="Other")) == {
+    assert await edit_stream(api_service, stream) == before
+    assert (await edit_stream(api_service, stream, title="Other")) == {
         **before,
         "title": "Other",
         "embed": {**before["embed"], "iframe": before["embed"]["iframe"].replace("Mine", "Other")},
@@ -134,16 +134,16 @@ async def test_only_what_is_sent_changes(api_service: ApiService) -> None:
 
 async def test_null_clears_what_may_be_empty(api_service: ApiService) -> None:
     stream = await api_service.add("Mine")
-    await edited(
+    await edit_stream(
         api_service,
         stream,
         description="x",
-        category=await made(api_service, "categories", "News"),
-        player=await made(api_service, "players", "Big"),
+        category=await add_record(api_service, "categories", "News"),
+        player=await add_record(api_service, "players", "Big"),
         countries=["RO"],
         tags=[{"name": "a"}],
     )
-    cleared = await edited(
+    cleared = await edit_stream(
         api_service, stream, description=None, category=None, player=None, countries=None, tags=None
     )
     assert cleared == stream
@@ -153,9 +153,11 @@ async def test_a_records_own_tags_can_be_sent_back_as_they_were_shown(
     api_service: ApiService,
 ) -> None:
     stream = await api_service.add("Mine")
-    one = await edited(api_service, stream, tags=[{"name": "a"}, {"name": "b"}])
-    assert await edited(api_service, stream, tags=one["tags"]) == one
-    assert (await edited(api_service, stream, tags=[{"name": "A"}]))["tags"] == one["tags"][:1]
+    tagged = await edit_stream(api_service, stream, tags=[{"name": "a"}, {"name": "b"}])
+    assert await edit_stream(api_service, stream, tags=tagged["tags"]) == tagged
+    assert (await edit_stream(api_service, stream, tags=[{"name": "A"}]))["tags"] == tagged["tags"][
+        :1
+    ]
 
 
 async def test_publishing_and_unpublishing_answer_with_the_stream(api_service: ApiService) -> None:
@@ -167,7 +169,7 @@ async def test_publishing_and_unpublishing_answer_with_the_stream(api_service: A
             "message": f"Stream {action}ed.",
             "stream": {**stream, "published": published},
         }
-    assert [kind for kind, _ in await kinds(api_service)][:3] == [
+    assert [kind for kind, _ in await newest_events(api_service)][:3] == [
         "published",
         "unpublished",
         "published",
@@ -188,10 +190,10 @@ async def test_every_change_is_an_event_with_its_token(api_service: ApiService) 
     ):
         answer = await call(api_service, method, stream["id"], path, json=body, headers=writer)
         assert answer.status_code < 300, (path, answer.text)
-    found = await kinds(api_service)
-    token = found[0][1]
+    events = await newest_events(api_service)
+    token = events[0][1]
     assert token is not None
-    assert found[:8] == [
+    assert events[:8] == [
         ("stream deleted", token),
         ("stream key changed", token),
         ("backup removed", token),
@@ -223,7 +225,7 @@ async def test_backups_come_and_go_under_numbers_of_their_own(api_service: ApiSe
         path = f"/backups/{backup['id']}"
         assert (await call(api_service, "DELETE", stream["id"], path)).status_code == 204
         assert (await call(api_service, "DELETE", stream["id"], path)).status_code == 404
-    assert (await shown(api_service, stream))["backups"] == []
+    assert (await get_stream(api_service, stream))["backups"] == []
     third = await call(api_service, "POST", stream["id"], "/backups")
     assert third.json()["backup"]["name"] == "Backup 3"
 
@@ -232,29 +234,29 @@ async def test_a_ninth_backup_is_refused(api_service: ApiService) -> None:
     stream = await api_service.add("Mine")
     for _ in range(7):
         assert (await call(api_service, "POST", stream["id"], "/backups")).status_code == 201
-    before = await shown(api_service, stream)
+    before = await get_stream(api_service, stream)
     answer = await call(api_service, "POST", stream["id"], "/backups")
     assert answer.status_code == 409
     assert answer.json() == {"message": "A stream may have at most 8 backups."}
-    assert await shown(api_service, stream) == before
+    assert await get_stream(api_service, stream) == before
 
 
-async def test_a_backup_of_another_stream_is_not_this_ones(api_service: ApiService) -> None:
+async def test_a_backup_of_another_stream_is_not_found(api_service: ApiService) -> None:
     stream, other = await api_service.add("Mine"), await api_service.add("Other")
     for number in (0, "x", 99, 2**31, 2**63, 2**64, other["backups"][0]["id"]):
         answer = await call(api_service, "DELETE", stream["id"], f"/backups/{number}")
         assert answer.status_code == 404, (number, answer.text)
-    assert await shown(api_service, other) == other
+    assert await get_stream(api_service, other) == other
 
 
 async def test_a_token_that_may_only_read_sees_no_key(api_service: ApiService) -> None:
     stream = await api_service.add("Secret")
     secret = stream["stream"].split("_")[1]
     reader = await api_service.headers_of("reader", 1, write=False)
-    one = await call(api_service, "GET", stream["id"], headers=reader)
-    every = await api_service.client.get("/api/projects/1/streams", headers=reader)
-    assert one.json()["data"]["stream"] == f"{stream['hash']}_********"
-    assert [each["stream"] for each in every.json()["data"]][:1] == ["********"]
-    assert secret not in one.text + every.text
+    answer = await call(api_service, "GET", stream["id"], headers=reader)
+    listing = await api_service.client.get("/api/projects/1/streams", headers=reader)
+    assert answer.json()["data"]["stream"] == f"{stream['hash']}_********"
+    assert [each["stream"] for each in listing.json()["data"]][:1] == ["********"]
+    assert secret not in answer.text + listing.text
     writer = await api_service.headers_of("writer", 1, write=True)
     assert secret in (await call(api_service, "GET", stream["id"], headers=writer)).text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.api.streams.test_item import call, kinds, made, shown
+from tests.api.streams.test_item import add_record, call, get_stream, newest_events
 from tests.support.api.application import ApiService, Json
 
 
@@ -12,7 +12,7 @@ async def refused(api_service: ApiService, stream: Json, body: object, *fields: 
     assert answer.status_code == 422, (body, answer.text)
     errors: Json = answer.json().get("errors", {})
     assert set(errors) == set(fields), body
-    assert await shown(api_service, stream) == stream, body
+    assert await get_stream(api_service, stream) == stream, body
     return errors
 
 
@@ -52,7 +52,7 @@ WRONG: list[tuple[Json, str]] = [
 
 
 @pytest.mark.parametrize("field", dict.fromkeys(field for _, field in WRONG))
-async def test_what_is_wrong_is_named_and_nothing_changes(
+async def test_an_invalid_key_is_named_and_nothing_changes(
     api_service: ApiService, field: str
 ) -> None:
     stream = await api_service.add("Mine")
@@ -60,7 +60,7 @@ async def test_what_is_wrong_is_named_and_nothing_changes(
         await refused(api_service, stream, {"title": "Other", **body}, field)
         answer = await api_service.client.get("/api/projects/1/tags", headers=api_service.owner)
         assert answer.json()["data"] == [], body
-        assert (await kinds(api_service))[0][0] == "stream added", body
+        assert (await newest_events(api_service))[0][0] == "stream added", body
 
 
 async def test_each_unknown_country_is_named(api_service: ApiService) -> None:
@@ -69,21 +69,21 @@ async def test_each_unknown_country_is_named(api_service: ApiService) -> None:
     assert errors == {"countries": ["There is no country 'ZZ'.", "There is no country '1'."]}
 
 
-async def test_what_another_project_has_cannot_be_used(api_service: ApiService) -> None:
+async def test_labels_and_players_of_another_project_are_refused(api_service: ApiService) -> None:
     stream = await api_service.add("Mine")
     other = await api_service.client.post(
         "/api/projects", json={"name": "Other"}, headers=api_service.owner
     )
     theirs = other.json()["project"]["id"]
-    tag = await made(api_service, "tags", "Theirs", theirs)
-    category = await made(api_service, "categories", "Theirs", theirs)
-    player = await made(api_service, "players", "Theirs", theirs)
+    tag = await add_record(api_service, "tags", "Theirs", theirs)
+    category = await add_record(api_service, "categories", "Theirs", theirs)
+    player = await add_record(api_service, "players", "Theirs", theirs)
     await refused(api_service, stream, {"tags": [{"id": tag}]}, "tags")
     await refused(api_service, stream, {"category": category}, "category")
     await refused(api_service, stream, {"player": player}, "player")
 
 
-async def test_a_body_that_is_none_is_refused_in_its_own_way(api_service: ApiService) -> None:
+async def test_an_unreadable_body_is_refused_with_its_own_status(api_service: ApiService) -> None:
     stream = await api_service.add("Mine")
     for content, kind, status in (
         (b"{", "application/json", 400),
@@ -95,4 +95,4 @@ async def test_a_body_that_is_none_is_refused_in_its_own_way(api_service: ApiSer
             headers={**api_service.owner, "Content-Type": kind},
         )  # fmt: skip
         assert answer.status_code == status, answer.text
-    assert await shown(api_service, stream) == stream
+    assert await get_stream(api_service, stream) == stream

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.api.streams.test_item import call, shown
+from tests.api.streams.test_item import call, get_stream
 from tests.support.api.application import ApiService
 
 NEVER = [0, -1, "x", "1.0", "01", 99, 2**31, 2**63, 2**64, "9" * 400]
@@ -50,7 +50,7 @@ async def test_another_projects_token_finds_nothing(
     theirs = await api_service.headers_of("theirs", other.id, write=True)
     answer = await call(api_service, method, stream["id"], path, headers=theirs)
     assert answer.status_code == 404
-    assert await shown(api_service, stream) == stream
+    assert await get_stream(api_service, stream) == stream
 
 
 @every
@@ -62,4 +62,4 @@ async def test_a_token_that_may_only_read_changes_nothing(
     answer = await call(api_service, method, stream["id"], path, headers=reader)
     assert answer.status_code == (200 if method == "GET" else 403)
     assert (await call(api_service, method, stream["id"], path, headers={})).status_code == 401
-    assert await shown(api_service, stream) == stream
+    assert await get_stream(api_service, stream) == stream

@@ -16,7 +16,7 @@ FILES = ["basic.ini", "service.json", "streamEncoder.json"]
 async def download(
     api_service: ApiService, stream: Json, query: str = ""
 ) -> tuple[str, dict[str, str]]:
-    """Return the name of the folder, and the texts of its files."""
+    """Return the name of the profile's folder, and the texts of its files by name."""
     path = f"/api/streams/{stream['id']}/obs-profile{query}"
     answer = await api_service.client.get(path, headers=api_service.owner)
     assert answer.status_code == 200, answer.text
@@ -79,7 +79,7 @@ async def test_a_backup_another_size_and_tls_can_be_chosen(api_service: ApiServi
         ("?secure=yes&resolution=x", {"secure", "resolution"}),
     ],
 )
-async def test_what_there_is_not_is_refused(
+async def test_an_unknown_slot_or_resolution_is_refused(
     api_service: ApiService, query: str, fields: set[str]
 ) -> None:
     stream = await api_service.add()

@@ -41,8 +41,8 @@ async def put(api_service: ApiService, path: str, body: Json) -> Json:
     changed: Json = answer.json()
     assert contract_shapes.faults(changed, shape) == []
     assert changed["message"] == "Settings updated."
-    found: Json = changed["settings"]
-    return found
+    settings: Json = changed["settings"]
+    return settings
 
 
 async def get(api_service: ApiService, path: str) -> Json:
@@ -50,8 +50,8 @@ async def get(api_service: ApiService, path: str) -> Json:
     assert answer.status_code == 200, answer.text
     body: Json = answer.json()
     assert contract_shapes.faults(body, {"data": contract_shapes.SETTINGS}) == []
-    found: Json = body["data"]
-    return found
+    settings: Json = body["data"]
+    return settings
 
 
 async def path_of(api_service: ApiService, kind: str) -> str:
@@ -59,7 +59,7 @@ async def path_of(api_service: ApiService, kind: str) -> str:
     return PROJECT if kind == "project" else f"/api/streams/{stream['id']}/settings"
 
 
-def but(**changes: Any) -> Json:  # Any: a section, or a value
+def settings_with(**changes: Any) -> Json:  # Any: a section, or a value
     """Return settings of which only the given ones are set."""
     settings = {**NOTHING, **changes}
     for section in ("failover", "slate", "recording"):
@@ -71,39 +71,37 @@ both = pytest.mark.parametrize("kind", ["stream", "project"])
 
 
 @both
-async def test_what_is_set_stays_until_null_takes_it_back(
-    api_service: ApiService, kind: str
-) -> None:
+async def test_settings_stay_until_null_clears_them(api_service: ApiService, kind: str) -> None:
     path = await path_of(api_service, kind)
     assert await get(api_service, path) == NOTHING
     failover: Json = {"mode": "sticky", "reconnect_seconds": 12.5}
-    assert await put(api_service, path, {"failover": failover}) == but(failover=failover)
+    assert await put(api_service, path, {"failover": failover}) == settings_with(failover=failover)
     failover["goodbye_seconds"] = 0
-    two = but(failover=failover, recording={"enabled": True})
+    settings = settings_with(failover=failover, recording={"enabled": True})
     body: Json = {"failover": {"goodbye_seconds": 0}, "recording": {"enabled": True}}
-    assert await put(api_service, path, body) == two
-    two |= await put(api_service, path, {"latency": "low", "dvr_seconds": 3600})
-    assert (two["latency"], two["dvr_seconds"]) == ("low", 3600)
-    two = await put(api_service, path, {"latency": "normal"})
-    assert two == but(
+    assert await put(api_service, path, body) == settings
+    settings |= await put(api_service, path, {"latency": "low", "dvr_seconds": 3600})
+    assert (settings["latency"], settings["dvr_seconds"]) == ("low", 3600)
+    settings = await put(api_service, path, {"latency": "normal"})
+    assert settings == settings_with(
         failover=failover, recording={"enabled": True}, latency="normal", dvr_seconds=3600
     )
     unchanged: list[Json] = [{}, {"failover": {}}, {"recording": {}}]
     for nothing in unchanged:
-        assert await put(api_service, path, nothing) == two
-    assert await get(api_service, path) == two
+        assert await put(api_service, path, nothing) == settings
+    assert await get(api_service, path) == settings
     body = {"failover": {"mode": None}, "recording": {"enabled": None, "keep_days": 3}}
     body["latency"] = None
     del failover["mode"]
-    rest = but(failover=failover, recording={"keep_days": 3}, dvr_seconds=3600)
-    assert await put(api_service, path, body) == rest
-    assert await put(api_service, path, {"dvr_seconds": None}) == but(
+    cleared = settings_with(failover=failover, recording={"keep_days": 3}, dvr_seconds=3600)
+    assert await put(api_service, path, body) == cleared
+    assert await put(api_service, path, {"dvr_seconds": None}) == settings_with(
         failover=failover, recording={"keep_days": 3}
     )
 
 
 @both
-async def test_the_bounds_can_be_set_themselves(api_service: ApiService, kind: str) -> None:
+async def test_settings_may_equal_their_bounds(api_service: ApiService, kind: str) -> None:
     path = await path_of(api_service, kind)
     for failover, keep_days, dvr in (
         ({"detect_seconds": 0.5, "return_seconds": 0, "reconnect_seconds": 0}, 1, 0),
@@ -111,10 +109,10 @@ async def test_the_bounds_can_be_set_themselves(api_service: ApiService, kind: s
     ):
         body: Json = {"failover": failover, "recording": {"keep_days": keep_days}}
         body["dvr_seconds"] = dvr
-        assert await put(api_service, path, body) == but(**body)
+        assert await put(api_service, path, body) == settings_with(**body)
 
 
-async def test_a_streams_own_settings_and_its_projects_are_told_apart(
+async def test_the_settings_of_a_stream_and_its_project_are_separate(
     api_service: ApiService,
 ) -> None:
     path = await path_of(api_service, "stream")
@@ -138,7 +136,7 @@ async def test_the_picture_is_among_the_settings_and_stays_when_they_change(
     slate = answer.json()["settings"]["slate"]
     assert slate["picture"].startswith("https://live.example/slates/")
     changed = await put(api_service, path, {"failover": {"mode": "sticky"}})
-    assert changed == but(slate=slate, failover={"mode": "sticky"})
+    assert changed == settings_with(slate=slate, failover={"mode": "sticky"})
 
 
 WRONG: list[tuple[Json, str]] = [
@@ -166,28 +164,28 @@ WRONG: list[tuple[Json, str]] = [
     ({"dvr_seconds": -1}, "dvr_seconds"),
     ({"dvr_seconds": 43_201}, "dvr_seconds"),
     ({"dvr_seconds": "60"}, "dvr_seconds"),
-    # It has an address of its own.
+    # The picture has a separate address.
     ({"slate": {"picture": None}}, "slate"),
     ({"recordings": {}}, "recordings"),
 ]
 
 
 @both
-async def test_what_cannot_be_set_is_named_and_changes_nothing(
+async def test_an_invalid_setting_is_named_and_changes_nothing(
     api_service: ApiService, kind: str
 ) -> None:
     path = await path_of(api_service, kind)
     for body, field in WRONG:
-        # What stands beside it is not set either.
-        sent = {"failover": {"mode": "sticky"}, **body}
-        answer = await api_service.client.put(path, json=sent, headers=api_service.owner)
+        # A valid setting in the same body is not stored either.
+        edit = {"failover": {"mode": "sticky"}, **body}
+        answer = await api_service.client.put(path, json=edit, headers=api_service.owner)
         assert answer.status_code == 422, f"{body}: {answer.text}"
         assert contract_shapes.refusal_faults(answer.json()) == []
         assert set(answer.json()["errors"]) == {field}
     assert await get(api_service, path) == NOTHING
 
 
-async def test_a_project_is_found_by_its_key_too_and_another_ones_token_finds_none(
+async def test_a_project_may_be_named_by_its_key_and_other_tokens_are_refused(
     api_service: ApiService,
 ) -> None:
     await put(

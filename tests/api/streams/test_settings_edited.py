@@ -23,19 +23,21 @@ async def test_an_edit_of_settings_that_have_changed_since_is_refused(
     api_service: ApiService, noun: str, first: Json, second: Json
 ) -> None:
     path = await path_of(api_service, noun)
-    read = await api_service.client.get(path, headers=api_service.owner)
-    tag = read.headers["etag"]
+    original = await api_service.client.get(path, headers=api_service.owner)
+    tag = original.headers["etag"]
     mine = {**api_service.owner, "If-Match": tag}
-    done = await api_service.client.put(path, json=first, headers=mine)
-    assert done.status_code == 200
+    first_answer = await api_service.client.put(path, json=first, headers=mine)
+    assert first_answer.status_code == 200
     refused = await api_service.client.put(path, json=second, headers=mine)
     assert refused.status_code == 412
     assert set(refused.json()) == {"message"}
-    shown = await api_service.client.get(path, headers=api_service.owner)
-    assert shown.json()["data"] == done.json()["settings"]
-    assert shown.headers["etag"] == done.headers["etag"] != tag
-    again = {**api_service.owner, "If-Match": done.headers["etag"]}
-    assert (await api_service.client.put(path, json=second, headers=again)).status_code == 200
+    unchanged = await api_service.client.get(path, headers=api_service.owner)
+    assert unchanged.json()["data"] == first_answer.json()["settings"]
+    assert unchanged.headers["etag"] == first_answer.headers["etag"] != tag
+    newer_headers = {**api_service.owner, "If-Match": first_answer.headers["etag"]}
+    assert (
+        await api_service.client.put(path, json=second, headers=newer_headers)
+    ).status_code == 200
 
 
 async def test_an_edit_of_the_stream_is_no_change_of_its_settings(api_service: ApiService) -> None:

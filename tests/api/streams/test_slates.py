@@ -32,13 +32,13 @@ async def put(api_service: ApiService, path: str, data: bytes, name: str = "p.pn
     return await api_service.client.put(f"{path}/slate", files=files, headers=api_service.owner)
 
 
-async def shown(api_service: ApiService, path: str) -> str | None:
+async def slate_url(api_service: ApiService, path: str) -> str | None:
     answer = await api_service.client.get(f"{path}/settings", headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     body: Json = answer.json()
     assert contract_shapes.faults(body, {"data": contract_shapes.SETTINGS}) == []
-    found: str | None = body["data"]["slate"]["picture"]
-    return found
+    url: str | None = body["data"]["slate"]["picture"]
+    return url
 
 
 async def load(
@@ -56,35 +56,35 @@ both = pytest.mark.parametrize("kind", ["stream", "project"])
 
 
 @both
-async def test_a_picture_is_shown_until_it_is_taken_back(
+async def test_a_picture_is_shown_until_it_is_deleted(
     api_service: ApiService, objects: DiskObjects, kind: str
 ) -> None:
     path = await path_of(api_service, kind)
-    assert await shown(api_service, path) is None
+    assert await slate_url(api_service, path) is None
     answer = await put(api_service, path, picture("webp", "640x360"))
     assert answer.status_code == 200, answer.text
     body = answer.json()
     assert contract_shapes.faults(body, SETTINGS) == []
     assert body["message"] == "Slate updated."
     url = body["settings"]["slate"]["picture"]
-    assert await shown(api_service, path) == url
-    got = await load(api_service, url)
-    assert got.status_code == 200
-    assert got.headers["content-type"] == "image/jpeg"
-    assert got.headers["cache-control"] == "public, max-age=31536000, immutable"
-    assert got.headers["access-control-allow-origin"] == "*"
-    assert got.content[:3] == b"\xff\xd8\xff"
-    again = await load(api_service, url, headers={"If-None-Match": got.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
-    gone = await api_service.client.delete(f"{path}/slate", headers=api_service.owner)
-    assert (gone.status_code, gone.content) == (204, b"")
-    assert await shown(api_service, path) is None
+    assert await slate_url(api_service, path) == url
+    image = await load(api_service, url)
+    assert image.status_code == 200
+    assert image.headers["content-type"] == "image/jpeg"
+    assert image.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert image.headers["access-control-allow-origin"] == "*"
+    assert image.content[:3] == b"\xff\xd8\xff"
+    unchanged = await load(api_service, url, headers={"If-None-Match": image.headers["etag"]})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    deleted = await api_service.client.delete(f"{path}/slate", headers=api_service.owner)
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    assert await slate_url(api_service, path) is None
     assert await stored_slates(objects) == []
-    missed = await load(api_service, url)
-    assert (missed.status_code, missed.headers["cache-control"]) == (404, "no-store")
-    # Nothing is there to be taken back: it is as it is wanted.
-    gone = await api_service.client.delete(f"{path}/slate", headers=api_service.owner)
-    assert gone.status_code == 204
+    missing = await load(api_service, url)
+    assert (missing.status_code, missing.headers["cache-control"]) == (404, "no-store")
+    # Deleting a picture that does not exist succeeds.
+    deleted = await api_service.client.delete(f"{path}/slate", headers=api_service.owner)
+    assert deleted.status_code == 204
 
 
 async def test_another_picture_has_another_address_and_the_old_one_goes(
@@ -116,8 +116,8 @@ async def test_a_picture_fits_into_1920_x_1080_in_its_own_shape(
     path = await path_of(api_service, "stream")
     answer = await put(api_service, path, picture("png", size))
     assert answer.status_code == 200, answer.text
-    got = await load(api_service, answer.json()["settings"]["slate"]["picture"])
-    assert size_of(got.content) == expected
+    image = await load(api_service, answer.json()["settings"]["slate"]["picture"])
+    assert size_of(image.content) == expected
 
 
 def size_of(jpeg: bytes) -> tuple[int, int]:
@@ -153,7 +153,7 @@ async def test_hostile_pictures_are_refused_and_the_old_one_stays(
         assert answer.status_code == 422, f"{name}: {answer.text}"
         assert set(answer.json()["errors"]) == {"picture"}
         assert contract_shapes.refusal_faults(answer.json()) == []
-    assert await shown(api_service, path) == url
+    assert await slate_url(api_service, path) == url
     assert await stored_slates(objects) == before
 
 
@@ -165,8 +165,8 @@ async def test_forms_without_the_picture_and_with_more_are_refused(api_service: 
         ({"picture": ("p.png", data), "title": (None, b"x")}, "title"),
         ({"picture": (None, b"text")}, "picture"),
     ):
-        sent: Any = files
-        answer = await api_service.client.put(path, files=sent, headers=api_service.owner)
+        form: Any = files
+        answer = await api_service.client.put(path, files=form, headers=api_service.owner)
         assert answer.status_code == 422, answer.text
         assert set(answer.json()["errors"]) == {field}
     answer = await api_service.client.put(path, json={"picture": "x"}, headers=api_service.owner)
@@ -180,16 +180,16 @@ async def test_a_streams_settings_show_its_own_picture_alone(api_service: ApiSer
     path = await path_of(api_service, "stream")
     answer = await put(api_service, "/api/projects/1", picture())
     assert answer.status_code == 200
-    assert await shown(api_service, path) is None
+    assert await slate_url(api_service, path) is None
     stream = await api_service.catalog.streams.find(int(path.rpartition("/")[2]))
     assert stream is not None
-    found = await api_service.catalog.live_state.find_ingest(stream.key)
-    assert found is not None
-    assert found.slate is not None
-    assert found.slate.startswith(f"slates/p-{api_service.key}/")
+    ingest = await api_service.catalog.live_state.find_ingest(stream.key)
+    assert ingest is not None
+    assert ingest.slate is not None
+    assert ingest.slate.startswith(f"slates/p-{api_service.key}/")
 
 
-async def test_what_is_deleted_takes_its_pictures_along(
+async def test_a_deleted_stream_or_project_is_deleted_with_its_pictures(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     answer = await api_service.client.post(
@@ -201,7 +201,7 @@ async def test_what_is_deleted_takes_its_pictures_along(
     for owner in (path, *(f"/api/streams/{each['id']}" for each in streams)):
         assert (await put(api_service, owner, picture())).status_code == 200
     assert len(await stored_slates(objects)) == 3
-    # Beside it, what a stream has that was live.
+    # A stream that was live also has posters.
     for stream in streams:
         await objects.put(f"live/{stream['hash']}/poster/360p.jpg", b"poster")
     answer = await api_service.client.delete(
@@ -215,7 +215,7 @@ async def test_what_is_deleted_takes_its_pictures_along(
     assert await stored_slates(objects) == await objects.addresses("live") == []
 
 
-async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
+async def test_a_picture_of_a_project_deleted_meanwhile_is_not_stored(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     project = await api_service.catalog.projects.add("Going", 1)
@@ -250,7 +250,7 @@ async def test_a_project_that_goes_while_its_picture_comes_leaves_none(
         "/slates/s-Ab3dEf6hIj9l/..%2f..%2fx.jpg",
     ],
 )  # fmt: skip
-async def test_nothing_else_is_at_the_pictures_addresses(
+async def test_other_addresses_below_slates_are_not_found(
     api_service: ApiService, path: str
 ) -> None:
     answer = await api_service.client.get(path)

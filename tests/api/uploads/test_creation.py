@@ -30,12 +30,12 @@ CREATIONS: tuple[tuple[str, dict[str, str], int], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "headers", "status"), CREATIONS, ids=[c[0] for c in CREATIONS])
-async def test_what_cannot_be_created_leaves_nothing(
-    api_service: ApiService, objects: DiskObjects, what: str, headers: dict[str, str], status: int
+@pytest.mark.parametrize(("case", "headers", "status"), CREATIONS, ids=[c[0] for c in CREATIONS])
+async def test_a_refused_creation_leaves_nothing(
+    api_service: ApiService, objects: DiskObjects, case: str, headers: dict[str, str], status: int
 ) -> None:
     answer = await api_service.client.post(UPLOADS, headers={**api_service.owner, **TUS, **headers})
-    assert answer.status_code == status, (what, answer.text)
+    assert answer.status_code == status, (case, answer.text)
     assert set(answer.json()) <= {"message", "errors"}
     assert ("errors" in answer.json()) == (status == 422)
     await nothing_is_left(api_service, objects)

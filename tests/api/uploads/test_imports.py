@@ -1,4 +1,4 @@
-"""Imports of videos by URL: what is recorded, what is refused, and what is never shown."""
+"""Imports of videos by URL: the new record, refusals, and the secrecy of the URL."""
 
 import logging
 
@@ -22,11 +22,11 @@ async def request_import(api_service: ApiService, **body: object) -> Json:
 
 
 async def test_an_import_answers_as_an_upload_does(api_service: ApiService) -> None:
-    made = await request_import(api_service)
-    # The one thing that an upload has at once.
-    assert faults(made, UPLOAD_VIDEO) == ["$.video.uploaded_at is no timestamp: None"]
-    assert set(made) == set(await upload(api_service))
-    video = made["video"]
+    body = await request_import(api_service)
+    # The only difference to the answer of an upload.
+    assert faults(body, UPLOAD_VIDEO) == ["$.video.uploaded_at is no timestamp: None"]
+    assert set(body) == set(await upload(api_service))
+    video = body["video"]
     assert (video["uploading"], video["uploaded_at"], video["size"]) == (True, None, 0)
     assert video["title"] == "Holiday film"
     status = await api_service.client.get(
@@ -39,32 +39,32 @@ async def test_an_import_answers_as_an_upload_does(api_service: ApiService) -> N
     assert video["id"] in [each["id"] for each in listed.json()["data"]]
 
 
-async def test_what_is_said_of_an_upload_is_said_of_an_import(api_service: ApiService) -> None:
-    made = await request_import(
+async def test_an_import_takes_the_details_of_an_upload(api_service: ApiService) -> None:
+    body = await request_import(
         api_service,
         title="A film",
         description="of mine",
         countries=["RO", 276],
         tags=[{"name": "x"}],
     )
-    video = made["video"]
+    video = body["video"]
     assert (video["title"], video["description"]) == ("A film", "of mine")
     assert [country["code"] for country in video["countries"]] == ["RO", "DE"]
     assert [tag["name"] for tag in video["tags"]] == ["x"]
 
 
 async def test_an_address_without_a_files_name_gives_no_title_away(api_service: ApiService) -> None:
-    made = await request_import(api_service, url=f"https://media.example/{SECRET}")
-    assert (made["video"]["title"], made["video"]["name"]) == ("video", "video")
+    body = await request_import(api_service, url=f"https://media.example/{SECRET}")
+    assert (body["video"]["title"], body["video"]["name"]) == ("video", "video")
 
 
-async def test_the_address_is_shown_nowhere(
+async def test_the_address_of_an_import_is_never_shown(
     api_service: ApiService, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    made = await request_import(api_service)
-    number = made["video"]["id"]
-    shown = [str(made), caplog.text]
+    body = await request_import(api_service)
+    number = body["video"]["id"]
+    texts = [str(body), caplog.text]
     for path in (
         f"/api/videos/{number}",
         f"/api/videos/{number}/status",
@@ -73,9 +73,9 @@ async def test_the_address_is_shown_nowhere(
     ):
         answer = await api_service.client.get(path, headers=api_service.owner)
         assert answer.status_code == 200
-        shown.append(answer.text)
-    assert "media.example" in shown[-1]  # the host alone, in the event
-    assert not any(SECRET in text for text in shown)
+        texts.append(answer.text)
+    assert "media.example" in texts[-1]  # the host alone, in the event
+    assert not any(SECRET in text for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,6 @@ async def test_importing_requires_a_token_that_may_write(api_service: ApiService
 
 async def test_an_import_that_is_deleted_is_gone(api_service: ApiService) -> None:
     number = (await request_import(api_service))["video"]["id"]
-    gone = await api_service.client.delete(f"/api/videos/{number}", headers=api_service.owner)
-    assert gone.status_code == 204
+    deleted = await api_service.client.delete(f"/api/videos/{number}", headers=api_service.owner)
+    assert deleted.status_code == 204
     assert await api_service.catalog.jobs.lease("worker", 2**52, "import") is None

@@ -28,16 +28,16 @@ from tests.support.api.upload_clips import VIDEOS, clip
 LINKS = "/api/projects/1/upload-links"
 
 
-async def link(api_service: ApiService, **extra: object) -> str:
-    """Make a link; return its path."""
+async def add_link(api_service: ApiService, **extra: object) -> str:
+    """Add a link, and return its path."""
     answer = await api_service.client.post(LINKS, json=extra, headers=api_service.owner)
     assert answer.status_code == 201, answer.text
-    made = answer.json()
-    assert set(made) == {"message", "upload_link"}
-    assert set(made["upload_link"]) == {
+    body = answer.json()
+    assert set(body) == {"message", "upload_link"}
+    assert set(body["upload_link"]) == {
         "id", "address", "most_bytes", "expires_at", "video_id",
     }  # fmt: skip
-    return httpx.URL(made["upload_link"]["address"]).path
+    return httpx.URL(body["upload_link"]["address"]).path
 
 
 async def videos(api_service: ApiService) -> list[Json]:
@@ -53,35 +53,35 @@ async def create(api_service: ApiService, path: str, **headers: str) -> httpx.Re
     return await api_service.client.post(path, headers={**TUS, **extra})
 
 
-async def test_one_resumable_upload_comes_through_a_link_without_a_token(
+async def test_a_file_can_be_uploaded_in_pieces_through_a_link_without_a_token(
     api_service: ApiService,
 ) -> None:
-    path = await link(api_service, title="From outside", tags=[{"name": "Sent in"}])
+    path = await add_link(api_service, title="From outside", tags=[{"name": "Sent in"}])
     extra = metadata(title="Mine", description="A greeting.", filename="a.mp4")
-    made = await create(api_service, path, **{"Upload-Metadata": extra})
-    assert made.status_code == 201, made.text
-    at = path_of(made)
+    created = await create(api_service, path, **{"Upload-Metadata": extra})
+    assert created.status_code == 201, created.text
+    at = path_of(created)
     assert at.startswith(f"{path}/")
     data = clip()
     for start, end in ((0, 999), (999, len(data))):
         headers = {**TUS, **OFFSETS, "Upload-Offset": str(start)}
         answer = await api_service.client.patch(at, headers=headers, content=data[start:end])
         assert answer.status_code == 204, answer.text
-        asked = await api_service.client.head(at, headers=TUS)
-        assert asked.headers["upload-offset"] == str(end)
+        state = await api_service.client.head(at, headers=TUS)
+        assert state.headers["upload-offset"] == str(end)
     (video,) = await videos(api_service)
     assert (video["title"], video["description"]) == ("From outside", "A greeting.")
     assert not video["uploading"]
-    shown = await api_service.client.get(f"/api/videos/{video['id']}", headers=api_service.owner)
-    assert [tag["name"] for tag in shown.json()["data"]["tags"]] == ["Sent in"]
-    for again in (await create(api_service, path), await api_service.client.post(path, **form())):
-        assert again.status_code == 409
+    record = await api_service.client.get(f"/api/videos/{video['id']}", headers=api_service.owner)
+    assert [tag["name"] for tag in record.json()["data"]["tags"]] == ["Sent in"]
+    for refused in (await create(api_service, path), await api_service.client.post(path, **form())):
+        assert refused.status_code == 409
     assert len(await videos(api_service)) == 1
     assert (await api_service.client.get(at)).json()["data"]["done"]
 
 
-async def test_one_form_comes_through_a_link(api_service: ApiService) -> None:
-    path = await link(api_service)
+async def test_a_form_can_be_uploaded_through_a_link(api_service: ApiService) -> None:
+    path = await add_link(api_service)
     answer = await api_service.client.post(path, **form(title="Mine"))
     assert answer.status_code == 201, answer.text
     (video,) = await videos(api_service)
@@ -97,18 +97,18 @@ async def test_one_form_comes_through_a_link(api_service: ApiService) -> None:
     ]
 
 
-async def test_a_file_that_is_no_video_leaves_the_link_as_it_was(
+async def test_a_file_that_is_no_video_does_not_use_up_the_link(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
-    path = await link(api_service)
+    path = await add_link(api_service)
     answer = await api_service.client.post(path, **form(b"Dear diary"))
     assert answer.status_code == 422
     await nothing_is_left(api_service, objects)
     assert (await api_service.client.post(path, **form())).status_code == 201
 
 
-async def test_a_link_takes_no_more_than_it_was_made_for(api_service: ApiService) -> None:
-    path = await link(api_service, most_bytes=1000)
+async def test_a_link_takes_no_more_bytes_than_its_limit(api_service: ApiService) -> None:
+    path = await add_link(api_service, most_bytes=1000)
     assert (await create(api_service, path)).status_code == 413
     assert (await api_service.client.post(path, **form())).status_code == 413
     deferred = await api_service.client.post(path, headers={**TUS, "Upload-Defer-Length": "1"})
@@ -118,8 +118,8 @@ async def test_a_link_takes_no_more_than_it_was_made_for(api_service: ApiService
     assert answer.status_code == 413
 
 
-async def test_a_stranger_sets_no_labels(api_service: ApiService) -> None:
-    path = await link(api_service)
+async def test_an_upload_through_a_link_sets_no_tags(api_service: ApiService) -> None:
+    path = await add_link(api_service)
     refused = await create(
         api_service, path, **{"Upload-Metadata": metadata(tags='[{"name":"x"}]')}
     )
@@ -127,7 +127,7 @@ async def test_a_stranger_sets_no_labels(api_service: ApiService) -> None:
     assert (await create(api_service, path)).status_code == 201
 
 
-async def test_a_link_that_is_over_begins_nothing(api_service: ApiService) -> None:
+async def test_an_expired_link_begins_no_upload(api_service: ApiService) -> None:
     _, secret = await api_service.catalog.links.add(
         1,
         UploadDetails(),
@@ -142,7 +142,7 @@ async def test_a_link_that_is_over_begins_nothing(api_service: ApiService) -> No
 
 
 async def test_a_link_gives_access_to_its_own_upload_only(api_service: ApiService) -> None:
-    first, second = await link(api_service), await link(api_service)
+    first, second = await add_link(api_service), await add_link(api_service)
     mine = path_of(await create(api_service, first))
     name = mine.rpartition("/")[2]
     for path in (f"{second}/{name}", f"{first}x/{name}", f"/api/upload-links/x/{name}"):
@@ -175,14 +175,14 @@ async def strict(api_service: ApiService, objects: DiskObjects) -> AsyncGenerato
 
 
 async def test_wrong_links_are_429_and_good_ones_beside_them_are_not(strict: ApiService) -> None:
-    first, second = await link(strict), await link(strict)
+    first, second = await add_link(strict), await add_link(strict)
     wrong = "/api/upload-links/wrong"
-    begun = path_of(await create(strict, first))
+    upload_path = path_of(await create(strict, first))
     statuses = [(await create(strict, wrong)).status_code for _ in range(4)]
     assert statuses == [404, 404, 429, 429]
     headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
-    sent = await strict.client.patch(begun, headers=headers, content=clip())
-    assert sent.status_code == 204, sent.text
+    answer = await strict.client.patch(upload_path, headers=headers, content=clip())
+    assert answer.status_code == 204, answer.text
     # A link that was not seen before is looked up like any other.
     assert (await strict.client.post(second, **form())).status_code == 201
     assert len(await videos(strict)) == 2
@@ -190,7 +190,7 @@ async def test_wrong_links_are_429_and_good_ones_beside_them_are_not(strict: Api
 
 
 async def test_wrong_links_and_wrong_tokens_are_attempts_alike(strict: ApiService) -> None:
-    path = await link(strict)
+    path = await add_link(strict)
     assert (await create(strict, "/api/upload-links/wrong")).status_code == 404
     assert (await strict.client.get(VIDEOS)).status_code == 401
     assert (await strict.client.get(VIDEOS)).status_code == 429
@@ -202,7 +202,7 @@ async def test_no_log_and_no_event_holds_the_secret(
     api_service: ApiService, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    path = await link(api_service)
+    path = await add_link(api_service)
     secret = path.rpartition("/")[2]
     at = path_of(await create(api_service, path))
     await api_service.client.patch(
@@ -215,7 +215,7 @@ async def test_no_log_and_no_event_holds_the_secret(
     assert all(secret not in repr(record.__dict__) for record in ours)
 
 
-async def listed(api_service: ApiService, query: str = "") -> list[Json]:
+async def list_links(api_service: ApiService, query: str = "") -> list[Json]:
     answer = await api_service.client.get(LINKS + query, headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]

@@ -8,7 +8,7 @@ from storage.catalog.records.uploads import UploadDetails
 
 
 def test_details_are_texts_and_json() -> None:
-    name, wanted = read_details(
+    name, details = read_details(
         {
             "filename": "a.mp4",
             "filetype": "video/mp4",
@@ -20,7 +20,7 @@ def test_details_are_texts_and_json() -> None:
         }
     )
     assert name == "a.mp4"
-    assert wanted == UploadDetails(
+    assert details == UploadDetails(
         title="Mine", description="d", category=4, countries=(642, 40), tags=(5, "New")
     )
 

@@ -29,6 +29,8 @@ async def test_each_operation_lists_the_headers_that_it_reads(api_service: ApiSe
 
 async def test_a_wrong_checksum_is_among_the_responses(api_service: ApiService) -> None:
     paths = (await api_service.client.get("/schema/openapi.json")).json()["paths"]
-    one = paths[f"{UPLOADS}/{{upload_name}}"]
-    assert all(str(CHECKSUM_MISMATCH) in one[method]["responses"] for method in ("patch", "post"))
-    assert str(CHECKSUM_MISMATCH) not in one["get"]["responses"]
+    operations = paths[f"{UPLOADS}/{{upload_name}}"]
+    assert all(
+        str(CHECKSUM_MISMATCH) in operations[method]["responses"] for method in ("patch", "post")
+    )
+    assert str(CHECKSUM_MISMATCH) not in operations["get"]["responses"]

@@ -6,7 +6,7 @@ from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.tus_client import TUS, UPLOADS
 
 
-async def test_the_time_of_an_upload_is_told(api_service: ApiService) -> None:
+async def test_the_expiry_of_an_upload_is_in_a_header(api_service: ApiService) -> None:
     answer = await api_service.client.post(
         UPLOADS, headers={**api_service.owner, **TUS, "Upload-Length": "100"}
     )

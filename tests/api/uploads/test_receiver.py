@@ -9,7 +9,12 @@ from pathlib import Path
 import httpx
 
 from storage.objects import addresses
-from tests.api.uploads.test_single_request_over_http import LoopbackService, MiB, anything, opened
+from tests.api.uploads.test_single_request_over_http import (
+    LoopbackService,
+    MiB,
+    accept_anything,
+    open_service,
+)
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS
 from tests.support.plain_http import PLAIN
 
@@ -31,13 +36,13 @@ async def create(service: LoopbackService, length: int) -> str:
 
 
 async def send_request(
-    service: LoopbackService, method: str, path: str, **asked: object
+    service: LoopbackService, method: str, path: str, **request: object
 ) -> httpx.Response:
-    headers = {**headers_of(service), **asked.pop("headers", {})}  # type: ignore[dict-item]
+    headers = {**headers_of(service), **request.pop("headers", {})}  # type: ignore[dict-item]
     async with httpx.AsyncClient(
         verify=PLAIN, base_url=f"http://127.0.0.1:{service.port}", timeout=60
     ) as client:
-        return await client.request(method, path, headers=headers, **asked)  # type: ignore[arg-type]
+        return await client.request(method, path, headers=headers, **request)  # type: ignore[arg-type]
 
 
 async def offset(service: LoopbackService, path: str) -> int:
@@ -47,34 +52,34 @@ async def offset(service: LoopbackService, path: str) -> int:
 
 
 async def patch(service: LoopbackService, path: str, at: int, content: object) -> httpx.Response:
-    sent = {**OFFSETS, "Upload-Offset": str(at)}
-    return await send_request(service, "PATCH", path, headers=sent, content=content)
+    headers = {**OFFSETS, "Upload-Offset": str(at)}
+    return await send_request(service, "PATCH", path, headers=headers, content=content)
 
 
 def head(service: LoopbackService, path: str, at: int, length: int) -> bytes:
     """Return the head of a PATCH, for a client without a library."""
-    sent = {
+    headers = {
         "Host": "x",
         **headers_of(service),
         **OFFSETS,
         "Upload-Offset": str(at),
         "Content-Length": str(length),
     }
-    lines = [f"PATCH {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
+    lines = [f"PATCH {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-async def begun(service: LoopbackService, path: str, least: int) -> None:
+async def wait_for_bytes(service: LoopbackService, path: str, least: int) -> None:
     """Wait until the file has so many bytes."""
     file = service.objects.path(addresses.upload(path.rpartition("/")[2]))
     async with asyncio.timeout(30):
-        while not file.exists() or file.stat().st_size < least:  # noqa: ASYNC110  # nobody tells
+        while not file.exists() or file.stat().st_size < least:  # noqa: ASYNC110  # no event to await
             await asyncio.sleep(0.02)
 
 
 async def test_an_upload_that_is_cut_again_and_again_comes_whole(tmp_path: Path) -> None:
     data = random.Random(7).randbytes(24 * MiB)
-    async with opened(tmp_path, probe=anything) as service:
+    async with open_service(tmp_path, probe=accept_anything) as service:
         path = await create(service, len(data))
         at = 0
         for cut in range(10):
@@ -85,37 +90,39 @@ async def test_an_upload_that_is_cut_again_and_again_comes_whole(tmp_path: Path)
             await writer.drain()
             # Cut with a reset, in the middle of a piece.
             # From the third cut on at least one whole piece was sent, which the file must get.
-            await begun(service, path, at + (cut > 1))
+            await wait_for_bytes(service, path, at + (cut > 1))
             writer.transport.abort()
-            was, at = at, await offset(service, path)
-            assert was <= at <= until
+            previous, at = at, await offset(service, path)
+            assert previous <= at <= until
         assert at > 0
         answer = await patch(service, path, at, data[at:])
         assert answer.status_code == 204, answer.text
         hash_ = answer.headers["headend-video-hash"]
-        kept = service.objects.path(addresses.video_source(hash_, 1)).read_bytes()
-        assert hashlib.sha256(kept).digest() == hashlib.sha256(data).digest()
+        stored = service.objects.path(addresses.video_source(hash_, 1)).read_bytes()
+        assert hashlib.sha256(stored).digest() == hashlib.sha256(data).digest()
 
 
-async def test_a_client_that_drips_is_given_up_and_its_bytes_stay(tmp_path: Path) -> None:
-    async with opened(tmp_path, quiet_seconds=0.6) as service:
+async def test_a_client_that_sends_too_slowly_is_disconnected_and_its_bytes_stay(
+    tmp_path: Path,
+) -> None:
+    async with open_service(tmp_path, quiet_seconds=0.6) as service:
         path = await create(service, 1000)
         reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
         writer.write(head(service, path, 0, 1000))
-        sent = 0
+        sent_bytes = 0
         async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
-            answered = tasks.create_task(reader.readuntil(b"\r\n\r\n"))
-            while not answered.done():
+            response = tasks.create_task(reader.readuntil(b"\r\n\r\n"))
+            while not response.done():
                 writer.write(b"x")
-                sent += 1
+                sent_bytes += 1
                 await asyncio.sleep(0.05)
         writer.close()
-        assert answered.result().startswith(b"HTTP/1.1 408 ")
-        assert 0 < await offset(service, path) <= sent
+        assert response.result().startswith(b"HTTP/1.1 408 ")
+        assert 0 < await offset(service, path) <= sent_bytes
 
 
 async def test_a_body_without_a_length_that_is_too_long_is_cut(tmp_path: Path) -> None:
-    async with opened(tmp_path) as service:
+    async with open_service(tmp_path) as service:
         path = await create(service, 100)
 
         async def endless() -> AsyncGenerator[bytes]:
@@ -124,25 +131,27 @@ async def test_a_body_without_a_length_that_is_too_long_is_cut(tmp_path: Path) -
 
         answer = await patch(service, path, 0, endless())
         assert answer.status_code == 413
-        # What was asked for is there; it is no media, and a look at it says so.
+        # The announced bytes were kept; the next HEAD request probes them and finds no media.
         assert (await send_request(service, "HEAD", path)).status_code == 422
         assert (await send_request(service, "HEAD", path)).status_code == 404
         await service.nothing_is_left()
 
 
-async def test_of_two_who_append_the_newest_goes_on_and_no_byte_is_lost(tmp_path: Path) -> None:
+async def test_the_newest_of_two_appending_requests_continues_and_no_byte_is_lost(
+    tmp_path: Path,
+) -> None:
     data = random.Random(8).randbytes(4 * MiB)
-    async with opened(tmp_path, probe=anything) as service:
+    async with open_service(tmp_path, probe=accept_anything) as service:
         path = await create(service, len(data))
         reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
         writer.write(head(service, path, 0, len(data)) + data[: 2 * MiB])
         await writer.drain()
-        await begun(service, path, MiB)
+        await wait_for_bytes(service, path, MiB)
         at = await offset(service, path)
         assert MiB <= at <= 2 * MiB
         async with asyncio.timeout(20):
-            old = await reader.readuntil(b"\r\n\r\n")
-        assert old.startswith(b"HTTP/1.1 423 ")
+            old_answer = await reader.readuntil(b"\r\n\r\n")
+        assert old_answer.startswith(b"HTTP/1.1 423 ")
         writer.close()
         answer = await patch(service, path, at, data[at:])
         assert answer.status_code == 204, answer.text
@@ -150,18 +159,18 @@ async def test_of_two_who_append_the_newest_goes_on_and_no_byte_is_lost(tmp_path
         assert service.objects.path(addresses.video_source(hash_, 1)).read_bytes() == data
 
 
-async def test_ten_who_append_at_once_leave_one_whole_file(tmp_path: Path) -> None:
+async def test_ten_concurrent_appends_leave_one_whole_file(tmp_path: Path) -> None:
     data = random.Random(9).randbytes(3 * MiB)
-    async with opened(tmp_path, probe=anything) as service:
+    async with open_service(tmp_path, probe=accept_anything) as service:
         path = await create(service, len(data))
 
-        async def try_on() -> int:
+        async def append_rest() -> int:
             at = await offset(service, path)
             return (await patch(service, path, at, data[at:])).status_code
 
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-            tried = [tasks.create_task(try_on()) for _ in range(10)]
-        assert {each.result() for each in tried} <= {204, 409, 423}
+            appends = [tasks.create_task(append_rest()) for _ in range(10)]
+        assert {each.result() for each in appends} <= {204, 409, 423}
         at = await offset(service, path)
         answer = await patch(service, path, at, data[at:])
         assert answer.status_code == 204, answer.text
@@ -170,10 +179,10 @@ async def test_ten_who_append_at_once_leave_one_whole_file(tmp_path: Path) -> No
 
 
 async def test_a_disk_without_room_refuses_and_keeps_the_offset(tmp_path: Path) -> None:
-    async with opened(tmp_path) as service:
+    async with open_service(tmp_path) as service:
         path = await create(service, 100)
         assert (await patch(service, path, 0, b"x" * 10)).status_code == 204
-    async with opened(tmp_path, least_free=1 << 60) as service:
+    async with open_service(tmp_path, least_free=1 << 60) as service:
         _, token = await service.catalog.tokens.add("two", None, write=True, now_us=1)
         full = LoopbackService(service.port, token, service.catalog, service.objects)
         created = await send_request(full, "POST", UPLOADS, headers={"Upload-Length": "100"})

@@ -23,7 +23,7 @@ from storage.objects.s3 import S3Objects
 from storage.objects.s3_bucket import S3Location
 from storage.objects.upload_pieces import UploadPieces
 from tests.api.uploads.test_single_request import FORM, form, video
-from tests.api.uploads.test_single_request_over_http import MiB, anything
+from tests.api.uploads.test_single_request_over_http import MiB, accept_anything
 from tests.support.api.application import ADDRESSES, NOW_US
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, path_of
 from tests.support.api.upload_clips import VIDEOS, clip
@@ -47,13 +47,13 @@ class UploadHost(msgspec.Struct, frozen=True):
     catalog: Catalog
     objects: S3Objects
 
-    async def ask(self, method: str, path: str, **asked: object) -> httpx.Response:
+    async def ask(self, method: str, path: str, **request: object) -> httpx.Response:
         authorized = {"Authorization": f"Bearer {self.token}"}
-        headers = {**authorized, **asked.pop("headers", {})}  # type: ignore[dict-item]
+        headers = {**authorized, **request.pop("headers", {})}  # type: ignore[dict-item]
         async with httpx.AsyncClient(
             verify=PLAIN, base_url=f"http://127.0.0.1:{self.port}", timeout=60
-        ) as one:
-            return await one.request(method, path, headers=headers, **asked)  # type: ignore[arg-type]
+        ) as client:
+            return await client.request(method, path, headers=headers, **request)  # type: ignore[arg-type]
 
     async def create(self, length: int) -> str:
         answer = await self.ask("POST", UPLOADS, headers={**TUS, "Upload-Length": str(length)})
@@ -101,7 +101,7 @@ async def host_of(
         catalog = await stack.enter_async_context(open_catalog(database, migrate=False))
         intake = msgspec.structs.replace(
             create_intake(objects, 0, shared=True),
-            probe=anything,
+            probe=accept_anything,
             pieces=UploadPieces(objects, piece_bytes=PIECE),
         )
         key = (await catalog.installation.first_start(NOW_US)).broadcaster_key
@@ -176,10 +176,10 @@ async def test_a_request_that_was_overtaken_at_another_host_changes_nothing(
     assert await second.objects.get(source) == DATA
 
 
-async def status_of(asking: Awaitable[httpx.Response]) -> int | None:
+async def status_of(request: Awaitable[httpx.Response]) -> int | None:
     """Return the status of an answer; None if the host closed the connection before."""
     try:
-        return (await asking).status_code
+        return (await request).status_code
     except httpx.TransportError:
         return None
 
@@ -191,16 +191,18 @@ async def _has_pieces(host: UploadHost) -> bool:
 async def test_hosts_that_append_at_once_leave_one_whole_file(upload_hosts: UploadHosts) -> None:
     path = await upload_hosts.hosts[0].create(len(DATA))
 
-    async def try_on(host: UploadHost) -> int:
-        asked = await host.head(path)
-        if asked.status_code != 200:
-            return asked.status_code
-        at = int(asked.headers["upload-offset"])
+    async def append_rest(host: UploadHost) -> int:
+        head = await host.head(path)
+        if head.status_code != 200:
+            return head.status_code
+        at = int(head.headers["upload-offset"])
         return (await host.append(path, at, DATA[at:])).status_code
 
     async with asyncio.TaskGroup() as tasks:
-        tried = [tasks.create_task(try_on(host)) for host in upload_hosts.hosts for _ in "ab"]
-    assert {each.result() for each in tried} <= {204, 409, 423}
+        appends = [
+            tasks.create_task(append_rest(host)) for host in upload_hosts.hosts for _ in "ab"
+        ]
+    assert {each.result() for each in appends} <= {204, 409, 423}
 
     async def is_whole() -> bool:
         answer = await upload_hosts.hosts[2].head(path)
@@ -215,14 +217,14 @@ async def test_hosts_that_append_at_once_leave_one_whole_file(upload_hosts: Uplo
     await upload_hosts.has_a_video(hash_, DATA)
 
 
-async def test_a_host_that_dies_over_the_last_byte_is_replaced_by_the_next_one(
+async def test_another_host_completes_the_upload_of_a_host_that_died(
     upload_hosts: UploadHosts,
 ) -> None:
     first, second, _ = upload_hosts.hosts
     path = await first.create(len(DATA))
     name = path.rpartition("/")[2]
     assert (await first.append(path, 0, DATA[:-1])).status_code == 204
-    # The remains of the first host, which is killed while it makes the file.
+    # The state that the first host leaves when it is killed while it completes the file.
     record = await first.catalog.uploads.claim(name, "dead")
     assert record is not None
     pieces = UploadPieces(first.objects)
@@ -234,13 +236,13 @@ async def test_a_host_that_dies_over_the_last_byte_is_replaced_by_the_next_one(
             record, "dead", len(DATA), NOW_US * 2, NOW_US, file.unrecorded
         )
     assert await first.catalog.uploads.hold(name, "dead", 30)
-    # No other host makes it meanwhile, and the client does not take it for the end.
+    # Until that hold expires, other hosts answer 423, so that the client tries again.
     assert (await second.head(path)).status_code == 423
     assert (await second.append(path, len(DATA), b"")).status_code == 423
     run_sql(upload_hosts.database, "UPDATE uploads SET held_until_us = held_until_us - 31000000")
-    asked = await second.head(path)
-    assert (asked.status_code, asked.headers["upload-offset"]) == (200, str(len(DATA)))
-    await upload_hosts.has_a_video(asked.headers["headend-video-hash"], DATA)
+    head = await second.head(path)
+    assert (head.status_code, head.headers["upload-offset"]) == (200, str(len(DATA)))
+    await upload_hosts.has_a_video(head.headers["headend-video-hash"], DATA)
 
 
 async def test_bytes_with_a_wrong_checksum_are_not_kept_at_any_host(

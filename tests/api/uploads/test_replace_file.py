@@ -6,7 +6,7 @@ import httpx
 
 from storage.objects.disk import DiskObjects
 from tests.api.videos.test_item import FULL
-from tests.api.videos.test_item_made import made
+from tests.api.videos.test_item_made import transcode_videos
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.upload_clips import clip, upload
 from tests.support.storage.new_videos import new_video
@@ -23,7 +23,7 @@ async def test_a_file_is_replaced_and_the_hash_stays(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(api_service))["video"]
-    await made(api_service, objects, first["id"])
+    await transcode_videos(api_service, objects, first["id"])
     answer = await put(
         api_service, first["id"], video=("Anderer Schnitt.mp4", clip("320x180", "2"))
     )
@@ -45,14 +45,14 @@ async def test_a_file_is_replaced_and_the_hash_stays(
     sources = await objects.addresses(f"sources/{first['hash']}")
     assert len(sources) == 1
     assert await objects.get(sources[0]) == clip("320x180", "2")
-    (status,) = await made(api_service, objects, first["id"])
+    (status,) = await transcode_videos(api_service, objects, first["id"])
     assert status["state"] == "completed"
     record = await api_service.catalog.videos.find(first["id"])
     assert record is not None
     assert (record.video.media, record.video.width) == ("2-2", 320)
 
 
-async def test_a_file_that_is_none_is_refused_and_changes_nothing(
+async def test_a_file_that_is_no_media_is_refused_and_changes_nothing(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(api_service))["video"]
@@ -63,9 +63,9 @@ async def test_a_file_that_is_none_is_refused_and_changes_nothing(
     answer = await put(api_service, first["id"], poster=("a.png", b"no film"))
     assert answer.status_code == 422
     assert await objects.addresses(f"sources/{first['hash']}") == before
-    found = await api_service.catalog.videos.find(first["id"])
-    assert found is not None
-    assert found.video.size == first["size"]
+    record = await api_service.catalog.videos.find(first["id"])
+    assert record is not None
+    assert record.video.size == first["size"]
 
 
 async def test_replacing_a_file_requires_a_token_that_may_write(api_service: ApiService) -> None:

@@ -6,8 +6,8 @@ from storage.cleanup.expired_uploads import AGE_US, remove_expired_uploads
 from storage.objects.disk import DiskObjects
 from storage.objects.trash import empty_trash
 from storage.wall_clock import wall_clock_us
-from tests.api.uploads.test_link_uploads import LINKS, create, form, link, listed, videos
-from tests.api.uploads.test_replace_file_resumable import OTHER, kinds, source_of
+from tests.api.uploads.test_link_uploads import LINKS, add_link, create, form, list_links, videos
+from tests.api.uploads.test_replace_file_resumable import OTHER, event_kinds, source_of
 from tests.api.uploads.test_single_request import nothing_is_left
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, metadata, path_of
@@ -21,10 +21,10 @@ async def first(api_service: ApiService) -> Json:
     return (await upload(api_service))["video"]
 
 
-async def test_one_form_through_a_link_replaces_the_file_of_its_video(
+async def test_a_form_sent_through_a_link_replaces_the_file_of_its_video(
     api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
-    path = await link(api_service, video_id=first["id"])
+    path = await add_link(api_service, video_id=first["id"])
     for refused in (form(title="Mine"), form(b"Dear diary")):
         assert (await api_service.client.post(path, **refused)).status_code == 422
     assert await source_of(api_service, objects, first) == clip()
@@ -46,43 +46,43 @@ async def test_one_form_through_a_link_replaces_the_file_of_its_video(
     assert [each["id"] for each in await videos(api_service)] == [first["id"]]
     event = (await api_service.catalog.events.find_page(1)).items[0]
     assert (event.kind, event.subject, event.token) == ("video replaced", first["hash"], None)
-    (record,) = await listed(api_service)
+    (record,) = await list_links(api_service)
     assert (record["state"], record["video_id"]) == ("used", first["id"])
 
 
-async def test_one_resumable_upload_through_a_link_replaces_the_file_of_its_video(
+async def test_a_resumable_upload_through_a_link_replaces_the_file_of_its_video(
     api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
-    path = await link(api_service, video_id=first["id"])
+    path = await add_link(api_service, video_id=first["id"])
     for metadata_ in (metadata(title="Mine"), metadata(replaces="1"), metadata(replaces="2")):
         refused = await create(api_service, path, **{"Upload-Metadata": metadata_})
         assert refused.status_code == 422, metadata_
-    made = await create(api_service, path, **{"Upload-Metadata": metadata(filename="a.mp4")})
-    assert made.status_code == 201, made.text
-    at, data = path_of(made), clip()
+    created = await create(api_service, path, **{"Upload-Metadata": metadata(filename="a.mp4")})
+    assert created.status_code == 201, created.text
+    upload_path, data = path_of(created), clip()
     headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
-    answer = await api_service.client.patch(at, headers=headers, content=data)
+    answer = await api_service.client.patch(upload_path, headers=headers, content=data)
     assert answer.status_code == 204, answer.text
     assert answer.headers["headend-video-hash"] == first["hash"]
-    assert (await kinds(api_service))[0] == "video replaced"
+    assert (await event_kinds(api_service))[0] == "video replaced"
     assert await source_of(api_service, objects, first) == data
     assert (await create(api_service, path)).status_code == 409
     assert [each["id"] for each in await videos(api_service)] == [first["id"]]
 
 
-async def test_a_link_for_a_new_video_replaces_none(
+async def test_a_link_for_a_new_video_cannot_replace_one(
     api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
-    path = await link(api_service)
+    path = await add_link(api_service)
     metadata_ = {"Upload-Metadata": metadata(replaces=str(first["id"]))}
     refused = await create(api_service, path, **metadata_)
     assert (refused.status_code, set(refused.json()["errors"])) == (422, {"replaces"})
-    (record,) = await listed(api_service)
+    (record,) = await list_links(api_service)
     assert (record["state"], record["video_id"]) == ("open", None)
     assert await source_of(api_service, objects, first) == clip()
 
 
-async def test_a_link_is_for_a_video_of_its_project_of_which_it_says_nothing(
+async def test_a_link_is_for_a_video_of_its_project_and_sets_no_details(
     api_service: ApiService, first: Json
 ) -> None:
     other = await api_service.catalog.projects.add("Other", NOW_US)
@@ -100,36 +100,38 @@ async def test_a_link_is_for_a_video_of_its_project_of_which_it_says_nothing(
         answer = await api_service.client.post(path, json=body, headers=api_service.owner)
         assert answer.status_code == 422, (body, answer.text)
         assert set(answer.json()["errors"]) == fields
-    assert await listed(api_service) == []
-    # What says nothing may stand beside it.
-    await link(api_service, video_id=number, category=None)
-    await link(api_service, video_id=None, title="x")
+    assert await list_links(api_service) == []
+    # Details that are null are allowed.
+    await add_link(api_service, video_id=number, category=None)
+    await add_link(api_service, video_id=None, title="x")
 
 
 async def test_a_link_waits_for_the_first_file_of_its_video(api_service: ApiService) -> None:
     file = new_video(size=0, source="")
     video = await api_service.catalog.videos.expect(1, file, NOW_US)
-    path = await link(api_service, video_id=video)
+    path = await add_link(api_service, video_id=video)
     for answer in (await create(api_service, path), await api_service.client.post(path, **form())):
         assert answer.status_code == 409
         assert answer.json() == {"message": "The video's first file is still coming."}
-    (record,) = await listed(api_service)
+    (record,) = await list_links(api_service)
     assert record["state"] == "open"
 
 
 async def test_a_deleted_video_ends_its_links_and_what_comes_through_them(
     api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
-    paths = [await link(api_service, video_id=first["id"]) for _ in range(2)]
-    at = path_of(await create(api_service, paths[0]))
+    paths = [await add_link(api_service, video_id=first["id"]) for _ in range(2)]
+    upload_path = path_of(await create(api_service, paths[0]))
     headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
     assert (
-        await api_service.client.patch(at, headers=headers, content=clip()[:99])
+        await api_service.client.patch(upload_path, headers=headers, content=clip()[:99])
     ).status_code == 204
-    gone = await api_service.client.delete(f"/api/videos/{first['id']}", headers=api_service.owner)
-    assert gone.status_code == 204
-    assert await listed(api_service) == []
-    assert (await api_service.client.head(at, headers=TUS)).status_code == 404
+    deleted = await api_service.client.delete(
+        f"/api/videos/{first['id']}", headers=api_service.owner
+    )
+    assert deleted.status_code == 204
+    assert await list_links(api_service) == []
+    assert (await api_service.client.head(upload_path, headers=TUS)).status_code == 404
     for path in paths:
         assert (await create(api_service, path)).status_code == 404
         assert (await api_service.client.post(path, **form())).status_code == 404
@@ -144,15 +146,17 @@ async def test_a_deleted_video_ends_its_links_and_what_comes_through_them(
 async def test_a_deleted_link_ends_what_comes_through_it_and_the_video_stays(
     api_service: ApiService, objects: DiskObjects, first: Json
 ) -> None:
-    path = await link(api_service, video_id=first["id"])
-    at = path_of(await create(api_service, path))
+    path = await add_link(api_service, video_id=first["id"])
+    upload_path = path_of(await create(api_service, path))
     headers = {**TUS, **OFFSETS, "Upload-Offset": "0"}
     assert (
-        await api_service.client.patch(at, headers=headers, content=clip()[:99])
+        await api_service.client.patch(upload_path, headers=headers, content=clip()[:99])
     ).status_code == 204
-    (record,) = await listed(api_service)
-    one = f"{LINKS}/{record['id']}"
-    assert (await api_service.client.delete(one, headers=api_service.owner)).status_code == 204
-    assert (await api_service.client.head(at, headers=TUS)).status_code == 404
+    (record,) = await list_links(api_service)
+    link_path = f"{LINKS}/{record['id']}"
+    assert (
+        await api_service.client.delete(link_path, headers=api_service.owner)
+    ).status_code == 204
+    assert (await api_service.client.head(upload_path, headers=TUS)).status_code == 404
     assert await source_of(api_service, objects, first) == clip()
-    assert (await kinds(api_service))[:2] == ["upload link deleted", "upload deleted"]
+    assert (await event_kinds(api_service))[:2] == ["upload link deleted", "upload deleted"]

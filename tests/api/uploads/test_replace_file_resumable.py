@@ -10,9 +10,9 @@ from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_replace_file import put
-from tests.api.uploads.test_single_request import nothing_is_left, stored
-from tests.api.videos.test_item import shown
-from tests.api.videos.test_item_made import made
+from tests.api.uploads.test_single_request import nothing_is_left, stored_addresses
+from tests.api.videos.test_item import get_video
+from tests.api.videos.test_item_made import transcode_videos
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, create, metadata, send
 from tests.support.api.upload_clips import clip, upload
@@ -40,7 +40,7 @@ async def source_of(api_service: ApiService, objects: DiskObjects, video: Json) 
     return await objects.get(row.source)
 
 
-async def kinds(api_service: ApiService) -> list[str]:
+async def event_kinds(api_service: ApiService) -> list[str]:
     return [event.kind for event in (await api_service.catalog.events.find_page(1)).items]
 
 
@@ -48,58 +48,58 @@ async def test_a_file_in_pieces_replaces_a_videos_and_the_hash_stays(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(api_service))["video"]
-    await made(api_service, objects, first["id"])
-    before = await shown(api_service, first["id"])
+    await transcode_videos(api_service, objects, first["id"])
+    before = await get_video(api_service, first["id"])
     data = clip(*OTHER)
     path = await begin(api_service, first)
     assert (await send(api_service, path, 0, data[:999])).status_code == 204
-    # Until the last byte nothing is told, shown or made anew.
-    assert await shown(api_service, first["id"]) == before
+    # Until the last byte, the video does not change.
+    assert await get_video(api_service, first["id"]) == before
     status = (await api_service.client.get(path, headers=api_service.owner)).json()["data"]
     assert status["video"] == {"id": first["id"], "hash": first["hash"]}
     answer = await send(api_service, path, 999, data[999:])
     assert answer.status_code == 204, answer.text
     assert answer.headers["headend-video-id"] == str(first["id"])
-    after = await shown(api_service, first["id"])
+    after = await get_video(api_service, first["id"])
     for key in ("id", "hash", "title", "name", "video", "published_at"):
         assert after[key] == before[key], key
     assert (after["size"], after["completed"], after["published"]) == (len(data), False, True)
-    assert (await kinds(api_service))[:2] == ["video replaced", "video completed"]
+    assert (await event_kinds(api_service))[:2] == ["video replaced", "video completed"]
     record = await api_service.catalog.videos.find(first["id"])
     assert record is not None
     assert record.video.media == "1-1"
     assert await source_of(api_service, objects, first) == data
-    asked = await api_service.client.head(path, headers={**api_service.owner, **TUS})
-    assert asked.headers["upload-offset"] == str(len(data))
-    # Looked for once more, it is as it was.
+    head = await api_service.client.head(path, headers={**api_service.owner, **TUS})
+    assert head.headers["upload-offset"] == str(len(data))
+    # Another HEAD request changes nothing.
     assert (
         await api_service.client.head(path, headers={**api_service.owner, **TUS})
     ).status_code == 200
     assert await source_of(api_service, objects, first) == data
 
 
-async def test_a_file_with_its_creation_and_of_unknown_length_does_so_too(
+async def test_a_file_sent_with_its_creation_or_of_unknown_length_replaces_too(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(api_service))["video"]
     data = clip(*OTHER)
-    sent = {**api_service.owner, **TUS, **OFFSETS, "Upload-Metadata": replacing(first)}
+    headers = {**api_service.owner, **TUS, **OFFSETS, "Upload-Metadata": replacing(first)}
     answer = await api_service.client.post(
-        UPLOADS, headers={**sent, "Upload-Length": str(len(data))}, content=data
+        UPLOADS, headers={**headers, "Upload-Length": str(len(data))}, content=data
     )
     assert (answer.status_code, answer.headers["upload-offset"]) == (201, str(len(data)))
     assert await source_of(api_service, objects, first) == data
     deferred = await api_service.client.post(
-        UPLOADS, headers={**sent, "Upload-Defer-Length": "1"}, content=clip()
+        UPLOADS, headers={**headers, "Upload-Defer-Length": "1"}, content=clip()
     )
     path = httpx.URL(deferred.headers["location"]).path
-    assert (await shown(api_service, first["id"]))["size"] == len(data)
+    assert (await get_video(api_service, first["id"]))["size"] == len(data)
     length = {"Upload-Length": str(len(clip()))}
     assert (await send(api_service, path, len(clip()), b"", length)).status_code == 204
     assert await source_of(api_service, objects, first) == clip()
 
 
-async def test_what_names_no_video_of_the_project_begins_nothing(
+async def test_a_replacement_of_an_unknown_video_is_refused(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(api_service))["video"]
@@ -109,51 +109,55 @@ async def test_what_names_no_video_of_the_project_begins_nothing(
         (UPLOADS, "999"), (UPLOADS, ""), (UPLOADS, "01"), (UPLOADS, "one"), (UPLOADS, "9" * 30),
         (UPLOADS, first["hash"]), (UPLOADS, str((1 << 31) + 5)), (theirs, str(first["id"])),
     ):  # fmt: skip
-        sent = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=text)}
-        answer = await api_service.client.post(path, headers={**api_service.owner, **TUS, **sent})
+        headers = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=text)}
+        answer = await api_service.client.post(
+            path, headers={**api_service.owner, **TUS, **headers}
+        )
         assert answer.status_code == 404, (text, answer.text)
         assert answer.json() == {"message": "There is no such video."}
     reader = await api_service.headers_of("reader", 1, write=False)
-    sent = {**TUS, "Upload-Length": "9", "Upload-Metadata": replacing(first)}
-    assert (await api_service.client.post(UPLOADS, headers={**reader, **sent})).status_code == 403
+    headers = {**TUS, "Upload-Length": "9", "Upload-Metadata": replacing(first)}
+    assert (
+        await api_service.client.post(UPLOADS, headers={**reader, **headers})
+    ).status_code == 403
     assert await api_service.catalog.uploads.find_expired(1 << 60, 10) == ()
     assert await source_of(api_service, objects, first) == clip()
 
 
-async def test_nothing_else_is_said_of_a_video_whose_file_is_replaced(
+async def test_a_replacement_takes_no_details_of_the_video(
     api_service: ApiService,
 ) -> None:
     first: Json = (await upload(api_service))["video"]
-    sent = replacing(first, filetype="video/mp4", title="New", tags="[]", poem="x")
-    headers = {**api_service.owner, **TUS, "Upload-Length": "9", "Upload-Metadata": sent}
+    details = replacing(first, filetype="video/mp4", title="New", tags="[]", poem="x")
+    headers = {**api_service.owner, **TUS, "Upload-Length": "9", "Upload-Metadata": details}
     answer = await api_service.client.post(UPLOADS, headers=headers)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"title", "tags", "poem"}
     assert await api_service.catalog.uploads.find_expired(1 << 60, 10) == ()
-    assert (await shown(api_service, first["id"]))["title"] == first["title"]
+    assert (await get_video(api_service, first["id"]))["title"] == first["title"]
 
 
 async def test_a_video_whose_first_file_is_coming_gets_no_other(api_service: ApiService) -> None:
     file = new_video(size=0, source="")
     video = await api_service.catalog.videos.expect(1, file, NOW_US)
-    sent = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=str(video))}
-    answer = await api_service.client.post(UPLOADS, headers={**api_service.owner, **TUS, **sent})
+    headers = {"Upload-Length": "9", "Upload-Metadata": metadata(replaces=str(video))}
+    answer = await api_service.client.post(UPLOADS, headers={**api_service.owner, **TUS, **headers})
     assert answer.status_code == 409
     assert answer.json() == {"message": "The video's first file is still coming."}
 
 
-async def test_a_file_that_is_none_is_refused_at_the_last_byte_and_the_video_stays(
+async def test_a_file_that_is_no_media_is_refused_at_the_last_byte_and_the_video_stays(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(api_service))["video"]
-    before = await shown(api_service, first["id"])
+    before = await get_video(api_service, first["id"])
     path = await begin(api_service, first, 1000)
     answer = await send(api_service, path, 0, b"Dear diary" * 100)
     assert answer.status_code == 422
     assert set(answer.json()["errors"]) == {"video"}
     assert (await send(api_service, path, 1000, b"")).status_code == 404
     assert await source_of(api_service, objects, first) == clip()
-    assert await shown(api_service, first["id"]) == before
+    assert await get_video(api_service, first["id"]) == before
     event = (await api_service.catalog.events.find_page(1)).items[0]
     assert (event.kind, event.subject) == ("upload refused", first["hash"])
 
@@ -177,15 +181,19 @@ async def test_a_video_that_is_deleted_meanwhile_takes_the_upload_with_it(
     first: Json = (await upload(api_service))["video"]
     path = await begin(api_service, first)
     assert (await send(api_service, path, 0, clip(*OTHER)[:500])).status_code == 204
-    gone = await api_service.client.delete(f"/api/videos/{first['id']}", headers=api_service.owner)
-    assert gone.status_code == 204
+    deleted = await api_service.client.delete(
+        f"/api/videos/{first['id']}", headers=api_service.owner
+    )
+    assert deleted.status_code == 204
     assert (await send(api_service, path, 500, clip(*OTHER)[500:])).status_code == 404
     assert await remove_expired_uploads(objects, api_service.catalog.uploads, NOW_US + 1) == 1
     await nothing_is_left(api_service, objects)
 
 
-async def whole(api_service: ApiService, objects: DiskObjects, video: Json, place: str) -> str:
-    """Leave an upload as a process does that dies when all of the file has come."""
+async def leave_whole_upload(
+    api_service: ApiService, objects: DiskObjects, video: Json, address: str
+) -> str:
+    """Leave an upload like a process that dies after receiving the whole file; return its path."""
     data = clip(*OTHER)
     new = new_upload(
         new_hash() + new_hash(), length=len(data), expires_us=NOW_US * 2, replaces=video["id"]
@@ -195,52 +203,52 @@ async def whole(api_service: ApiService, objects: DiskObjects, video: Json, plac
     assert await api_service.catalog.uploads.record_received(
         record, "dead", len(data), NOW_US * 2, NOW_US
     )
-    await objects.put(place.format(record.name), data)
+    await objects.put(address.format(record.name), data)
     return f"{UPLOADS}/{record.name}"
 
 
 @pytest.mark.skipif(ON_SHARED, reason="arriving bytes are in scratch (test_receiver_over_hosts)")
 @pytest.mark.parametrize("moved", [True, False])
-async def test_a_file_that_came_whole_before_a_death_replaces_when_it_is_asked_for(
+async def test_a_file_received_before_a_crash_replaces_at_the_next_request(
     api_service: ApiService, objects: DiskObjects, moved: bool
 ) -> None:
     first: Json = (await upload(api_service))["video"]
-    offset = addresses.replaced_source(first["hash"], "{}") if moved else addresses.upload("{}")
-    path = await whole(api_service, objects, first, offset)
-    asked = await api_service.client.head(path, headers={**api_service.owner, **TUS})
-    assert asked.status_code == 200
+    address = addresses.replaced_source(first["hash"], "{}") if moved else addresses.upload("{}")
+    path = await leave_whole_upload(api_service, objects, first, address)
+    answer = await api_service.client.head(path, headers={**api_service.owner, **TUS})
+    assert answer.status_code == 200
     assert await source_of(api_service, objects, first) == clip(*OTHER)
-    assert (await kinds(api_service))[0] == "video replaced"
+    assert (await event_kinds(api_service))[0] == "video replaced"
 
 
 async def test_a_video_that_is_deleted_at_the_last_moment_leaves_nothing(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
-    """It is deleted once the whole file has arrived, while that is being probed."""
+    """The video is deleted while the completely received file is being probed."""
     first: Json = (await upload(api_service))["video"]
     path = await begin(api_service, first)
     async with asyncio.TaskGroup() as tasks:
-        sent = tasks.create_task(send(api_service, path, 0, clip(*OTHER)))
+        append = tasks.create_task(send(api_service, path, 0, clip(*OTHER)))
         name = path.rpartition("/")[2]
         async with asyncio.timeout(30):
             while True:
                 record = await api_service.catalog.uploads.find(name)
                 assert record is not None
-                if record.whole or sent.done():
+                if record.whole or append.done():
                     break
                 await asyncio.sleep(0.005)
-        gone = await api_service.client.delete(
+        deleted = await api_service.client.delete(
             f"/api/videos/{first['id']}", headers=api_service.owner
         )
-        assert gone.status_code == 204
-    # What was quicker decides the answer, never what is left.
-    assert sent.result().status_code in (204, 404), sent.result().text
+        assert deleted.status_code == 204
+    # The answer depends on which was faster; in both cases nothing is left.
+    assert append.result().status_code in (204, 404), append.result().text
     await remove_expired_uploads(objects, api_service.catalog.uploads, NOW_US + 1)
     await nothing_is_left(api_service, objects)
 
 
 @pytest.mark.parametrize("last", ["put", "tus"])
-async def test_of_two_that_replace_one_video_the_later_stays(
+async def test_the_later_of_two_replacements_stays(
     api_service: ApiService, objects: DiskObjects, last: str
 ) -> None:
     first: Json = (await upload(api_service))["video"]
@@ -260,22 +268,22 @@ async def test_of_two_that_replace_one_video_the_later_stays(
     assert await api_service.catalog.jobs.lease("two", 1 << 60) is None
 
 
-async def test_of_many_that_replace_one_video_at_once_one_file_and_one_job_stay(
+async def test_concurrent_replacements_leave_one_file_and_one_job(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(api_service))["video"]
     data, other = clip(*OTHER), clip("64x64", "1")
     paths = [await begin(api_service, first) for _ in range(2)]
     async with asyncio.TaskGroup() as tasks:
-        sent = [tasks.create_task(send(api_service, path, 0, data)) for path in paths]
-        sent += [
+        replacements = [tasks.create_task(send(api_service, path, 0, data)) for path in paths]
+        replacements += [
             tasks.create_task(put(api_service, first["id"], video=("a.mp4", other))) for _ in "ab"
         ]
-    assert [each.result().status_code for each in sent] == [204, 204, 200, 200]
-    stays = await source_of(api_service, objects, first)
-    assert (await shown(api_service, first["id"]))["size"] == len(stays)
-    assert stays in (data, other)
-    assert len(await stored(objects)) == 1
+    assert [each.result().status_code for each in replacements] == [204, 204, 200, 200]
+    source = await source_of(api_service, objects, first)
+    assert (await get_video(api_service, first["id"]))["size"] == len(source)
+    assert source in (data, other)
+    assert len(await stored_addresses(objects)) == 1
     assert await api_service.catalog.jobs.lease("one", 1 << 60) is not None
     assert await api_service.catalog.jobs.lease("two", 1 << 60) is None
-    assert (await kinds(api_service)).count("video replaced") == 4
+    assert (await event_kinds(api_service)).count("video replaced") == 4

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from storage.objects.disk import DiskObjects
-from tests.api.uploads.test_single_request import nothing_is_left, stored
+from tests.api.uploads.test_single_request import nothing_is_left, stored_addresses
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS, create, metadata, path_of, send
 from tests.support.api.upload_clips import VIDEOS, clip
@@ -15,11 +15,11 @@ from tests.support.api.upload_clips import VIDEOS, clip
 TEXT = b"Dear diary, " * 100
 
 
-async def video(api_service: ApiService, number: object = None) -> Json:
+async def find_video(api_service: ApiService, number: object = None) -> Json:
     """Return the newest video's record in the list."""
     listed = (await api_service.client.get(VIDEOS, headers=api_service.owner)).json()["data"]
-    found = [each for each in listed if number is None or each["id"] == int(str(number))]
-    return found[0]
+    matching = [each for each in listed if number is None or each["id"] == int(str(number))]
+    return matching[0]
 
 
 async def head(api_service: ApiService, path: str) -> httpx.Response:
@@ -30,42 +30,46 @@ async def test_a_file_in_three_pieces_becomes_a_video(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     data = clip()
-    sent = metadata(
+    details = metadata(
         filename="My Film.mp4", filetype="video/mp4", description="It is ours.",
         tags='[{"name":"New"}]',
         countries='["DE", 40]',
     )  # fmt: skip
-    path = await create(api_service, Upload_Metadata=sent)
-    expected = await video(api_service)
-    assert (expected["uploading"], expected["title"], expected["size"]) == (
+    path = await create(api_service, Upload_Metadata=details)
+    begun = await find_video(api_service)
+    assert (begun["uploading"], begun["title"], begun["size"]) == (
         True,
         "My Film",
         len(data),
     )
-    assert expected["uploaded_at"] is None
+    assert begun["uploaded_at"] is None
     third = len(data) // 3
     for start, end in ((0, third), (third, 2 * third), (2 * third, len(data))):
-        asked = await head(api_service, path)
-        assert asked.status_code == 200
-        assert asked.headers["upload-offset"] == str(start)
-        assert asked.headers["upload-length"] == str(len(data))
-        assert asked.headers["upload-metadata"] == sent
-        assert asked.headers["cache-control"] == "no-store"
+        state = await head(api_service, path)
+        assert state.status_code == 200
+        assert state.headers["upload-offset"] == str(start)
+        assert state.headers["upload-length"] == str(len(data))
+        assert state.headers["upload-metadata"] == details
+        assert state.headers["cache-control"] == "no-store"
         answer = await send(api_service, path, start, data[start:end])
         assert (answer.status_code, answer.headers["upload-offset"]) == (204, str(end)), answer.text
         assert answer.headers["tus-resumable"] == "1.0.0"
     number = answer.headers["headend-video-id"]
-    made = await video(api_service, number)
-    assert (made["uploading"], made["hash"], made["size"]) == (False, expected["hash"], len(data))
-    shown = (
+    complete = await find_video(api_service, number)
+    assert (complete["uploading"], complete["hash"], complete["size"]) == (
+        False,
+        begun["hash"],
+        len(data),
+    )
+    record = (
         await api_service.client.get(f"/api/videos/{number}", headers=api_service.owner)
     ).json()["data"]
-    assert shown["description"] == "It is ours."
-    assert [tag["name"] for tag in shown["tags"]] == ["New"]
-    assert {each["code"] for each in shown["countries"]} == {"DE", "AT"}
-    assert shown["width"] == 640
-    (source,) = await stored(objects)
-    assert source == f"sources/{made['hash']}/1"
+    assert record["description"] == "It is ours."
+    assert [tag["name"] for tag in record["tags"]] == ["New"]
+    assert {each["code"] for each in record["countries"]} == {"DE", "AT"}
+    assert record["width"] == 640
+    (source,) = await stored_addresses(objects)
+    assert source == f"sources/{complete['hash']}/1"
     assert await objects.get(source) == data
     job = await api_service.catalog.jobs.lease("worker", 1 << 60)
     assert job is not None
@@ -73,17 +77,17 @@ async def test_a_file_in_three_pieces_becomes_a_video(
     assert (await head(api_service, path)).headers["upload-offset"] == str(len(data))
     upload = (await api_service.client.get(path, headers=api_service.owner)).json()["data"]
     assert upload["done"]
-    assert upload["video"] == {"id": made["id"], "hash": made["hash"]}
+    assert upload["video"] == {"id": complete["id"], "hash": complete["hash"]}
     assert (await send(api_service, path, len(data), b"")).status_code == 204
     assert (await send(api_service, path, 0, b"x")).status_code == 409
-    assert await stored(objects) == [source]
+    assert await stored_addresses(objects) == [source]
     listed = (await api_service.client.get(VIDEOS, headers=api_service.owner)).json()["meta"][
         "total"
     ]
     assert listed == 1
 
 
-async def test_a_file_in_pieces_of_one_byte_and_with_its_creation_is_the_same(
+async def test_a_file_may_come_with_its_creation_and_in_pieces_of_one_byte(
     api_service: ApiService,
 ) -> None:
     data = clip()
@@ -96,17 +100,17 @@ async def test_a_file_in_pieces_of_one_byte_and_with_its_creation_is_the_same(
     path = path_of(answer)
     for at in range(len(data) - 5, len(data)):
         assert (await send(api_service, path, at, data[at : at + 1])).status_code == 204
-    assert not (await video(api_service))["uploading"]
-    whole = await api_service.client.post(
+    assert not (await find_video(api_service))["uploading"]
+    single = await api_service.client.post(
         UPLOADS,
         headers={**api_service.owner, **TUS, **OFFSETS, "Upload-Length": str(len(data))},
         content=data,
     )
-    assert (whole.status_code, whole.headers["upload-offset"]) == (201, str(len(data)))
-    assert not (await video(api_service, whole.headers["headend-video-id"]))["uploading"]
+    assert (single.status_code, single.headers["upload-offset"]) == (201, str(len(data)))
+    assert not (await find_video(api_service, single.headers["headend-video-id"]))["uploading"]
 
 
-async def test_the_length_may_be_told_with_the_last_piece_or_after_it(
+async def test_the_length_may_be_sent_with_the_last_piece_or_after_it(
     api_service: ApiService,
 ) -> None:
     data = clip()
@@ -116,15 +120,15 @@ async def test_the_length_may_be_told_with_the_last_piece_or_after_it(
         )
         assert answer.status_code == 201
         path = path_of(answer)
-        asked = await head(api_service, path)
-        assert asked.headers["upload-defer-length"] == "1"
-        assert "upload-length" not in asked.headers
+        state = await head(api_service, path)
+        assert state.headers["upload-defer-length"] == "1"
+        assert "upload-length" not in state.headers
         assert (await send(api_service, path, 0, pieces[0])).status_code == 204
-        sent = {"Upload-Length": str(len(data))}
-        answer = await send(api_service, path, len(pieces[0]), pieces[1], sent)
+        length = {"Upload-Length": str(len(data))}
+        answer = await send(api_service, path, len(pieces[0]), pieces[1], length)
         assert answer.status_code == 204, answer.text
-        made = await video(api_service, answer.headers["headend-video-id"])
-        assert (made["uploading"], made["size"]) == (False, len(data))
+        video = await find_video(api_service, answer.headers["headend-video-id"])
+        assert (video["uploading"], video["size"]) == (False, len(data))
 
 
 @pytest.mark.parametrize("algorithm", ["sha1", "sha256", "md5"])
@@ -144,10 +148,10 @@ async def test_bytes_with_a_wrong_checksum_are_not_kept(
     assert set(wrong.json()) == {"message"}
     assert (await head(api_service, path)).headers["upload-offset"] == "100"
     assert (await send(api_service, path, 100, data[100:], sum_of(data[100:]))).status_code == 204
-    assert not (await video(api_service))["uploading"]
+    assert not (await find_video(api_service))["uploading"]
 
 
-async def test_what_is_no_media_is_refused_at_the_last_byte_and_gone(
+async def test_a_file_that_is_no_media_is_refused_at_the_last_byte_and_deleted(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     path = await create(api_service, len(TEXT))
@@ -157,10 +161,10 @@ async def test_what_is_no_media_is_refused_at_the_last_byte_and_gone(
     assert set(answer.json()["errors"]) == {"video"}
     assert (await head(api_service, path)).status_code == 404
     await nothing_is_left(api_service, objects)
-    kinds = (
+    events = (
         await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
     ).json()["data"]
-    assert kinds[0]["type"] == "upload refused"
+    assert events[0]["type"] == "upload refused"
 
 
 async def test_an_upload_that_is_ended_is_gone_with_its_video(
@@ -178,7 +182,7 @@ async def test_an_upload_that_is_ended_is_gone_with_its_video(
 async def test_a_deleted_video_takes_its_upload_with_it(api_service: ApiService) -> None:
     path = await create(api_service)
     assert (await send(api_service, path, 0, clip()[:500])).status_code == 204
-    number = (await video(api_service))["id"]
+    number = (await find_video(api_service))["id"]
     assert (
         await api_service.client.delete(f"/api/videos/{number}", headers=api_service.owner)
     ).status_code == 204
@@ -186,7 +190,7 @@ async def test_a_deleted_video_takes_its_upload_with_it(api_service: ApiService)
     assert (await head(api_service, path)).status_code == 404
 
 
-async def test_who_may_do_what_with_an_upload(api_service: ApiService) -> None:
+async def test_which_tokens_may_use_an_upload(api_service: ApiService) -> None:
     path = await create(api_service)
     reader = await api_service.headers_of("reader", 1, write=False)
     other = await api_service.catalog.projects.add("Other", NOW_US)

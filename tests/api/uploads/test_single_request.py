@@ -47,10 +47,10 @@ async def nothing_is_left(api_service: ApiService, objects: DiskObjects) -> None
     assert answer.json()["meta"]["total"] == 0
     assert answer.json()["data"] == []
     assert await api_service.catalog.jobs.lease("nobody", 1 << 60) is None
-    assert await stored(objects) == []
+    assert await stored_addresses(objects) == []
 
 
-async def stored(objects: DiskObjects) -> list[str]:
+async def stored_addresses(objects: DiskObjects) -> list[str]:
     """Return the addresses of all stored files of videos, including incomplete ones."""
     if ON_SHARED:
         roots = ("sources", "uploads", "videos")
@@ -206,11 +206,11 @@ async def test_texts_are_kept_as_they_came(api_service: ApiService) -> None:
     assert blank["title"] == "clip"
 
 
-async def test_the_file_stands_where_no_viewer_can_ask_for_it(
+async def test_the_file_is_stored_outside_the_public_folders(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     record = (await upload(api_service))["video"]
-    assert await stored(objects) == [f"sources/{record['hash']}/1"]
+    assert await stored_addresses(objects) == [f"sources/{record['hash']}/1"]
     assert await objects.get(f"sources/{record['hash']}/1") == clip()
     assert record["size"] == len(clip())
 
@@ -248,7 +248,7 @@ async def test_a_poster_sent_later_takes_the_place_of_the_one_before(
 ) -> None:
     files: Any = {"poster": ("p.png", picture(), "image/png")}
     record: Json = (await upload(api_service, files=files))["video"]
-    before = await stored(objects)
+    before = await stored_addresses(objects)
     path = f"/api/videos/{record['id']}/poster"
     answer = await send(
         api_service, form(part('name="poster"; filename="x"', picture("jpg"))), path=path
@@ -256,7 +256,7 @@ async def test_a_poster_sent_later_takes_the_place_of_the_one_before(
     assert answer.status_code == 200, answer.text
     assert answer.json()["message"] == "Video updated."
     assert answer.json()["video"]["image_urls"] == record["image_urls"]
-    after = await stored(objects)
+    after = await stored_addresses(objects)
     assert len(after) == len(before)
     assert len(set(after) & set(before)) == 1  # the video's own file
     for content, status in (
@@ -269,6 +269,6 @@ async def test_a_poster_sent_later_takes_the_place_of_the_one_before(
     ):
         refused = await send(api_service, content, path=path)
         assert refused.status_code == status, refused.text
-        assert await stored(objects) == after
+        assert await stored_addresses(objects) == after
     missing = await send(api_service, form(), path="/api/videos/99/poster")
     assert missing.status_code == 404

@@ -54,15 +54,15 @@ def film(path: Path, size: int) -> Path:
     return path
 
 
-def peak(pid: int) -> int:
-    """Return a process's peak memory since `forget`, in bytes."""
+def peak_bytes(pid: int) -> int:
+    """Return a process's peak memory since `reset_peak`, in bytes."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     raise AssertionError("no VmHWM")
 
 
-def forget(pid: int) -> None:
+def reset_peak(pid: int) -> None:
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
@@ -96,7 +96,7 @@ def stored_files(running: ServiceProcess) -> list[Path]:
     )
 
 
-def total(running: ServiceProcess) -> object:
+def total_videos(running: ServiceProcess) -> object:
     answer = fetch(f"{running.http}/api/projects/1/videos", token=running.token)
     meta = answer.json["meta"]
     assert isinstance(meta, dict)
@@ -111,13 +111,13 @@ def test_the_largest_film_takes_little_memory(
     # Memory that the first upload allocates for good does not count.
     status, _ = curl(running, film(tmp_path / "small.mp4", MiB))
     assert status == 201
-    forget(pid)
-    idle = peak(pid)
+    reset_peak(pid)
+    idle = peak_bytes(pid)
     began = time.monotonic()
     status, body = curl(running, path, "-F", "title=Știri 🎬")
     seconds = time.monotonic() - began
     assert status == 201, body
-    more = peak(pid) - idle
+    more = peak_bytes(pid) - idle
     video = body["video"]
     assert isinstance(video, dict)
     assert (video["size"], video["title"], video["width"]) == (LARGEST, "Știri 🎬", 640)
@@ -133,18 +133,18 @@ def test_one_byte_more_is_refused_and_leaves_nothing(
     running: ServiceProcess, tmp_path: Path
 ) -> None:
     path = film(tmp_path / "film.mp4", LARGEST + 1)
-    before = stored_files(running), total(running)
+    before = stored_files(running), total_videos(running)
     status, body = curl(running, path)
     assert status == 413, body
     assert body["errors"] == {"video": [f"The video may have at most {LARGEST} bytes."]}
-    assert (stored_files(running), total(running)) == before
+    assert (stored_files(running), total_videos(running)) == before
 
 
 def test_a_client_that_is_killed_leaves_nothing(running: ServiceProcess, tmp_path: Path) -> None:
     path = film(tmp_path / "film.mp4", LARGEST)
-    before = stored_files(running), total(running)
+    before = stored_files(running), total_videos(running)
     with pytest.raises(subprocess.CalledProcessError):
-        # At a rate at which it is in the middle at its deadline.
+        # At this rate, curl is in the middle of the file when its time ends.
         subprocess.run(
             [
                 "curl", "-sS", "--limit-rate", "20M", "--max-time", "2",
@@ -156,7 +156,7 @@ def test_a_client_that_is_killed_leaves_nothing(running: ServiceProcess, tmp_pat
     deadline = time.monotonic() + 20 * SCALE
     while stored_files(running) != before[0] and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert (stored_files(running), total(running)) == before
+    assert (stored_files(running), total_videos(running)) == before
 
 
 def test_a_service_that_is_killed_leaves_nothing_after_its_next_start(tmp_path: Path) -> None:
@@ -178,6 +178,6 @@ def test_a_service_that_is_killed_leaves_nothing_after_its_next_start(tmp_path: 
             running.process.wait()
             assert client.wait(timeout=30) != 0
         assert stored_files(running)
-    with service(running.data, role="api", environment=ENVIRONMENT) as again:
-        assert stored_files(again) == []
-        assert total(again) == 0
+    with service(running.data, role="api", environment=ENVIRONMENT) as restarted:
+        assert stored_files(restarted) == []
+        assert total_videos(restarted) == 0

@@ -43,14 +43,14 @@ class LoopbackService(msgspec.Struct, frozen=True):
 
     def head(self, *lines: str) -> bytes:
         """Return the head of an upload, for a client without a library."""
-        named = [f"{name}: {value}" for name, value in self.headers.items()]
-        first = [f"POST {VIDEOS} HTTP/1.1", "Host: x"]
-        return "\r\n".join([*first, *named, *lines, "", ""]).encode()
+        fields = [f"{name}: {value}" for name, value in self.headers.items()]
+        start = [f"POST {VIDEOS} HTTP/1.1", "Host: x"]
+        return "\r\n".join([*start, *fields, *lines, "", ""]).encode()
 
     async def nothing_is_left(self) -> None:
-        """Check that there is soon no file, no job and no record."""
+        """Wait until there is no file, and check that there is no job and no record."""
         async with asyncio.timeout(20):
-            while files_of(self.objects):  # noqa: ASYNC110  # nobody tells
+            while files_of(self.objects):  # noqa: ASYNC110  # no event to await
                 await asyncio.sleep(0.02)
         project = await self.catalog.projects.find("1")
         assert project is not None
@@ -61,7 +61,7 @@ class LoopbackService(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def opened(
+async def open_service(
     folder: Path, **changed: Any
 ) -> AsyncGenerator[LoopbackService]:  # Any: fields of an intake
     with DiskObjects(folder / "objects") as objects, socket.socket() as sock:
@@ -96,23 +96,23 @@ async def send_parts(service: LoopbackService, *parts: bytes, patience: float = 
 
 
 async def test_a_connection_cut_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
-    async with opened(tmp_path) as service:
-        whole = form(video(data=b"x" * 8 * MiB))
+    async with open_service(tmp_path) as service:
+        body = form(video(data=b"x" * 8 * MiB))
         for share in (0.0, 0.3, 0.999):
             _, writer = await asyncio.open_connection("127.0.0.1", service.port)
-            writer.write(service.head(f"Content-Length: {len(whole)}"))
-            writer.write(whole[: int(len(whole) * share)])
+            writer.write(service.head(f"Content-Length: {len(body)}"))
+            writer.write(body[: int(len(body) * share)])
             await writer.drain()
             if share:
                 async with asyncio.timeout(20):
-                    while not files_of(service.objects):  # noqa: ASYNC110  # nobody tells
+                    while not files_of(service.objects):  # noqa: ASYNC110  # no event to await
                         await asyncio.sleep(0.02)
             writer.transport.abort()
         await service.nothing_is_left()
 
 
 async def test_a_client_that_sends_nothing_is_disconnected(tmp_path: Path) -> None:
-    async with opened(tmp_path, quiet_seconds=0.3) as service:
+    async with open_service(tmp_path, quiet_seconds=0.3) as service:
         head = service.head("Content-Length: 9000000")
         answer = await send_parts(service, head, form(video(data=b"x" * MiB))[:-60])
         assert answer.startswith(b"HTTP/1.1 408 ")
@@ -120,27 +120,27 @@ async def test_a_client_that_sends_nothing_is_disconnected(tmp_path: Path) -> No
         await service.nothing_is_left()
 
 
-async def test_a_client_that_sends_a_byte_now_and_then_is_given_up(tmp_path: Path) -> None:
-    async with opened(tmp_path, quiet_seconds=0.5) as service:
+async def test_a_client_that_sends_too_slowly_is_disconnected(tmp_path: Path) -> None:
+    async with open_service(tmp_path, quiet_seconds=0.5) as service:
         reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
         writer.write(service.head("Content-Length: 9000000") + form(video(data=b"x" * MiB))[:-60])
         async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
-            answered = tasks.create_task(reader.readuntil(b"\r\n\r\n"))
-            while not answered.done():
+            response = tasks.create_task(reader.readuntil(b"\r\n\r\n"))
+            while not response.done():
                 writer.write(b"x")
                 await asyncio.sleep(0.05)
-        assert answered.result().startswith(b"HTTP/1.1 408 ")
+        assert response.result().startswith(b"HTTP/1.1 408 ")
         writer.close()
         await service.nothing_is_left()
 
 
 async def test_a_slow_client_that_keeps_sending_is_served(tmp_path: Path) -> None:
-    async with opened(tmp_path, quiet_seconds=5.0) as service:
-        whole = form(video())
+    async with open_service(tmp_path, quiet_seconds=5.0) as service:
+        body = form(video())
 
         async def slowly() -> AsyncGenerator[bytes]:
-            for start in range(0, len(whole), len(whole) // 8):
-                yield whole[start : start + len(whole) // 8]
+            for start in range(0, len(body), len(body) // 8):
+                yield body[start : start + len(body) // 8]
                 await asyncio.sleep(0.05)
 
         async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
@@ -149,12 +149,12 @@ async def test_a_slow_client_that_keeps_sending_is_served(tmp_path: Path) -> Non
 
 
 async def test_each_byte_may_come_by_itself(tmp_path: Path) -> None:
-    async with opened(tmp_path, probe=anything) as service:
-        whole = form(video(data=b"\r\n--" + BOUNDARY[:-1].encode() + b"\r\n-" * 3))
+    async with open_service(tmp_path, probe=accept_anything) as service:
+        body = form(video(data=b"\r\n--" + BOUNDARY[:-1].encode() + b"\r\n-" * 3))
 
         async def bytewise() -> AsyncGenerator[bytes]:
-            for index in range(len(whole)):
-                yield whole[index : index + 1]
+            for index in range(len(body)):
+                yield body[index : index + 1]
 
         async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
             answer = await client.post(service.url, content=bytewise(), headers=service.headers)
@@ -163,12 +163,12 @@ async def test_each_byte_may_come_by_itself(tmp_path: Path) -> None:
         assert file.read_bytes() == b"\r\n--" + BOUNDARY[:-1].encode() + b"\r\n-" * 3
 
 
-async def anything(_: Path, /) -> FileFacts | None:
+async def accept_anything(_: Path, /) -> FileFacts | None:
     return FileFacts(length_us=1_500_000, width=640, height=360)
 
 
 async def test_a_length_that_is_too_large_is_refused_before_a_byte_is_read(tmp_path: Path) -> None:
-    async with opened(tmp_path) as service:
+    async with open_service(tmp_path) as service:
         # More than a video, a poster and texts can be together.
         head = service.head(f"Content-Length: {600 * MiB}", "Expect: 100-continue")
         answer = await send_parts(service, head)
@@ -177,9 +177,9 @@ async def test_a_length_that_is_too_large_is_refused_before_a_byte_is_read(tmp_p
 
 
 async def test_the_byte_after_the_last_is_refused_however_it_comes(tmp_path: Path) -> None:
-    most = 3 * MiB
-    async with opened(tmp_path, max_video=most, probe=anything) as service:
-        fits, over = form(video(data=b"x" * most)), form(video(data=b"x" * (most + 1)))
+    limit = 3 * MiB
+    async with open_service(tmp_path, max_video=limit, probe=accept_anything) as service:
+        fits, over = form(video(data=b"x" * limit)), form(video(data=b"x" * (limit + 1)))
 
         async def chunked() -> AsyncGenerator[bytes]:
             for start in range(0, len(over), 70_000):
@@ -193,27 +193,27 @@ async def test_the_byte_after_the_last_is_refused_however_it_comes(tmp_path: Pat
                 await service.nothing_is_left()
             answer = await client.post(service.url, content=fits, headers=service.headers)
         assert answer.status_code == 201, answer.text
-        assert answer.json()["video"]["size"] == most
+        assert answer.json()["video"]["size"] == limit
 
 
 async def test_uploads_at_once_do_not_hold_each_other_up(tmp_path: Path) -> None:
-    async with opened(tmp_path, probe=anything) as service:
+    async with open_service(tmp_path, probe=accept_anything) as service:
         # One client has begun and pauses, while four others connect and leave.
         _, writer = await asyncio.open_connection("127.0.0.1", service.port)
         writer.write(service.head("Content-Length: 9000000") + form(video())[:4000])
         async with (
             httpx.AsyncClient(verify=PLAIN, timeout=60) as client,
-            asyncio.TaskGroup() as group,
+            asyncio.TaskGroup() as tasks,
         ):
-            sent = [
-                group.create_task(
+            uploads = [
+                tasks.create_task(
                     client.post(
                         service.url, content=form(video(data=b"x" * MiB)), headers=service.headers
                     )
                 )
                 for _ in range(4)
             ]
-        assert [task.result().status_code for task in sent] == [201] * 4
-        assert len({task.result().json()["video"]["hash"] for task in sent}) == 4
+        assert [each.result().status_code for each in uploads] == [201] * 4
+        assert len({each.result().json()["video"]["hash"] for each in uploads}) == 4
         writer.close()
         await writer.wait_closed()

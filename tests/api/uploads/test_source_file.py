@@ -11,13 +11,13 @@ from tests.support.api.upload_clips import clip, upload
 from tests.support.storage.new_videos import new_video
 
 
-async def uploaded(api_service: ApiService, name: str = "Ferien Über Øresund.mp4") -> str:
-    made = (await upload(api_service, name=name))["video"]
-    return f"/api/videos/{made['id']}/file"
+async def upload_file(api_service: ApiService, name: str = "Ferien Über Øresund.mp4") -> str:
+    video = (await upload(api_service, name=name))["video"]
+    return f"/api/videos/{video['id']}/file"
 
 
 async def test_the_whole_file_comes_back_under_its_title(api_service: ApiService) -> None:
-    answer = await api_service.client.get(await uploaded(api_service), headers=api_service.owner)
+    answer = await api_service.client.get(await upload_file(api_service), headers=api_service.owner)
     assert answer.status_code == 200
     assert answer.content == clip()
     assert answer.headers["content-type"] == "application/octet-stream"
@@ -30,28 +30,28 @@ async def test_the_whole_file_comes_back_under_its_title(api_service: ApiService
 
 
 async def test_a_download_goes_on_where_it_broke_off(api_service: ApiService) -> None:
-    path = await uploaded(api_service)
+    path = await upload_file(api_service)
     tag = (await api_service.client.get(path, headers=api_service.owner)).headers["etag"]
-    wanted = {**api_service.owner, "Range": "bytes=100-", "If-Range": tag}
-    rest = await api_service.client.get(path, headers=wanted)
+    headers = {**api_service.owner, "Range": "bytes=100-", "If-Range": tag}
+    rest = await api_service.client.get(path, headers=headers)
     assert rest.status_code == 206
     assert rest.content == clip()[100:]
     assert rest.headers["content-range"] == f"bytes 100-{len(clip()) - 1}/{len(clip())}"
     # The rest of another version must not be appended.
-    other = await api_service.client.get(path, headers={**wanted, "If-Range": '"other"'})
+    other = await api_service.client.get(path, headers={**headers, "If-Range": '"other"'})
     assert other.status_code == 200
     assert other.content == clip()
 
 
 async def test_a_range_behind_the_end_is_refused(api_service: ApiService) -> None:
     beyond = {**api_service.owner, "Range": f"bytes={len(clip())}-"}
-    answer = await api_service.client.get(await uploaded(api_service), headers=beyond)
+    answer = await api_service.client.get(await upload_file(api_service), headers=beyond)
     assert answer.status_code == 416
     assert answer.headers["content-range"] == f"bytes */{len(clip())}"
 
 
 async def test_a_token_of_another_project_finds_nothing(api_service: ApiService) -> None:
-    path = await uploaded(api_service)
+    path = await upload_file(api_service)
     other = await api_service.catalog.projects.add("Other", NOW_US)
     stranger = await api_service.headers_of("stranger", other.id, write=True)
     assert (await api_service.client.get(path, headers=stranger)).status_code == 404

@@ -20,27 +20,27 @@ PATCHES: tuple[tuple[str, dict[str, str], bytes, int], ...] = (
 )
 
 
-async def test_a_refused_piece_leaves_the_upload_as_it_was(api_service: ApiService) -> None:
+async def test_a_refused_piece_does_not_change_the_upload(api_service: ApiService) -> None:
     path = await create(api_service, 100)
     assert (await send(api_service, path, 0, b"0123456789")).status_code == 204
-    for what, headers, data, status in PATCHES:
+    for case, headers, data, status in PATCHES:
         answer = await send(api_service, path, 10, data, headers)
-        assert answer.status_code == status, (what, answer.text)
-        assert (await head(api_service, path)).headers["upload-offset"] == "10", what
+        assert answer.status_code == status, (case, answer.text)
+        assert (await head(api_service, path)).headers["upload-offset"] == "10", case
     answer = await send(api_service, path, 9, b"x")
     assert answer.headers["upload-offset"] == "10"
 
 
-async def test_a_client_that_knows_post_alone_gets_on(api_service: ApiService) -> None:
+async def test_patch_and_delete_may_be_sent_as_post(api_service: ApiService) -> None:
     path = await create(api_service)
-    sent = {**api_service.owner, **TUS, **OFFSETS, "Upload-Offset": "0"}
+    headers = {**api_service.owner, **TUS, **OFFSETS, "Upload-Offset": "0"}
     patched = await api_service.client.post(
-        path, headers={**sent, "X-HTTP-Method-Override": "PATCH"}, content=clip()[:10]
+        path, headers={**headers, "X-HTTP-Method-Override": "PATCH"}, content=clip()[:10]
     )
     assert (patched.status_code, patched.headers["upload-offset"]) == (204, "10")
-    assert (await api_service.client.post(path, headers=sent, content=b"x")).status_code == 405
+    assert (await api_service.client.post(path, headers=headers, content=b"x")).status_code == 405
     ended = await api_service.client.post(
-        path, headers={**sent, "X-HTTP-Method-Override": "DELETE"}
+        path, headers={**headers, "X-HTTP-Method-Override": "DELETE"}
     )
     assert ended.status_code == 204
     assert (await head(api_service, path)).status_code == 404

@@ -10,7 +10,7 @@ from api.intake.upload_intake import UploadIntake
 from api.ports import FileFacts
 from headend.roles.upload_intake import create_intake
 from tests.api.uploads.test_single_request import form, video
-from tests.api.uploads.test_single_request_over_http import opened
+from tests.api.uploads.test_single_request_over_http import open_service
 from tests.support.api.application import ADDRESSES, NOW_US
 from tests.support.plain_http import PLAIN
 
@@ -19,7 +19,7 @@ async def test_a_probe_that_takes_too_long_leaves_sizes_for_later(tmp_path: Path
     async def slow(_: Path, /) -> FileFacts | None:
         return None
 
-    async with opened(tmp_path, probe=slow) as service:
+    async with open_service(tmp_path, probe=slow) as service:
         async with httpx.AsyncClient(verify=PLAIN, timeout=60) as client:
             answer = await client.post(service.url, content=form(video()), headers=service.headers)
         record = answer.json()["video"]
@@ -27,8 +27,8 @@ async def test_a_probe_that_takes_too_long_leaves_sizes_for_later(tmp_path: Path
         assert (record["width"], record["height"], record["resolutions"]) == (0, 0, [])
 
 
-async def test_a_catalog_that_is_away_leaves_no_file(tmp_path: Path) -> None:
-    async with opened(tmp_path) as service:
+async def test_an_upload_to_a_project_deleted_meanwhile_leaves_no_file(tmp_path: Path) -> None:
+    async with open_service(tmp_path) as service:
         project = await service.catalog.projects.add("going", NOW_US)
 
         async def then_delete(_: Path, /) -> FileFacts | None:

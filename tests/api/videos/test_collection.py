@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.api.videos.test_item import FULL, listed
+from tests.api.videos.test_item import FULL, list_videos
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.upload_clips import VIDEOS, upload
 from tests.support.storage.new_videos import new_video
@@ -20,13 +20,13 @@ ITEM = FULL - {"category", "countries", "player", "resolutions", "tags"}
 
 
 async def test_a_list_item_omits_what_is_documented(api_service: ApiService) -> None:
-    made = (await upload(api_service))["video"]
-    body = await listed(api_service)
+    video = (await upload(api_service))["video"]
+    body = await list_videos(api_service)
     assert set(body) == {"data", "links", "meta"}
     (item,) = body["data"]
     assert set(item) == ITEM
     assert {key: item[key] for key in ITEM - {"embed"}} == {
-        key: made[key] for key in ITEM - {"embed"}
+        key: video[key] for key in ITEM - {"embed"}
     }
     assert body["meta"]["per_page"] == 30
     assert body["meta"]["total"] == 1
@@ -36,43 +36,43 @@ async def test_a_list_item_omits_what_is_documented(api_service: ApiService) -> 
 async def test_lists_are_filtered_and_repeat_their_filters(api_service: ApiService) -> None:
     for title in ("Ștefan 100%", "stefan", "other"):
         await upload(api_service, texts={"title": title})
-    assert [video["title"] for video in (await listed(api_service))["data"]] == [
+    assert [video["title"] for video in (await list_videos(api_service))["data"]] == [
         "other", "stefan", "Ștefan 100%",
     ]  # fmt: skip
-    found = await listed(
+    page = await list_videos(
         api_service, "?search=%C8%99TEFAN&type=inprogress&from=2023-11-14&to=2023-11-14"
     )
-    assert [video["title"] for video in found["data"]] == ["Ștefan 100%"]
-    assert parse_qs(urlsplit(str(found["links"]["first"])).query) == {
+    assert [video["title"] for video in page["data"]] == ["Ștefan 100%"]
+    assert parse_qs(urlsplit(str(page["links"]["first"])).query) == {
         "type": ["inprogress"],
         "search": ["șTEFAN"],
         "from": ["2023-11-14"],
         "to": ["2023-11-14"],
         "page": ["1"],
     }
-    assert (await listed(api_service, "?search=%25"))["meta"]["total"] == 1
-    assert (await listed(api_service, "?search=_"))["meta"]["total"] == 0
-    assert (await listed(api_service, "?type=recent"))["meta"]["total"] == 3
-    assert (await listed(api_service, "?type=inprogress"))["meta"]["total"] == 3
-    assert (await listed(api_service, "?type=completed"))["meta"]["total"] == 0
-    assert (await listed(api_service, "?type=failed"))["meta"]["total"] == 0
-    assert (await listed(api_service, "?from=2023-11-15&to=2023-11-16"))["meta"]["total"] == 0
-    assert (await listed(api_service, "?from=2023-11-13&to=2023-11-14"))["meta"]["total"] == 3
-    assert (await listed(api_service, "?from=2023-11-13&to=2023-11-13"))["meta"]["total"] == 0
+    assert (await list_videos(api_service, "?search=%25"))["meta"]["total"] == 1
+    assert (await list_videos(api_service, "?search=_"))["meta"]["total"] == 0
+    assert (await list_videos(api_service, "?type=recent"))["meta"]["total"] == 3
+    assert (await list_videos(api_service, "?type=inprogress"))["meta"]["total"] == 3
+    assert (await list_videos(api_service, "?type=completed"))["meta"]["total"] == 0
+    assert (await list_videos(api_service, "?type=failed"))["meta"]["total"] == 0
+    assert (await list_videos(api_service, "?from=2023-11-15&to=2023-11-16"))["meta"]["total"] == 0
+    assert (await list_videos(api_service, "?from=2023-11-13&to=2023-11-14"))["meta"]["total"] == 3
+    assert (await list_videos(api_service, "?from=2023-11-13&to=2023-11-13"))["meta"]["total"] == 0
 
 
 async def test_pages_hold_thirty_and_go_on_beyond_the_end(api_service: ApiService) -> None:
     for number in range(32):
         file = new_video(file_title=f"file {number}")
         await api_service.catalog.videos.add(1, file, NOW_US, by=None)
-    first = await listed(api_service)
+    first = await list_videos(api_service)
     assert len(first["data"]) == 30
     assert (first["meta"]["from"], first["meta"]["to"], first["meta"]["total"]) == (1, 30, 32)
     assert first["links"]["next"] == f"https://live.example{VIDEOS}?page=2"
-    second = await listed(api_service, "?page=2")
+    second = await list_videos(api_service, "?page=2")
     assert len(second["data"]) == 2
     assert not {video["id"] for video in first["data"]} & {video["id"] for video in second["data"]}
-    beyond = await listed(api_service, "?page=999999999999")
+    beyond = await list_videos(api_service, "?page=999999999999")
     assert beyond["data"] == []
     assert (beyond["meta"]["from"], beyond["meta"]["to"]) == (None, None)
     assert beyond["links"]["prev"] == f"https://live.example{VIDEOS}?page=2"
@@ -93,4 +93,4 @@ WRONG = (
 
 async def test_a_wrong_filter_is_named(api_service: ApiService) -> None:
     for query, fields in WRONG:
-        assert set((await listed(api_service, query, 422))["errors"]) == fields, query
+        assert set((await list_videos(api_service, query, 422))["errors"]) == fields, query

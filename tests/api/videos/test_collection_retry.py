@@ -14,8 +14,8 @@ NOW_US = 1_800_000_000_000_000
 RETRY = "/api/projects/1/videos/retry"
 
 
-async def added(api_service: ApiService, project: int = 1, *, file: bool = True) -> int:
-    """Add a video, or one whose file never came."""
+async def add_video(api_service: ApiService, project: int = 1, *, file: bool = True) -> int:
+    """Add a video, without its file if `file` is false, and return its ID."""
     new = new_video()
     if file:
         return (await api_service.catalog.videos.add(project, new, NOW_US, by=None)).video.id
@@ -25,24 +25,24 @@ async def added(api_service: ApiService, project: int = 1, *, file: bool = True)
 async def fail_all(api_service: ApiService) -> None:
     """Fail every video that waits to be transcoded."""
     jobs, transcoding = api_service.catalog.jobs, api_service.catalog.transcoding
-    while (held := await jobs.lease(secrets.token_hex(8), NOW_US)) is not None:
-        await transcoding.begin(held, NOW_US)
-        await transcoding.fail(held, "The store was away.", NOW_US)
+    while (job := await jobs.lease(secrets.token_hex(8), NOW_US)) is not None:
+        await transcoding.begin(job, NOW_US)
+        await transcoding.fail(job, "The store was away.", NOW_US)
 
 
 async def states(api_service: ApiService, videos: list[int]) -> list[str]:
-    found = [await api_service.catalog.videos.find_status(video) for video in videos]
-    return [status.state for status in found if status is not None]
+    statuses = [await api_service.catalog.videos.find_status(video) for video in videos]
+    return [status.state for status in statuses if status is not None]
 
 
 async def test_only_failed_videos_of_the_project_are_queued_again(
     api_service: ApiService,
 ) -> None:
     other = await api_service.catalog.projects.add("other", NOW_US)
-    failed = [await added(api_service) for _ in range(5)]
-    theirs = await added(api_service, other.id)
+    failed = [await add_video(api_service) for _ in range(5)]
+    theirs = await add_video(api_service, other.id)
     await fail_all(api_service)
-    waiting, coming = await added(api_service), await added(api_service, file=False)
+    waiting, coming = await add_video(api_service), await add_video(api_service, file=False)
     answer = await api_service.client.post(RETRY, headers=api_service.owner)
     assert (answer.status_code, answer.json()) == (
         200,
@@ -50,8 +50,8 @@ async def test_only_failed_videos_of_the_project_are_queued_again(
     )
     assert await states(api_service, failed) == ["queued"] * 5
     assert await states(api_service, [theirs, waiting, coming]) == ["failed", "queued", "uploading"]
-    again = await api_service.client.post(RETRY, headers=api_service.owner)
-    assert again.json()["videos"] == 0
+    second_answer = await api_service.client.post(RETRY, headers=api_service.owner)
+    assert second_answer.json()["videos"] == 0
     listed = await api_service.client.get(
         "/api/projects/1/videos?type=failed", headers=api_service.owner
     )
@@ -64,7 +64,7 @@ async def test_many_are_queued_in_turns(
     api_service: ApiService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repository, "MOST_RETRIES", 2)
-    failed = [await added(api_service) for _ in range(3)]
+    failed = [await add_video(api_service) for _ in range(3)]
     await fail_all(api_service)
     counts = [
         (await api_service.client.post(RETRY, headers=api_service.owner)).json()["videos"]

@@ -13,7 +13,7 @@ from tests.support.shared_engines import mostly_on
 # Both databases get the same statements here; their differences have separate tests.
 pytestmark = mostly_on("sqlite")
 
-# As the interface's tables of a video have them.
+# The keys in the interface's tables of a video.
 FULL = {
     "id", "hash", "title", "description", "name", "size", "length", "iso8601_duration", "width",
     "height", "video", "uploading", "uploaded_at", "transcoding_progress", "transcoding_at",
@@ -35,14 +35,14 @@ def catalog_database(either_database: str | Path) -> str | Path:
     return either_database
 
 
-async def shown(api_service: ApiService, video: int) -> Json:
+async def get_video(api_service: ApiService, video: int) -> Json:
     answer = await api_service.client.get(f"/api/videos/{video}", headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     assert set(answer.json()) == {"data"}
     return answer.json()["data"]
 
 
-async def edited(api_service: ApiService, video: int, body: object, status: int = 200) -> Json:
+async def edit_video(api_service: ApiService, video: int, body: object, status: int = 200) -> Json:
     answer = await api_service.client.put(
         f"/api/videos/{video}", json=body, headers=api_service.owner
     )
@@ -50,7 +50,7 @@ async def edited(api_service: ApiService, video: int, body: object, status: int 
     return answer.json()
 
 
-async def listed(api_service: ApiService, query: str = "", status: int = 200) -> Json:
+async def list_videos(api_service: ApiService, query: str = "", status: int = 200) -> Json:
     answer = await api_service.client.get(VIDEOS + query, headers=api_service.owner)
     assert answer.status_code == status, answer.text
     return answer.json()
@@ -112,12 +112,12 @@ async def test_an_upload_answers_with_the_full_form_but_the_snippets(
 
 
 async def test_the_show_form_has_its_own_keys(api_service: ApiService) -> None:
-    made = (await upload(api_service, texts={"description": "Two\nlines"}))["video"]
-    video = await shown(api_service, made["id"])
+    uploaded = (await upload(api_service, texts={"description": "Two\nlines"}))["video"]
+    video = await get_video(api_service, uploaded["id"])
     assert set(video) == SHOWN
     for key in SHOWN & (FULL - {"resolutions", "embed"}):
-        assert video[key] == made[key], key
-    name = made["hash"]
+        assert video[key] == uploaded[key], key
+    name = uploaded["hash"]
     assert video["media_resource"] == f"videos/{name}/index.m3u8"
     assert video["image"] == f"https://live.example/videos/{name}/poster/default.jpg"
     assert set(video["embed"]) == {"iframe", "script", "link"}
@@ -136,14 +136,14 @@ async def test_the_show_form_has_its_own_keys(api_service: ApiService) -> None:
 
 
 async def test_an_edit_answers_with_the_full_form(api_service: ApiService) -> None:
-    made = (await upload(api_service))["video"]
+    uploaded = (await upload(api_service))["video"]
     category = await api_service.client.post(
         "/api/projects/1/categories", json={"name": "News"}, headers=api_service.owner
     )
     number = category.json()["category"]["id"]
-    body = await edited(
+    body = await edit_video(
         api_service,
-        made["id"],
+        uploaded["id"],
         {
             "title": "Șah & <mat>",
             "description": "Über\nalles",
@@ -166,12 +166,16 @@ async def test_an_edit_answers_with_the_full_form(api_service: ApiService) -> No
     assert [tag["name"] for tag in video["tags"]] == ["One", "Two"]
     assert "&lt;mat&gt;" in video["embed"]["iframe"]
     # As records show them, tags link by id.
-    again = await edited(api_service, made["id"], {"tags": video["tags"][:1], "countries": None})
-    assert again["video"]["tags"] == video["tags"][:1]
-    assert again["video"]["countries"] == []
-    assert again["video"]["title"] == video["title"]
-    cleared = await edited(
-        api_service, made["id"], {"title": "", "description": None, "category": None, "tags": []}
+    relinked = await edit_video(
+        api_service, uploaded["id"], {"tags": video["tags"][:1], "countries": None}
+    )
+    assert relinked["video"]["tags"] == video["tags"][:1]
+    assert relinked["video"]["countries"] == []
+    assert relinked["video"]["title"] == video["title"]
+    cleared = await edit_video(
+        api_service,
+        uploaded["id"],
+        {"title": "", "description": None, "category": None, "tags": []},
     )
     assert cleared["video"]["title"] == "clip"
     assert cleared["video"]["description"] == ""
@@ -201,13 +205,13 @@ REFUSED: tuple[tuple[Json, str], ...] = (
 
 
 async def test_a_refused_edit_names_the_field_and_changes_nothing(api_service: ApiService) -> None:
-    made = (await upload(api_service))["video"]
-    before = await shown(api_service, made["id"])
+    video = (await upload(api_service))["video"]
+    before = await get_video(api_service, video["id"])
     good = {"title": "New", "tags": [{"name": "fresh"}], "description": "New"}
     for body, field in REFUSED:
-        answer = await edited(api_service, made["id"], {**good, **body}, 422)
+        answer = await edit_video(api_service, video["id"], {**good, **body}, 422)
         assert set(answer["errors"]) == {field}, body
-    assert await shown(api_service, made["id"]) == before
+    assert await get_video(api_service, video["id"]) == before
     tags = await api_service.client.get("/api/projects/1/tags", headers=api_service.owner)
     assert tags.json()["data"] == []
 
@@ -215,31 +219,37 @@ async def test_a_refused_edit_names_the_field_and_changes_nothing(api_service: A
 async def test_a_deleted_video_is_gone_with_its_files(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
-    made = (await upload(api_service, files={"poster": ("p.png", picture(), "image/png")}))["video"]
+    deleted = (await upload(api_service, files={"poster": ("p.png", picture(), "image/png")}))[
+        "video"
+    ]
     other = (await upload(api_service))["video"]
-    name = made["hash"]
+    name = deleted["hash"]
     assert await objects.addresses(f"sources/{name}") == [f"sources/{name}/1"]
     assert len(await objects.addresses(f"videos/{name}")) == 1
-    answer = await api_service.client.delete(f"/api/videos/{made['id']}", headers=api_service.owner)
+    answer = await api_service.client.delete(
+        f"/api/videos/{deleted['id']}", headers=api_service.owner
+    )
     assert answer.status_code == 204
     assert answer.content == b""
     assert await objects.addresses(f"sources/{name}") == []
     assert await objects.addresses(f"videos/{name}") == []
     assert len(await objects.addresses(f"sources/{other['hash']}")) == 1
-    again = await api_service.client.delete(f"/api/videos/{made['id']}", headers=api_service.owner)
-    assert again.status_code == 404
-    assert [video["id"] for video in (await listed(api_service))["data"]] == [other["id"]]
+    second_answer = await api_service.client.delete(
+        f"/api/videos/{deleted['id']}", headers=api_service.owner
+    )
+    assert second_answer.status_code == 404
+    assert [video["id"] for video in (await list_videos(api_service))["data"]] == [other["id"]]
 
 
 async def test_every_change_is_in_the_projects_events(api_service: ApiService) -> None:
-    made = (await upload(api_service))["video"]
-    await edited(api_service, made["id"], {"title": "x"})
-    await api_service.client.delete(f"/api/videos/{made['id']}", headers=api_service.owner)
+    video = (await upload(api_service))["video"]
+    await edit_video(api_service, video["id"], {"title": "x"})
+    await api_service.client.delete(f"/api/videos/{video['id']}", headers=api_service.owner)
     events = await api_service.client.get("/api/projects/1/events", headers=api_service.owner)
     recorded = [
         (event["type"], event["token"])
         for event in events.json()["data"]
-        if event["subject"] == made["hash"]
+        if event["subject"] == video["hash"]
     ]
     assert [kind for kind, _ in recorded] == ["video deleted", "video edited", "video added"]
     assert {type(token) for _, token in recorded} == {int}

@@ -4,10 +4,12 @@ from tests.support.api.application import ApiService
 from tests.support.api.upload_clips import upload
 
 
-async def test_who_edits_what_was_edited_since_is_told(api_service: ApiService) -> None:
+async def test_an_edit_of_a_video_that_has_changed_since_is_refused(
+    api_service: ApiService,
+) -> None:
     path = f"/api/videos/{(await upload(api_service))['video']['id']}"
-    read = (await api_service.client.get(path, headers=api_service.owner)).headers["etag"]
-    mine = {**api_service.owner, "If-Match": read}
+    tag = (await api_service.client.get(path, headers=api_service.owner)).headers["etag"]
+    mine = {**api_service.owner, "If-Match": tag}
     first = await api_service.client.put(path, json={"title": "Mine"}, headers=mine)
     assert first.status_code == 200
     second = await api_service.client.put(path, json={"title": "Theirs"}, headers=mine)
@@ -15,21 +17,21 @@ async def test_who_edits_what_was_edited_since_is_told(api_service: ApiService) 
     assert second.json() == {
         "message": "The record was edited meanwhile: read it again, then edit it."
     }
-    shown = await api_service.client.get(path, headers=api_service.owner)
-    assert shown.json()["data"]["title"] == "Mine"
-    assert shown.headers["etag"] == first.headers["etag"] != read
-    again = {**api_service.owner, "If-Match": shown.headers["etag"]}
-    third = await api_service.client.put(path, json={"title": "Theirs"}, headers=again)
+    unchanged = await api_service.client.get(path, headers=api_service.owner)
+    assert unchanged.json()["data"]["title"] == "Mine"
+    assert unchanged.headers["etag"] == first.headers["etag"] != tag
+    newer_headers = {**api_service.owner, "If-Match": unchanged.headers["etag"]}
+    third = await api_service.client.put(path, json={"title": "Theirs"}, headers=newer_headers)
     assert third.json()["video"]["title"] == "Theirs"
 
 
-async def test_what_cannot_be_edited_does_not_stand_in_the_way(api_service: ApiService) -> None:
+async def test_unpublishing_does_not_make_an_edit_fail(api_service: ApiService) -> None:
     path = f"/api/videos/{(await upload(api_service))['video']['id']}"
-    read = (await api_service.client.get(path, headers=api_service.owner)).headers["etag"]
+    tag = (await api_service.client.get(path, headers=api_service.owner)).headers["etag"]
     assert (
         await api_service.client.post(f"{path}/unpublish", headers=api_service.owner)
     ).status_code == 200
-    mine = {**api_service.owner, "If-Match": read}
+    mine = {**api_service.owner, "If-Match": tag}
     assert (
         await api_service.client.put(path, json={"title": "x"}, headers=mine)
     ).status_code == 200

@@ -7,16 +7,18 @@ from typing import Any
 from headend.config.settings import TranscodeSettings
 from headend.roles.transcode_role import create_file_workers
 from storage.objects.disk import DiskObjects
-from tests.api.videos.test_item import FULL, shown
+from tests.api.videos.test_item import FULL, get_video
 from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 
 SECONDS = 120
 
 
-async def made(api_service: ApiService, objects: DiskObjects, *videos: int) -> list[Json]:
+async def transcode_videos(
+    api_service: ApiService, objects: DiskObjects, *videos: int
+) -> list[Json]:
     """Transcode until these videos are completed or failed; return the state of each."""
-    found: list[Json] = []
+    statuses: list[Json] = []
     async with asyncio.TaskGroup() as group:
         workers = create_file_workers(TranscodeSettings(), api_service.catalog, objects)
         working = group.create_task(workers.run())
@@ -27,11 +29,11 @@ async def made(api_service: ApiService, objects: DiskObjects, *videos: int) -> l
                     answer = await api_service.client.get(path, headers=api_service.owner)
                     status = answer.json()["data"]
                     if status["state"] in ("completed", "failed"):
-                        found.append(status)
+                        statuses.append(status)
                         break
                     await asyncio.sleep(0.1)
         working.cancel()
-    return found
+    return statuses
 
 
 async def post(api_service: ApiService, video: int, verb: str, status: int = 200) -> Json:
@@ -48,16 +50,18 @@ async def test_a_completed_video_is_completed_in_every_response(
     video: Json = (await upload(api_service))["video"]
     hidden: Json = (await upload(api_service))["video"]
     await post(api_service, hidden["id"], "unpublish")
-    statuses = await made(api_service, objects, with_poster["id"], video["id"], hidden["id"])
+    statuses = await transcode_videos(
+        api_service, objects, with_poster["id"], video["id"], hidden["id"]
+    )
     for status in statuses:
         assert (status["state"], status["progress"], status["eta"]) == ("completed", 100, 0)
         assert (status["attempt"], status["reason"]) == (1, "")
-    seen = await shown(api_service, video["id"])
-    assert (seen["completed"], seen["published"]) == (True, True)
-    assert seen["completed_at"] is not None
-    assert seen["published_at"] is not None
-    assert set(seen["image_urls"]) == {"360p"}
-    (rung,) = seen["resolutions"]
+    record = await get_video(api_service, video["id"])
+    assert (record["completed"], record["published"]) == (True, True)
+    assert record["completed_at"] is not None
+    assert record["published_at"] is not None
+    assert set(record["image_urls"]) == {"360p"}
+    (rung,) = record["resolutions"]
     assert rung["transcoded"] == 1
     assert rung["size"] > 0
     answer = await api_service.client.get(VIDEOS + "?type=completed", headers=api_service.owner)
@@ -69,7 +73,7 @@ async def test_a_completed_video_is_completed_in_every_response(
         assert item["transcoding_at"] is not None
         assert item["storage_size"] > 0
         assert item["image_update_at"] is not None
-    # What the owner hid stays hidden until it is published, then it is at once.
+    # A video that its owner unpublished stays so until it is published again.
     assert items[hidden["id"]]["published"] is False
     assert items[hidden["id"]]["published_at"] is None
     answer = await post(api_service, hidden["id"], "publish")
@@ -81,8 +85,8 @@ async def test_a_completed_video_is_completed_in_every_response(
     assert answer["video"]["published"] is False
     # The owner's own poster is still shown.
     assert items[with_poster["id"]]["image_update_at"] == with_poster["image_update_at"]
-    kept = [PurePath(each) for each in await objects.addresses(f"videos/{with_poster['hash']}")]
-    folders = {path.parent.name for path in kept if len(path.parts) == 4 and path.suffix == ".jpg"}
+    paths = [PurePath(each) for each in await objects.addresses(f"videos/{with_poster['hash']}")]
+    folders = {path.parent.name for path in paths if len(path.parts) == 4 and path.suffix == ".jpg"}
     assert len(folders) == 1
     assert folders.pop().startswith("own-")
     await post(api_service, video["id"], "retry", 409)
@@ -92,14 +96,14 @@ async def test_a_failed_video_has_a_reason_and_can_be_retried(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     video: Json = (await upload(api_service))["video"]
-    # The disk loses the file between the upload and the work.
+    # The file is damaged between the upload and its transcoding.
     source = f"sources/{video['hash']}/1"
     await objects.put(source, clip()[:40])
-    (status,) = await made(api_service, objects, video["id"])
+    (status,) = await transcode_videos(api_service, objects, video["id"])
     assert status["state"] == "failed"
     assert status["reason"]
-    seen = await shown(api_service, video["id"])
-    assert (seen["completed"], seen["published"]) == (False, False)
+    record = await get_video(api_service, video["id"])
+    assert (record["completed"], record["published"]) == (False, False)
     answer = await api_service.client.get(VIDEOS + "?type=failed", headers=api_service.owner)
     assert answer.json()["meta"]["total"] == 1
     answer = await post(api_service, video["id"], "retry")
@@ -108,7 +112,7 @@ async def test_a_failed_video_has_a_reason_and_can_be_retried(
     answer = await api_service.client.get(VIDEOS + "?type=failed", headers=api_service.owner)
     assert answer.json()["meta"]["total"] == 0
     await objects.put(source, clip())
-    (status,) = await made(api_service, objects, video["id"])
+    (status,) = await transcode_videos(api_service, objects, video["id"])
     assert (status["state"], status["reason"], status["attempt"]) == ("completed", "", 2)
     answer = await api_service.client.get(VIDEOS + "?type=completed", headers=api_service.owner)
     assert answer.json()["meta"]["total"] == len(answer.json()["data"]) == 1

@@ -6,9 +6,9 @@ from tests.support.api.upload_clips import upload
 
 
 async def test_the_status_of_a_new_video_is_queued(api_service: ApiService) -> None:
-    made = (await upload(api_service))["video"]
+    video = (await upload(api_service))["video"]
     answer = await api_service.client.get(
-        f"/api/videos/{made['id']}/status", headers=api_service.owner
+        f"/api/videos/{video['id']}/status", headers=api_service.owner
     )
     assert answer.status_code == 200
     assert answer.json() == {
@@ -18,14 +18,14 @@ async def test_the_status_of_a_new_video_is_queued(api_service: ApiService) -> N
     }  # fmt: skip
 
 
-async def test_what_does_not_play_yet_is_published_later(api_service: ApiService) -> None:
-    made = (await upload(api_service))["video"]
-    one = f"/api/videos/{made['id']}"
+async def test_a_video_that_does_not_play_yet_is_published_later(api_service: ApiService) -> None:
+    video = (await upload(api_service))["video"]
+    path = f"/api/videos/{video['id']}"
     for verb, message in (
         ("unpublish", "Video unpublished."),
         ("publish", "Video to be published as soon as it plays."),
     ):
-        answer = await api_service.client.post(f"{one}/{verb}", headers=api_service.owner)
+        answer = await api_service.client.post(f"{path}/{verb}", headers=api_service.owner)
         assert answer.status_code == 200
         assert answer.json()["message"] == message
         assert set(answer.json()["video"]) == FULL
@@ -33,9 +33,9 @@ async def test_what_does_not_play_yet_is_published_later(api_service: ApiService
 
 
 async def test_a_video_is_kept(api_service: ApiService) -> None:
-    made = (await upload(api_service))["video"]
+    video = (await upload(api_service))["video"]
     answer = await api_service.client.post(
-        f"/api/videos/{made['id']}/keep", headers=api_service.owner
+        f"/api/videos/{video['id']}/keep", headers=api_service.owner
     )
     assert answer.status_code == 200
     assert answer.json()["message"] == "Video kept until it is deleted."
@@ -43,21 +43,21 @@ async def test_a_video_is_kept(api_service: ApiService) -> None:
 
 
 async def test_only_a_failed_video_is_tried_again(api_service: ApiService) -> None:
-    made = (await upload(api_service))["video"]
+    video = (await upload(api_service))["video"]
     answer = await api_service.client.post(
-        f"/api/videos/{made['id']}/retry", headers=api_service.owner
+        f"/api/videos/{video['id']}/retry", headers=api_service.owner
     )
     assert answer.status_code == 409
     assert answer.json() == {"message": "Only a video that has failed can be tried again."}
 
 
 async def test_a_player_of_the_project_is_chosen_and_taken_back(api_service: ApiService) -> None:
-    made = (await upload(api_service))["video"]
+    video = (await upload(api_service))["video"]
     player = await api_service.client.post(
         "/api/projects/1/players", json={"name": "Quiet"}, headers=api_service.owner
     )
     number = player.json()["player"]["id"]
-    path = f"/api/videos/{made['id']}/player"
+    path = f"/api/videos/{video['id']}/player"
     answer = await api_service.client.put(path, json={"player": number}, headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     assert answer.json()["video"]["player"] == {"id": number, "name": "Quiet"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.videos.test_item import listed
+from tests.api.videos.test_item import list_videos
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.storage.new_videos import new_video
 
@@ -15,11 +15,11 @@ def catalog_database(either_database: str | Path) -> str | Path:
 
 
 async def titles(api_service: ApiService, query: str) -> list[str]:
-    return [video["title"] for video in (await listed(api_service, query))["data"]]
+    return [video["title"] for video in (await list_videos(api_service, query))["data"]]
 
 
 @pytest.fixture
-async def three(api_service: ApiService) -> ApiService:
+async def filled_service(api_service: ApiService) -> ApiService:
     for title, size, length_us in (("beta", 3, 1), ("Alpha", 1, 3), ("gamma", 2, 2)):
         video = new_video(title=title, size=size, length_us=length_us)
         await api_service.catalog.videos.add(1, video, NOW_US, by=None)
@@ -40,16 +40,16 @@ async def three(api_service: ApiService) -> ApiService:
     ],
 )
 async def test_a_list_has_the_requested_order(
-    three: ApiService, query: str, expected: list[str]
+    filled_service: ApiService, query: str, expected: list[str]
 ) -> None:
-    assert await titles(three, query) == expected
+    assert await titles(filled_service, query) == expected
 
 
-async def test_pages_repeat_the_order(three: ApiService) -> None:
-    links = (await listed(three, "?sort_column=title&sort_order=desc"))["links"]
+async def test_pages_repeat_the_order(filled_service: ApiService) -> None:
+    links = (await list_videos(filled_service, "?sort_column=title&sort_order=desc"))["links"]
     assert links["first"].endswith("?sort_column=title&sort_order=desc&page=1")
 
 
 async def test_another_column_is_refused(api_service: ApiService) -> None:
-    body = await listed(api_service, "?sort_column=state&sort_order=up", status=422)
+    body = await list_videos(api_service, "?sort_column=state&sort_order=up", status=422)
     assert set(body["errors"]) == {"sort_column", "sort_order"}

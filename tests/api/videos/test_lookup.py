@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.videos.test_item import shown
+from tests.api.videos.test_item import get_video
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.upload_clips import VIDEOS, upload
 from tests.support.shared_engines import mostly_on
@@ -23,17 +23,17 @@ OUT_OF_RANGE = ("0", "-1", "99", "2147483648", "9223372036854775808", "9" * 40, 
 
 async def test_numbers_of_no_video_are_not_found_by_any_operation(api_service: ApiService) -> None:
     for number in OUT_OF_RANGE:
-        one = f"/api/videos/{number}"
+        base = f"/api/videos/{number}"
         for method, path, body in (
-            ("GET", one, None),
-            ("PUT", one, {}),
-            ("DELETE", one, None),
-            ("GET", f"{one}/status", None),
-            ("POST", f"{one}/publish", None),
-            ("POST", f"{one}/unpublish", None),
-            ("POST", f"{one}/retry", None),
-            ("POST", f"{one}/keep", None),
-            ("PUT", f"{one}/player", {"player": None}),
+            ("GET", base, None),
+            ("PUT", base, {}),
+            ("DELETE", base, None),
+            ("GET", f"{base}/status", None),
+            ("POST", f"{base}/publish", None),
+            ("POST", f"{base}/unpublish", None),
+            ("POST", f"{base}/retry", None),
+            ("POST", f"{base}/keep", None),
+            ("PUT", f"{base}/player", {"player": None}),
         ):
             answer = await api_service.client.request(
                 method, path, json=body, headers=api_service.owner
@@ -42,22 +42,22 @@ async def test_numbers_of_no_video_are_not_found_by_any_operation(api_service: A
             assert set(answer.json()) == {"message"}
 
 
-async def test_another_projects_videos_are_as_if_not_there(api_service: ApiService) -> None:
-    made = (await upload(api_service))["video"]
+async def test_videos_of_another_project_are_not_found(api_service: ApiService) -> None:
+    video = (await upload(api_service))["video"]
     other = await api_service.catalog.projects.add("other", NOW_US)
     stranger = await api_service.headers_of("stranger", other.id, write=True)
     reader = await api_service.headers_of("reader", 1, write=False)
-    one = f"/api/videos/{made['id']}"
+    base = f"/api/videos/{video['id']}"
     for method, path in (
-        ("GET", one), ("PUT", one), ("DELETE", one), ("GET", f"{one}/status"),
-        ("POST", f"{one}/publish"), ("POST", f"{one}/unpublish"), ("POST", f"{one}/retry"),
-        ("POST", f"{one}/keep"), ("PUT", f"{one}/player"), ("PUT", f"{one}/poster"),
+        ("GET", base), ("PUT", base), ("DELETE", base), ("GET", f"{base}/status"),
+        ("POST", f"{base}/publish"), ("POST", f"{base}/unpublish"), ("POST", f"{base}/retry"),
+        ("POST", f"{base}/keep"), ("PUT", f"{base}/player"), ("PUT", f"{base}/poster"),
         ("GET", VIDEOS), ("POST", VIDEOS), ("POST", f"{VIDEOS}/retry"),
     ):  # fmt: skip
         answer = await api_service.client.request(method, path, headers=stranger)
         assert answer.status_code == 404, (method, path)
-        unknown = await api_service.client.request(method, path)
-        assert unknown.status_code == 401, (method, path)
-        read = await api_service.client.request(method, path, headers=reader)
-        assert read.status_code == (200 if method == "GET" else 403), (method, path)
-    assert (await shown(api_service, made["id"]))["title"] == "clip"
+        anonymous = await api_service.client.request(method, path)
+        assert anonymous.status_code == 401, (method, path)
+        readers = await api_service.client.request(method, path, headers=reader)
+        assert readers.status_code == (200 if method == "GET" else 403), (method, path)
+    assert (await get_video(api_service, video["id"]))["title"] == "clip"

@@ -14,14 +14,16 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_command_prints_a_row_for_each_transaction_and_way() -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "bench.catalog", "--quick", "--videos", "300"],
         cwd=ROOT, capture_output=True, text=True, timeout=60 * SCALE, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert completed.returncode == 0, completed.stdout + completed.stderr
     figures = r"^\| [^|]+( \| \d+, \d+, [\d.]+){3} \|$"
-    assert len(re.findall(figures, done.stdout, re.MULTILINE)) == 6
-    waited = re.findall(r"^\| ([^|]+)(?: \| [\d.]+ \([^|]+\)){3} \|$", done.stdout, re.MULTILINE)
+    assert len(re.findall(figures, completed.stdout, re.MULTILINE)) == 6
+    waited = re.findall(
+        r"^\| ([^|]+)(?: \| [\d.]+ \([^|]+\)){3} \|$", completed.stdout, re.MULTILINE
+    )
     assert waited == list(WAYS)
 
 

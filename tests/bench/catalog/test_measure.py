@@ -9,9 +9,9 @@ from bench.catalog.ways import WAYS
 
 
 async def test_every_transaction_is_measured_in_every_way_in_each_round(tmp_path: Path) -> None:
-    found = await measure(tmp_path, videos=40, rounds=2, times=3)
-    assert len(found.cpu_us) == 6
-    for ways in (*found.cpu_us.values(), found.hold_up_ms, found.wait_ms):
+    results = await measure(tmp_path, videos=40, rounds=2, times=3)
+    assert len(results.cpu_us) == 6
+    for ways in (*results.cpu_us.values(), results.hold_up_ms, results.wait_ms):
         assert set(ways) == set(WAYS)
         assert all(len(values) == 2 and min(values) > 0 for values in ways.values())
 

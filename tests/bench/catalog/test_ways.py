@@ -27,11 +27,11 @@ async def test_every_way_answers_the_same(ways: dict[str, Way]) -> None:
         first = await way.read(way.catalog.installation.find())
         assert first is not None
         assert first.stream is not None
-        opened = await way.read(way.catalog.live_state.find_ingest(first.stream.key))
-        assert opened is not None
+        ingest_stream = await way.read(way.catalog.live_state.find_ingest(first.stream.key))
+        assert ingest_stream is not None
         page = await way.read(way.catalog.videos.find_page(first.project, VideoQuery(), 2))
         assert page.total == VIDEOS
-        answers.append((first, opened, page))
+        answers.append((first, ingest_stream, page))
     assert answers == [answers[0]] * len(WAYS)
 
 

@@ -16,9 +16,9 @@ RUNG = Rendition(name="72p", width=128, height=72, rate=200_000)
 
 
 def picture(number: int) -> VideoFrame:
-    made = flat(60 + number)
-    made.pts, made.time_base = number * VIDEO_SCALE // 30, TIME_BASE
-    return made
+    frame = flat(60 + number)
+    frame.pts, frame.time_base = number * VIDEO_SCALE // 30, TIME_BASE
+    return frame
 
 
 def test_a_rung_counts_the_pictures_that_come_before_a_sample(tmp_path: Path) -> None:

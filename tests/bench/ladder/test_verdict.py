@@ -44,8 +44,8 @@ def test_the_least_cpu_and_the_largest_peak_of_all_rounds_count() -> None:
     ],
 )
 def test_each_target_that_is_missed_is_named(change: dict[str, Any], words: str) -> None:
-    (said,) = missed([msgspec.structs.replace(GOOD, **change)])
-    assert words in said
+    (miss,) = missed([msgspec.structs.replace(GOOD, **change)])
+    assert words in miss
 
 
 def test_the_table_has_a_line_for_each_clip_and_rung() -> None:

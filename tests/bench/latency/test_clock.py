@@ -28,7 +28,7 @@ def test_a_plane_without_clear_cells_has_no_time() -> None:
     assert read(memoryview(b"\x80" * 4 * BITS * ROWS), 2 * BITS, 2 * BITS, 2 * ROWS) is None
 
 
-def test_the_time_since_a_clock_goes_on_when_the_clock_wraps() -> None:
+def test_the_time_since_a_clock_continues_when_the_clock_wraps() -> None:
     day = 1_800_000_000_000
     assert since((day - 250) % WRAP_MS, day) == 250
     assert since((day + 40) % WRAP_MS, day) == -40

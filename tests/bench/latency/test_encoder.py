@@ -22,13 +22,13 @@ ROOT = Path(__file__).parents[3]
 
 def _times(path: Path) -> list[int]:
     """Return the times that the cells of a file's pictures show."""
-    found: list[int | None] = []
+    times: list[int | None] = []
     with av.open(str(path)) as container:
         for frame in container.decode(video=0):
             plane = frame.planes[0]
-            found.append(read(memoryview(plane), plane.line_size, frame.width, frame.height))
-    assert None not in found
-    return [time for time in found if time is not None]
+            times.append(read(memoryview(plane), plane.line_size, frame.width, frame.height))
+    assert None not in times
+    return [time for time in times if time is not None]
 
 
 @pytest.mark.parametrize("profile", PROFILES)

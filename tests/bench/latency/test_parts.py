@@ -57,11 +57,11 @@ def _part(listed: float, fetched: float, *pictures: int) -> ReadPart:
 def test_ages_are_of_the_newest_picture() -> None:
     clocks = {0: 1000, 1: 1100, 2: 1200, 3: 1300}
     parts = [_part(1.3, 1.35, 0, 1), _part(1.6, 1.75, 2, 3), _part(9.0, 9.0, 4)]
-    found = stages(parts, clocks)
-    assert found is not None
-    assert found.parts == 2, "a part whose pictures have no clock is left out"
-    assert found.duration == 0.5
-    assert found.listed == pytest.approx(0.25)
-    assert found.late == pytest.approx(0.3)
-    assert found.fetched == pytest.approx(0.35)
+    ages = stages(parts, clocks)
+    assert ages is not None
+    assert ages.parts == 2, "a part whose pictures have no clock is left out"
+    assert ages.duration == 0.5
+    assert ages.listed == pytest.approx(0.25)
+    assert ages.late == pytest.approx(0.3)
+    assert ages.fetched == pytest.approx(0.35)
     assert stages([], clocks) is None

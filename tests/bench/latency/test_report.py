@@ -19,12 +19,12 @@ def _figures() -> LatencyFigures:
 
 
 def test_the_first_seconds_are_not_measured() -> None:
-    found = _figures()
-    assert found.frames == 100
-    assert found.median == 50.5
-    assert found.p95 == 96
-    assert found.most == 100
-    assert (found.stalls, found.unread, found.longest) == (1, 2, 0.25)
+    report = _figures()
+    assert report.frames == 100
+    assert report.median == 50.5
+    assert report.p95 == 96
+    assert report.most == 100
+    assert (report.stalls, report.unread, report.longest) == (1, 2, 0.25)
 
 
 def test_a_period_without_frames_is_no_figure() -> None:
@@ -37,10 +37,10 @@ def test_a_period_without_frames_is_no_figure() -> None:
 def test_renditions_are_listed_by_their_share() -> None:
     watched = _watched([1.0] * 5)
     watched.frames[:2] = [Frame(1000, 1000, 1.04, 360), Frame(1100, 1000, 1.0, 360)]
-    found = figures(watched, 0, 0.1, 0.1)
-    assert found.heights == [720, 360]
-    assert found.rates == (1.0, 1.04)
-    assert "| 1.00 to 1.04 | 720p, 360p |" in row("a", found, None)
+    report = figures(watched, 0, 0.1, 0.1)
+    assert report.heights == [720, 360]
+    assert report.rates == (1.0, 1.04)
+    assert "| 1.00 to 1.04 | 720p, 360p |" in row("a", report, None)
 
 
 @pytest.mark.parametrize(

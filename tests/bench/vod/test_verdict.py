@@ -40,13 +40,13 @@ def test_the_least_cpu_of_all_rounds_counts() -> None:
         ({"vmaf": GOOD.vmaf | {"ours": looks(79.4)}}, "0.60 VMAF below"),
     ],
 )
-def test_what_is_missed_is_said(change: dict[str, object], words: str) -> None:
-    found = missed_targets([msgspec.structs.replace(GOOD, **change)])
-    assert found
-    assert all(words in each for each in found)
+def test_missed_targets_are_reported(change: dict[str, object], words: str) -> None:
+    misses = missed_targets([msgspec.structs.replace(GOOD, **change)])
+    assert misses
+    assert all(words in each for each in misses)
 
 
-def test_what_was_said_to_be_left_is_judged_from_the_middle_on() -> None:
+def test_estimates_of_the_time_left_are_judged_from_the_middle_on() -> None:
     points = ((10.0, 20, 900), (25.0, 50, 30), (30.0, 60, 18), (48.0, 95, 9), (50.0, 100, 0))
-    # At 25 s it said 30 s, and 25 s were left; of the last 5 s a second is a large part.
+    # At 25 s it estimated 30 s for the 25 s left; near the end a second is a large part.
     assert worst_eta(VodRun(cpu=1, wall=50.0, looks=points)) == pytest.approx(0.2)  # pyright: ignore[reportUnknownMemberType]

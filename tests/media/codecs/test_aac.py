@@ -56,7 +56,7 @@ def test_what_ffmpeg_encodes_is_read(audio: Encode, layout: str, channels: int, 
     assert config.channels == channels
 
 
-def test_sbr_said_outright_doubles_the_rate() -> None:
+def test_explicitly_signalled_sbr_doubles_the_rate() -> None:
     config = parse(SBR, RATE_24, STEREO, RATE_48, LC, PLAIN)
     assert (config.rate, config.core_rate, config.channels) == (48_000, 24_000, 2)
     assert (config.sbr, config.ps, config.codecs) == (True, False, "mp4a.40.5")
@@ -154,7 +154,7 @@ def test_ordinary_sound_takes_two_bytes() -> None:
 
 
 @pytest.mark.parametrize(("rate", "channels"), [(0, 2), (192_001, 2), (48_000, 0), (48_000, 9)])
-def test_what_cannot_be_said_is_not_built(rate: int, channels: int) -> None:
+def test_a_config_that_cannot_be_expressed_is_refused(rate: int, channels: int) -> None:
     with pytest.raises(AacError):
         build(rate, channels)
 

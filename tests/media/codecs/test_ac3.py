@@ -40,8 +40,8 @@ def enhanced(code: int, blocks: int, mode: int, low: int) -> bytes:
     ],
 )
 def test_rate_and_channels_are_read(data: bytes, facts: tuple[bool, int, int]) -> None:
-    found = Ac3Frame.parse(data)
-    assert (found.enhanced, found.rate, found.channels) == facts
+    frame = Ac3Frame.parse(data)
+    assert (frame.enhanced, frame.rate, frame.channels) == facts
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_what_is_no_frame_is_an_error(data: bytes) -> None:
 @given(st.binary(max_size=12).map(lambda data: b"\x0b\x77" + data) | st.binary(max_size=12))
 def test_any_bytes_give_facts_or_an_error(data: bytes) -> None:
     try:
-        found = Ac3Frame.parse(data)
+        frame = Ac3Frame.parse(data)
     except Ac3Error:
         return
-    assert 8_000 <= found.rate <= 48_000
-    assert 1 <= found.channels <= 6
+    assert 8_000 <= frame.rate <= 48_000
+    assert 1 <= frame.channels <= 6

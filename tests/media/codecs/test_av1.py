@@ -30,7 +30,7 @@ TIMED = "1" + "0" * 64 + "0" + "1" + f"{9:05b}" + "0" * 42  # a decoder model of
 MODELLED = "1" + "00001" + ("0" * 12 + "01000" + "1" + "1" + "0" * 21 + "1" + "0000") * 2
 
 
-def test_a_record_tells_the_size() -> None:
+def test_a_record_has_the_size() -> None:
     assert config_size(RECORD) == (160, 90)
 
 
@@ -101,7 +101,7 @@ def test_what_is_no_record_is_an_error(data: bytes) -> None:
         pytest.param(b"", False, id="empty"),
     ],
 )
-def test_where_a_decoder_can_begin_is_told(data: bytes, begins: bool) -> None:
+def test_random_access_points_are_recognized(data: bytes, begins: bool) -> None:
     assert is_random_access(data) is begins
 
 

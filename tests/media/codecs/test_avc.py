@@ -36,7 +36,7 @@ def unit(*parts: bytes, size: int = 4) -> bytes:
     return b"".join(len(part).to_bytes(size, "big") + part for part in parts)
 
 
-def test_a_record_tells_all_that_a_playlist_needs() -> None:
+def test_a_record_has_all_that_a_playlist_needs() -> None:
     assert (CONFIG.width, CONFIG.height, CONFIG.codecs) == (1280, 720, "avc1.64001F")
     assert (CONFIG.length_size, len(CONFIG.sps), len(CONFIG.pps)) == (4, 1, 1)
     assert (CONFIG.chroma_format, CONFIG.bit_depth, CONFIG.aspect) == (1, 8, 1)
@@ -74,13 +74,13 @@ def test_a_pixels_shape_is_read(video: Encode) -> None:
     assert AvcConfig.parse(record).aspect == Fraction(16, 11)
 
 
-def test_profile_and_level_come_from_the_sps_where_the_record_lies() -> None:
+def test_profile_and_level_come_from_the_sps_where_the_record_is_wrong() -> None:
     lying = b"\x01\x42\xe0\x0a" + RECORD[4:]
     assert AvcConfig.parse(lying) == CONFIG
 
 
 def test_a_record_without_the_high_profiles_tail_is_read() -> None:
-    # Several hardware encoders leave it away.
+    # Several hardware encoders omit it.
     assert AvcConfig.parse(RECORD[:-4]) == CONFIG
 
 

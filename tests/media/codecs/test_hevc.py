@@ -67,7 +67,7 @@ def sps(
     return bits.unit()
 
 
-def test_a_record_tells_the_size_after_cropping() -> None:
+def test_a_record_has_the_size_after_cropping() -> None:
     assert HevcConfig.parse(RECORD) == HevcConfig(length_size=4, width=160, height=90)
 
 
@@ -84,8 +84,8 @@ def test_a_record_tells_the_size_after_cropping() -> None:
     ],
 )
 def test_sizes_are_read(unit: bytes, size: tuple[int, int]) -> None:
-    found = HevcConfig.parse(record(unit))
-    assert (found.width, found.height) == size
+    config = HevcConfig.parse(record(unit))
+    assert (config.width, config.height) == size
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def unit(kind: int, size: int = 4, data: bytes = b"abc") -> bytes:
         pytest.param(b"", False, id="empty"),
     ],
 )
-def test_where_a_decoder_can_begin_is_told(data: bytes, begins: bool) -> None:
+def test_random_access_points_are_recognized(data: bytes, begins: bool) -> None:
     assert is_random_access(data, 4) is begins
 
 
@@ -151,9 +151,9 @@ def test_lengths_may_be_short() -> None:
 def test_any_damage_gives_a_size_or_an_error(data: bytes, offset: int, lost: int) -> None:
     for damaged in (data, HEAD + data, RECORD[:offset] + data + RECORD[offset + lost :]):
         try:
-            found = HevcConfig.parse(damaged)
+            config = HevcConfig.parse(damaged)
         except HevcError:
             continue
-        assert 0 < found.width <= 16_384
-        assert 0 < found.height <= 16_384
+        assert 0 < config.width <= 16_384
+        assert 0 < config.height <= 16_384
     is_random_access(data, 4)

@@ -24,8 +24,8 @@ def frame(version: int, rate: int, mode: int, layer: int = 1, bitrate: int = 5) 
     ],
 )
 def test_rate_and_channels_are_read(data: bytes, rate: int, channels: int) -> None:
-    found = Mp3Frame.parse(data)
-    assert (found.rate, found.channels) == (rate, channels)
+    parsed = Mp3Frame.parse(data)
+    assert (parsed.rate, parsed.channels) == (rate, channels)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_what_is_no_frame_is_an_error(data: bytes) -> None:
 @given(st.binary(max_size=6).map(lambda data: b"\xff" + data) | st.binary(max_size=6))
 def test_any_bytes_give_facts_or_an_error(data: bytes) -> None:
     try:
-        found = Mp3Frame.parse(data)
+        frame = Mp3Frame.parse(data)
     except Mp3Error:
         return
-    assert 8_000 <= found.rate <= 48_000
-    assert found.channels in (1, 2)
+    assert 8_000 <= frame.rate <= 48_000
+    assert frame.channels in (1, 2)

@@ -19,8 +19,8 @@ def test_every_codec_has_a_name() -> None:
 def test_h264_by_x264() -> None:
     # 1280x720, 30 frames a second, by libx264 (High, level 3.1).
     sps = bytes.fromhex("6764001facd9405005bb016a02020280000003008000001e478c18cb")
-    found = profile_of(track(VideoCodec.AVC, config_of(sps, bytes.fromhex("68ebecb22c"))))
-    assert found == VideoProfile(
+    profile = profile_of(track(VideoCodec.AVC, config_of(sps, bytes.fromhex("68ebecb22c"))))
+    assert profile == VideoProfile(
         profile="High", level="3.1", frame_rate=30.0, plays_everywhere=True
     )
 

@@ -1,4 +1,4 @@
-"""Which way up a keyframe asks to be shown."""
+"""The display orientation that a keyframe's SEI messages request."""
 
 import pytest
 from hypothesis import given

@@ -220,15 +220,15 @@ def test_everything_before_the_reordering_is_read_past() -> None:
         buffers=decoder + decoder + "0",
         end=BitWriter().u(1, 1).u(1, 1).u(1, 1).ue(0, 0, 11, 11, 3, 4).bits,
     )
-    found = parse_sps(finish(start(), vui=bits)).vui
-    assert (found.frame_rate, found.reorder) == (Fraction(25), 3)
+    parsed_vui = parse_sps(finish(start(), vui=bits)).vui
+    assert (parsed_vui.frame_rate, parsed_vui.reorder) == (Fraction(25), 3)
 
 
 def test_a_vui_that_is_cut_off_keeps_what_was_read() -> None:
     unit = finish(start(), vui="1" + f"{3:08b}")
-    found = parse_sps(unit).vui
-    assert found.aspect == Fraction(10, 11)
-    assert found.frame_rate is None
+    parsed_vui = parse_sps(unit).vui
+    assert parsed_vui.aspect == Fraction(10, 11)
+    assert parsed_vui.frame_rate is None
 
 
 def test_a_set_that_is_cut_off_is_refused() -> None:

@@ -59,7 +59,7 @@ def test_a_keyframes_size_is_read(data: bytes, size: tuple[int, int]) -> None:
         pytest.param(b"\x42" + KEYFRAME[1:], id="another marker"),
     ],
 )
-def test_what_is_no_keyframe_is_told(data: bytes) -> None:
+def test_frames_other_than_keyframes_are_recognized(data: bytes) -> None:
     assert not is_keyframe(data)
     with pytest.raises(Vp9Error):
         keyframe_size(data)

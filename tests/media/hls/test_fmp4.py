@@ -60,13 +60,13 @@ class ParsedChunk(msgspec.Struct, frozen=True):
 
 def read(chunk: bytes) -> ParsedChunk:
     """Read one chunk as 14496-12 says, defaults and all."""
-    found = {box.path: box.body for box in boxes(chunk)}
-    assert list(found) == [
+    bodies = {box.path: box.body for box in boxes(chunk)}
+    assert list(bodies) == [
         "/moof", "/moof/mfhd", "/moof/traf", "/moof/traf/tfhd", "/moof/traf/tfdt",
         "/moof/traf/trun", "/mdat",
     ]  # fmt: skip
-    _, number = struct.unpack(">II", found["/moof/mfhd"])
-    tfhd, tfdt, trun = (found[f"/moof/traf/{kind}"] for kind in ("tfhd", "tfdt", "trun"))
+    _, number = struct.unpack(">II", bodies["/moof/mfhd"])
+    tfhd, tfdt, trun = (bodies[f"/moof/traf/{kind}"] for kind in ("tfhd", "tfdt", "trun"))
     (flags, track), position = struct.unpack_from(">II", tfhd), 8
     assert track == 1
     assert flags & 0x020000, "default-base-is-moof"
@@ -174,9 +174,9 @@ def test_what_the_format_cannot_hold_is_refused(samples: list[Sample], why: str)
 
 
 def test_a_picture_tracks_boxes() -> None:
-    found = list(boxes(video_init(config=CONFIG, width=1280, height=720)))
-    by_path = {box.path: box.body for box in found}
-    assert [box.path for box in found][:3] == ["/ftyp", "/moov", "/moov/mvhd"]
+    parsed_boxes = list(boxes(video_init(config=CONFIG, width=1280, height=720)))
+    by_path = {box.path: box.body for box in parsed_boxes}
+    assert [box.path for box in parsed_boxes][:3] == ["/ftyp", "/moov", "/moov/mvhd"]
     assert b"cmfc" in by_path["/ftyp"]
     assert by_path["/moov/trak/mdia/mdhd"][12:16] == (90_000).to_bytes(4, "big")
     table = "/moov/trak/mdia/minf/stbl"
@@ -189,7 +189,7 @@ def test_a_picture_tracks_boxes() -> None:
     assert struct.unpack(">II", by_path["/moov/trak/tkhd"][-8:]) == (1280 << 16, 720 << 16)
 
 
-def test_pixels_that_are_not_square_are_said_and_shown() -> None:
+def test_pixels_that_are_not_square_are_declared_and_displayed() -> None:
     init = video_init(config=CONFIG, width=704, height=576, aspect=Fraction(16, 11))
     by_path = {box.path: box.body for box in boxes(init)}
     assert by_path["/moov/trak/mdia/minf/stbl/stsd/avc1/pasp"] == struct.pack(">II", 16, 11)
@@ -250,11 +250,11 @@ def test_ffmpegs_demuxer_finds_the_same_sound(sound: Coded, size: int) -> None:
 
 def ffmpeg(path: Path) -> tuple[str, int]:
     """Decode all of a file with FFmpeg; return what it complains of, and its frames."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [FFMPEG, "-v", "warning", "-i", path, "-f", "framecrc", "-"],
         capture_output=True, text=True, check=True, timeout=30,
     )  # fmt: skip
-    return done.stderr, sum(not line.startswith("#") for line in done.stdout.splitlines())
+    return completed.stderr, sum(not line.startswith("#") for line in completed.stdout.splitlines())
 
 
 @pytest.mark.real

@@ -150,7 +150,7 @@ def test_a_rendition_without_parts_has_no_part_target() -> None:
     )
 
 
-def test_all_renditions_of_a_run_say_the_same_hold_back() -> None:
+def test_all_renditions_of_a_run_have_the_same_hold_back() -> None:
     short = Timeline(part_target=PART // 2, longest_part_target=PART, sequence=7)
     long = Timeline(part_target=PART, longest_part_target=PART, sequence=7)
     control = CONTROL.splitlines()[0]
@@ -199,12 +199,12 @@ def test_a_delta_update_omits_what_is_older_than_the_skip_boundary() -> None:
     timeline = extended(Timeline(part_target=PART, sequence=7), 15)
     full, update = low(timeline), delta(timeline)
     # The end of the 13th segment from the end is 24 s away, which is not more.
-    kept = full[full.index("#EXT-X-PROGRAM-DATE-TIME:2026-01-31T12:00:18.000Z") :]
+    remaining_lines = full[full.index("#EXT-X-PROGRAM-DATE-TIME:2026-01-31T12:00:18.000Z") :]
     assert update == (
         HEADER.replace("VERSION:7", "VERSION:9")
         + CONTROL
         + '#EXT-X-SKIP:SKIPPED-SEGMENTS=2\n#EXT-X-MAP:URI="init-0.mp4"\n'
-        + kept
+        + remaining_lines
     )
 
 
@@ -246,9 +246,9 @@ def test_an_older_playlist_and_a_delta_update_make_the_full_one(run: TimelineRun
 def test_a_delta_update_skips_only_what_is_older_than_the_boundary(run: TimelineRun) -> None:
     for timeline in run.timelines:
         skipped = timeline.count_skippable()
-        kept = [*timeline.segments][skipped:]
+        remaining = [*timeline.segments][skipped:]
         if skipped:
-            assert sum(one.duration for one in kept) > BOUNDARY
+            assert sum(one.duration for one in remaining) > BOUNDARY
 
 
 # -- over time ------------------------------------------------------------------------------------
@@ -275,15 +275,15 @@ def are_parts(line: str) -> bool:
 
 def maps(timeline: Timeline) -> dict[str, str]:
     """The init section in force at each part, and at each segment that is no gap."""
-    found: dict[str, str] = {}
+    uris: dict[str, str] = {}
     current, gap = "", False
     for line in body(timeline):
         if line.startswith("#EXT-X-MAP:"):
             current = line
         elif are_parts(line) or (line[0] != "#" and not gap):
-            found[line] = current
+            uris[line] = current
         gap = line == "#EXT-X-GAP" or (gap and line[0] == "#")
-    return found
+    return uris
 
 
 @settings(max_examples=50)
@@ -335,7 +335,7 @@ def test_players_without_low_latency_read_the_same_closed_segments(run: Timeline
         assert with_tags == playlist
 
 
-# -- what comes in --------------------------------------------------------------------------------
+# -- requests -------------------------------------------------------------------------------------
 
 
 def test_tags_of_other_servers_are_understood() -> None:
@@ -414,7 +414,7 @@ def test_segments_are_skipped_at_the_beginning_and_a_hint_after_the_end_is_ignor
     assert parse_timeline(text + hint + "#EXT-X-ENDLIST\n")[0].hint is None
 
 
-def test_a_delta_update_is_no_playlist_of_its_own() -> None:
+def test_a_delta_update_cannot_be_parsed_alone() -> None:
     with pytest.raises(M3u8Error, match="skipped"):
         parse(delta(with_closed(60)))
 

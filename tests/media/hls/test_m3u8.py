@@ -117,7 +117,7 @@ SOUND_ALONE = MultivariantPlaylist(
         ("sound_alone.m3u8", SOUND_ALONE),
     ],
 )
-def test_playlists_are_written_as_ever(
+def test_playlists_match_the_golden_files(
     name: str, playlist: MediaPlaylist | MultivariantPlaylist
 ) -> None:
     assert render(playlist) == (GOLDEN / name).read_text()
@@ -134,7 +134,7 @@ segments = st.builds(
     map_uri=st.none(),
     discontinuity=st.booleans(),
     gap=st.booleans(),
-    # Milliseconds are what is written.
+    # Times are written in milliseconds.
     wall_us=st.none() | st.integers(0, 4_000_000_000_000).map(lambda ms: 1000 * ms),
 )
 
@@ -234,16 +234,16 @@ LINES = (
 @example("")
 def test_any_text_gives_a_playlist_that_can_be_written_or_an_error(text: str) -> None:
     try:
-        found = parse(text)
+        playlist = parse(text)
     except M3u8Error:
         return
-    assert parse(render(found)) == parse(render(parse(render(found))))
+    assert parse(render(playlist)) == parse(render(parse(render(playlist))))
 
 
 def test_a_gap_brings_no_init_section_even_where_it_is_given_one() -> None:
     gap = PlaylistSegment(uri="0.m4s", duration=SECOND, map_uri="init-0.mp4", gap=True)
-    there = PlaylistSegment(uri="1.m4s", duration=SECOND, map_uri="init-1.mp4")
-    lines = render(MediaPlaylist(segments=(gap, there))).splitlines()
+    segment = PlaylistSegment(uri="1.m4s", duration=SECOND, map_uri="init-1.mp4")
+    lines = render(MediaPlaylist(segments=(gap, segment))).splitlines()
     assert [line for line in lines if "MAP" in line or "m4s" in line] == [
         "0.m4s",
         '#EXT-X-MAP:URI="init-1.mp4"',
@@ -252,13 +252,13 @@ def test_a_gap_brings_no_init_section_even_where_it_is_given_one() -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2], ids=["first", "between", "last"])
-def test_a_gap_is_told_from_its_neighbours_wherever_its_tag_stands(offset: int) -> None:
+def test_a_gap_is_distinguished_from_its_neighbours_wherever_its_tag_is(offset: int) -> None:
     tags = ["#EXTINF:2.0,", "#EXT-X-DISCONTINUITY"]
     tags.insert(offset, "#EXT-X-GAP")
     lines = ["#EXTM3U", "#EXT-X-TARGETDURATION:4", *tags, "a.m4s", "#EXTINF:2.0,", "b.m4s", ""]
-    found = parse("\n".join(lines))
-    assert isinstance(found, MediaPlaylist)
-    assert [(one.gap, one.discontinuity) for one in found.segments] == [
+    playlist = parse("\n".join(lines))
+    assert isinstance(playlist, MediaPlaylist)
+    assert [(one.gap, one.discontinuity) for one in playlist.segments] == [
         (True, True),
         (False, False),
     ]
@@ -346,7 +346,7 @@ def test_subtitles_without_an_address_are_no_playlist() -> None:
         parse(text)
 
 
-def test_neighbouring_ticks_are_told_apart_in_text() -> None:
+def test_neighbouring_ticks_are_distinguished_in_text() -> None:
     texts = {
         render(MediaPlaylist(segments=(PlaylistSegment(uri="a", duration=ticks),)))
         for ticks in range(180_000, 180_200)

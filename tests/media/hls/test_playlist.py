@@ -1,4 +1,4 @@
-"""What a playlist says of its segments."""
+"""Properties that a playlist derives from its segments."""
 
 import pytest
 

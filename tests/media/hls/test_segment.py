@@ -17,7 +17,7 @@ SEGMENT = Segment(
 @pytest.mark.parametrize(
     "value", [INIT, START, PART, SEGMENT], ids=["init", "start", "part", "segment"]
 )
-def test_an_engines_output_is_told_apart_by_its_tag(
+def test_an_engines_output_is_distinguished_by_its_tag(
     value: InitSection | SegmentStart | Part | Segment,
 ) -> None:
     decoded = msgspec.msgpack.decode(
@@ -26,5 +26,5 @@ def test_an_engines_output_is_told_apart_by_its_tag(
     assert decoded == value
 
 
-def test_a_segment_is_no_gap_unless_it_says_so() -> None:
+def test_a_segment_is_no_gap_by_default() -> None:
     assert not SEGMENT.gap

@@ -51,10 +51,10 @@ def test_what_is_too_long_is_cut_off() -> None:
 
 @given(st.text(alphabet=st.sampled_from("ab<>&{}\\Nibup01r \n\r,-é"), max_size=80))
 def test_any_text_is_a_cue_without_foreign_markup(text: str) -> None:
-    shown = cue_text(HEAD + text)
-    assert "-->" not in shown
-    assert not re.search(r"\n[ \t]*\n", shown)
-    tags = re.findall(r"<[^>]*>", shown)
+    cue = cue_text(HEAD + text)
+    assert "-->" not in cue
+    assert not re.search(r"\n[ \t]*\n", cue)
+    tags = re.findall(r"<[^>]*>", cue)
     assert set(tags) <= {"<b>", "</b>", "<i>", "</i>", "<u>", "</u>"}
     # Each that is opened is closed, the innermost first.
     opened: list[str] = []

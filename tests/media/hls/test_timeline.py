@@ -248,10 +248,10 @@ def test_the_rest_of_a_window_lasts_as_long_as_asked_for(seconds: int, expected:
 
 def test_a_window_that_lost_its_end_is_shorter_at_both_ends() -> None:
     whole_window = with_closed(100)
-    gone = whole_window.surplus(30 * VIDEO_SCALE)
+    surplus = whole_window.surplus(30 * VIDEO_SCALE)
     rest = with_closed(98)
-    assert rest.surplus(30 * VIDEO_SCALE) < gone
-    assert rest.surplus(30 * VIDEO_SCALE, lost=4 * VIDEO_SCALE) == gone
+    assert rest.surplus(30 * VIDEO_SCALE) < surplus
+    assert rest.surplus(30 * VIDEO_SCALE, lost=4 * VIDEO_SCALE) == surplus
 
 
 def test_trimming_counts_segments_and_discontinuities_alike() -> None:
@@ -322,17 +322,17 @@ def test_a_timeline_of_many_segments_is_one_that_gained_them_one_by_one(
     expected = Timeline(part_target=PART, sequence=first, discontinuities=2)
     for segment in segments:
         expected = expected.with_segment(segment)
-    found = Timeline.of(segments, part_target=PART, sequence=first, discontinuities=2)
+    rebuilt = Timeline.of(segments, part_target=PART, sequence=first, discontinuities=2)
     for low_latency in (False, True):
-        texts = [render_timeline(one, low_latency=low_latency) for one in (found, expected)]
+        texts = [render_timeline(one, low_latency=low_latency) for one in (rebuilt, expected)]
         assert texts[0] == texts[1]
-    assert (found.count, found.duration) == (expected.count, expected.duration)
-    assert [len(page.segments) for page in found.pages] == [
+    assert (rebuilt.count, rebuilt.duration) == (expected.count, expected.duration)
+    assert [len(page.segments) for page in rebuilt.pages] == [
         len(page.segments) for page in expected.pages
     ]
 
 
-def test_a_part_or_segment_leaves_older_text_as_it_is() -> None:
+def test_a_part_or_segment_does_not_change_older_text() -> None:
     before = with_closed(1000)
     opened = before.open("init-0.mp4").with_part(part(1000, 0))
     assert opened.pages is before.pages
@@ -379,20 +379,20 @@ def test_numbers_never_fall_and_what_was_listed_is_final(run: TimelineRun) -> No
 
 @settings(max_examples=50)
 @given(timeline_runs())
-def test_a_request_that_can_be_answered_can_be_answered_ever_after(run: TimelineRun) -> None:
+def test_a_request_that_can_be_answered_stays_answerable(run: TimelineRun) -> None:
     last = run.timelines[-1].next_msn + 3
     requests = [
         (msn, index) for msn in range(max(last - 12, 0), last) for index in (None, *range(7))
     ]
-    answered: set[tuple[int, int | None]] = set()
+    answerable: set[tuple[int, int | None]] = set()
     for timeline in run.timelines:
         now = {one for one in requests if timeline.has(*one)}
-        assert answered <= now
+        assert answerable <= now
         # What can be answered is not refused, and neither is the next part or segment.
         assert not any(timeline.is_too_far(*one) for one in now)
         assert not timeline.is_too_far(timeline.next_msn, len(timeline.parts))
         assert not timeline.is_too_far(timeline.next_msn, None)
-        answered = now
+        answerable = now
 
 
 @settings(max_examples=50)

@@ -1,4 +1,4 @@
-"""Segments of a timeline: text that grew with the parts is that which is rendered at once."""
+"""Segments of a timeline: text that grows with the parts equals text rendered at once."""
 
 import pytest
 

@@ -70,9 +70,9 @@ def test_nothing_of_a_text_is_markup(text: str, shown: str) -> None:
 
 @given(st.lists(st.text(alphabet=st.sampled_from("ab<>-&\n\r\t \x00é"), max_size=40), max_size=5))
 def test_any_texts_give_as_many_cues_as_there_are_texts(texts: list[str]) -> None:
-    shown = [text for text in map(escape, texts) if text]
-    file = render([Cue(index, index + 1, text) for index, text in enumerate(shown)])
+    escaped = [text for text in map(escape, texts) if text]
+    file = render([Cue(index, index + 1, text) for index, text in enumerate(escaped)])
     blocks = file.rstrip("\n").split("\n\n")[1:]
-    assert len(blocks) == len(shown)
+    assert len(blocks) == len(escaped)
     assert all(TIMING.fullmatch(block.split("\n")[0]) for block in blocks)
-    assert ["\n".join(block.split("\n")[1:]) for block in blocks] == shown
+    assert ["\n".join(block.split("\n")[1:]) for block in blocks] == escaped

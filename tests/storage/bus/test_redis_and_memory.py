@@ -39,7 +39,7 @@ async def read(box: Mailbox) -> BusMessage | MessagesLost:
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-async def test_who_listens_hears_in_order_and_only_its_topics(
+async def test_subscribers_receive_in_order_and_only_their_topics(
     opener: Callable[[Path], AbstractAsyncContextManager[Bus]], tmp_path: Path
 ) -> None:
     async with (
@@ -50,8 +50,8 @@ async def test_who_listens_hears_in_order_and_only_its_topics(
         await bus.publish("stream.c", b"for nobody")
         for number in range(50):
             await bus.publish("stream.a" if number % 2 else "stream.b", bytes([number]))
-        heard = [await read(both) for _ in range(50)]
-        assert [notice.data for notice in heard if isinstance(notice, BusMessage)] == [
+        messages = [await read(both) for _ in range(50)]
+        assert [notice.data for notice in messages if isinstance(notice, BusMessage)] == [
             bytes([number]) for number in range(50)
         ]
         assert [await read(one) for _ in range(25)] == [
@@ -60,7 +60,7 @@ async def test_who_listens_hears_in_order_and_only_its_topics(
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-async def test_after_the_block_nothing_is_heard_and_others_still_hear(
+async def test_after_the_block_nothing_is_received_and_others_still_receive(
     opener: Callable[[Path], AbstractAsyncContextManager[Bus]], tmp_path: Path
 ) -> None:
     async with opener(tmp_path) as bus, bus.subscribe("t") as stays:
@@ -77,14 +77,14 @@ async def test_after_the_block_nothing_is_heard_and_others_still_hear(
                 await leaves.get()
 
 
-async def test_a_mailbox_that_is_full_says_that_notices_were_lost() -> None:
+async def test_a_full_mailbox_reports_that_notices_were_lost() -> None:
     box = Mailbox(capacity=3)
     for number in range(4):
         box.put(BusMessage("t", bytes([number])))
     assert [await box.get(), await box.get()] == [MessagesLost(), BusMessage("t", b"\3")]
 
 
-async def test_redis_that_went_away_and_came_back_is_heard_again_and_the_hole_is_told(
+async def test_after_an_outage_of_redis_notices_arrive_again_and_the_loss_is_reported(
     tmp_path: Path,
 ) -> None:
     with redis_server(tmp_path) as server:
@@ -104,7 +104,7 @@ def disconnect_listeners(server: RedisServer) -> None:
     assert server.command("CLIENT", "KILL", "TYPE", "pubsub") == 1
 
 
-async def test_a_listener_that_redis_disconnects_is_told_though_publishing_never_failed(
+async def test_a_subscriber_that_redis_disconnects_learns_of_losses(
     tmp_path: Path,
 ) -> None:
     with redis_server(tmp_path) as server:
@@ -160,7 +160,7 @@ async def publish_for(seconds: float, bus: Bus) -> None:
         await bus.publish("t", b"again")
 
 
-async def test_two_services_in_one_redis_do_not_hear_each_other(tmp_path: Path) -> None:
+async def test_two_services_in_one_redis_do_not_receive_each_others_notices(tmp_path: Path) -> None:
     with redis_server(tmp_path) as server:
         async with (
             open_redis_bus(server.url, namespace="one") as one,
@@ -179,7 +179,7 @@ async def test_redis_is_reached_by_a_socket_of_its_host(tmp_path: Path) -> None:
             assert await read(box) == BusMessage("t", b"heard")
 
 
-async def test_no_redis_at_the_start_is_said_once_and_looked_for(
+async def test_a_missing_redis_at_the_start_is_logged_once_and_retried(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = RedisServer(free_port(), tmp_path)
@@ -211,8 +211,8 @@ async def bus_of_topics(url: str) -> AsyncGenerator[RedisBus, None]:
 
 
 def channels(server: RedisServer) -> set[str]:
-    found = server.command("PUBSUB", "CHANNELS")
-    return {each.decode().removeprefix("few:") for each in found} - {""}
+    channels = server.command("PUBSUB", "CHANNELS")
+    return {each.decode().removeprefix("few:") for each in channels} - {""}
 
 
 async def test_a_bus_of_topics_receives_those_alone_that_have_subscribers(tmp_path: Path) -> None:
@@ -228,9 +228,9 @@ async def test_a_bus_of_topics_receives_those_alone_that_have_subscribers(tmp_pa
                 for topic in ("a", "b"):
                     await bus.publish(topic, topic.encode())
                 for box in (one, other):
-                    heard = [each async for each in until_message(box)]
-                    assert heard[-1] == BusMessage("a", b"a")
-                    assert {*heard[:-1]} <= {MessagesLost()}
+                    messages = [each async for each in until_message(box)]
+                    assert messages[-1] == BusMessage("a", b"a")
+                    assert {*messages[:-1]} <= {MessagesLost()}
             await until(lambda: channels(server) == set())
 
 
@@ -243,7 +243,7 @@ async def until_message(box: Mailbox) -> AsyncGenerator[BusMessage | MessagesLos
             return
 
 
-async def test_a_bus_of_topics_hears_them_again_after_any_outage(tmp_path: Path) -> None:
+async def test_a_bus_of_topics_receives_them_again_after_any_outage(tmp_path: Path) -> None:
     with redis_server(tmp_path) as server:
         async with bus_of_topics(server.url) as bus, bus.subscribe("early") as early:
             assert await read(early) == MessagesLost()
@@ -256,8 +256,8 @@ async def test_a_bus_of_topics_hears_them_again_after_any_outage(tmp_path: Path)
                 await until(lambda: channels(server) == {"early", "late"})
                 for topic, box in (("early", early), ("late", late)):
                     await bus.publish(topic, b"again")
-                    heard = [each async for each in until_message(box)]
-                    assert heard[-1] == BusMessage(topic, b"again")
+                    messages = [each async for each in until_message(box)]
+                    assert messages[-1] == BusMessage(topic, b"again")
 
 
 @pytest.mark.parametrize("topic", ["", "a b", "a*", "x" * 201, "a\n"])

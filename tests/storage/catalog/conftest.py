@@ -51,15 +51,15 @@ def location(either_database: str | Path) -> str | Path:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_location(request: pytest.FixtureRequest) -> str | Path:
     """The path or URL of a database without tables."""
-    found: str | Path = request.getfixturevalue(
+    location: str | Path = request.getfixturevalue(
         "file" if request.param == "sqlite" else "empty_postgres_url"
     )
-    return found
+    return location
 
 
 @pytest.fixture
 async def catalog(location: str | Path) -> AsyncGenerator[Catalog]:
-    # It has the tables: to see so by migrating takes PostgreSQL one connection more.
+    # The tables exist already: checking that by migrating costs another PostgreSQL connection.
     async with open_catalog(location, migrate=False) as opened:
         yield opened
 

@@ -1,4 +1,4 @@
-"""The catalog's form: made, kept, and refused where it is another."""
+"""The catalog's schema: created, preserved, and refused if it differs."""
 
 import asyncio
 from collections import defaultdict
@@ -43,10 +43,10 @@ def _facts(connection: Connection) -> Facts:
     unique, indexes = inspector.get_multi_unique_constraints(), inspector.get_multi_indexes()
     checks = inspector.get_multi_check_constraints()
     references, special = _references(connection), _special(connection)
-    found: Facts = {}
+    facts: Facts = {}
     for name in inspector.get_table_names():
         table = (None, name)
-        found[name] = {
+        facts[name] = {
             "columns": [
                 (each["name"], str(each["type"]), each["nullable"], each["default"])
                 for each in columns[table]
@@ -68,7 +68,7 @@ def _facts(connection: Connection) -> Facts:
             "references": sorted(references[name]),
             "special": special[name],
         }
-    return found
+    return facts
 
 
 def _references(connection: Connection) -> dict[str, list[Any]]:  # Any: rows
@@ -94,19 +94,19 @@ def _references(connection: Connection) -> dict[str, list[Any]]:  # Any: rows
 def _special(connection: Connection) -> dict[str, list[Any]]:  # Any: rows
     """Return how tables give numbers, on SQLite, and how their texts are ordered, elsewhere."""
     if connection.dialect.name == "sqlite":
-        asked = (
+        query = (
             "SELECT name, sql LIKE '%PRIMARY KEY AUTOINCREMENT%' FROM sqlite_master"
             " WHERE type = 'table'"
         )
     else:
-        asked = (
+        query = (
             "SELECT table_name, column_name, collation_name FROM information_schema.columns"
             " WHERE table_schema = 'public' ORDER BY 1, 2"
         )
-    found: dict[str, list[Any]] = defaultdict(list)
-    for name, *facts in connection.execute(text(asked)):
-        found[name].append(tuple(facts))
-    return found
+    special: dict[str, list[Any]] = defaultdict(list)
+    for name, *facts in connection.execute(text(query)):
+        special[name].append(tuple(facts))
+    return special
 
 
 async def _facts_of(location: str | Path) -> Facts:
@@ -143,14 +143,14 @@ async def test_a_new_catalog_is_as_the_steps_make_it(empty_location: str | Path)
 
     async with open_database(database_url(empty_location), create=True) as database:
         await migrate(database)
-        made = await _facts_of(empty_location), await _rows_of(empty_location)
+        as_created = await _facts_of(empty_location), await _rows_of(empty_location)
         async with database.migrating() as connection:
             await connection.run_sync(drop)
     assert await _facts_of(empty_location) == {}
     await _step(empty_location, "head")
-    assert (await _facts_of(empty_location), await _rows_of(empty_location)) == made
-    assert made[0].keys() == {*METADATA.tables, "alembic_version"}
-    assert {table: rows for table, rows in made[1].items() if rows} == {
+    assert (await _facts_of(empty_location), await _rows_of(empty_location)) == as_created
+    assert as_created[0].keys() == {*METADATA.tables, "alembic_version"}
+    assert {table: rows for table, rows in as_created[1].items() if rows} == {
         "alembic_version": [(REVISION,)]
     }
 
@@ -158,7 +158,7 @@ async def test_a_new_catalog_is_as_the_steps_make_it(empty_location: str | Path)
 async def test_another_column_default_or_reference_is_noticed(empty_location: str | Path) -> None:
     async with open_catalog(empty_location, migrate=True):
         pass
-    seen = [await _facts_of(empty_location)]
+    all_facts = [await _facts_of(empty_location)]
     for change in (
         "ALTER TABLE players ADD COLUMN more INTEGER",
         "CREATE INDEX more ON players (name)",
@@ -166,8 +166,8 @@ async def test_another_column_default_or_reference_is_noticed(empty_location: st
         "ALTER TABLE players ADD COLUMN third INTEGER REFERENCES tags (id) ON DELETE CASCADE",
     ):
         run_sql(empty_location, change)
-        seen.append(await _facts_of(empty_location))
-        assert seen[-1] not in seen[:-1], change
+        all_facts.append(await _facts_of(empty_location))
+        assert all_facts[-1] not in all_facts[:-1], change
 
 
 async def test_the_named_revision_is_the_newest_step() -> None:
@@ -177,10 +177,10 @@ async def test_the_named_revision_is_the_newest_step() -> None:
 
 async def test_migrating_again_changes_nothing(empty_location: str | Path) -> None:
     async with open_catalog(empty_location, migrate=True) as catalog:
-        made = await catalog.installation.first_start(1)
+        created = await catalog.installation.first_start(1)
     before = await _facts_of(empty_location)
     async with open_catalog(empty_location, migrate=True) as catalog:
-        assert (await catalog.installation.first_start(2)).project == made.project
+        assert (await catalog.installation.first_start(2)).project == created.project
     assert await _facts_of(empty_location) == before
 
 
@@ -280,7 +280,7 @@ async def test_what_was_there_before_the_whole_interface_is_there_after(
             (8, "hash-0000002", {"rung": "8"}),
             (7, "hash-0000002", {"rung": "7"}),
         ]
-        # Numbers go on, totals too.
+        # Numbers and totals continue.
         await catalog.events.add("hash-0000002", "rung shed", {}, 9)
         assert (await catalog.events.find_page(1)).items[0].id > 8
     assert run_sql(empty_location, "SELECT count(*) FROM totals") == [(24,)]
@@ -313,8 +313,8 @@ async def test_runs_that_may_be_open_during_an_update_are_left_by_a_host_that_is
     )
     async with open_catalog(empty_location, migrate=True) as catalog:
         host = await catalog.hosts.register("a", "ingest", None, "1")
-        left = await catalog.owners.find_orphaned(host, 60)
-        assert sorted((each.stream, each.generation) for each in left) == [(1, 0), (3, 0)]
+        orphans = await catalog.owners.find_orphaned(host, 60)
+        assert sorted((each.stream, each.generation) for each in orphans) == [(1, 0), (3, 0)]
         assert (await catalog.owners.claim(1, host, dead_seconds=60)).generation > 0
 
 
@@ -346,11 +346,11 @@ async def test_jobs_that_were_over_go_and_the_queue_stays(empty_location: str | 
         *(span.format(job=number) for number in (1, 2, 3)),
     )
     async with open_catalog(empty_location, migrate=True) as catalog:
-        found = [await catalog.videos.find_status(video) for video in (1, 2, 3)]
-        assert [each.attempt for each in found if each is not None] == [2, 4, 0]
-        held = await catalog.jobs.lease("one", 2)
-        assert held is not None
-        assert (held.id, held.project) == (4, 1)
+        statuses = [await catalog.videos.find_status(video) for video in (1, 2, 3)]
+        assert [each.attempt for each in statuses if each is not None] == [2, 4, 0]
+        leased_job = await catalog.jobs.lease("one", 2)
+        assert leased_job is not None
+        assert (leased_job.id, leased_job.project) == (4, 1)
         span_held = await catalog.spans.lease("one", 2)
         assert span_held is not None
         assert (span_held.job, span_held.video, span_held.project) == (3, 2, 1)
@@ -372,7 +372,7 @@ async def test_a_catalog_in_use_is_not_migrated(empty_postgres_url: str) -> None
     async with open_database(url, create=False, busy_ms=200) as running:
         async with running.reading() as connection:
             await connection.execute(text("SELECT 1"))
-        # It waits for nobody just now, and counts all the same.
+        # A connection that is idle counts, too.
         async with open_database(url, create=False, busy_ms=200) as other:
             with pytest.raises(CatalogBusy, match="while another Headend uses it: stop that"):
                 await migrate(other)
@@ -381,7 +381,7 @@ async def test_a_catalog_in_use_is_not_migrated(empty_postgres_url: str) -> None
         await check(other)
 
 
-async def test_a_catalog_that_needs_no_step_may_be_asked_for_while_it_is_used(
+async def test_a_catalog_that_needs_no_step_may_be_migrated_while_in_use(
     postgres_url: str,
 ) -> None:
     async with open_catalog(postgres_url, migrate=False) as running:

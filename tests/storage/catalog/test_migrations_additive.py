@@ -17,7 +17,7 @@ NEWER = f"{REVISION.partition('.')[0]}.999"
 
 def faults(source: str) -> list[str]:
     """Return what a step does that an older version could not live with."""
-    found: list[str] = []
+    messages: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
@@ -27,12 +27,12 @@ def faults(source: str) -> list[str]:
         if name == "add_column":
             statement = ast.unparse(node.args[1])
             if "nullable=True" not in statement and "server_default=" not in statement:
-                found.append(f"a column that older code must fill: {statement}")
+                messages.append(f"a column that older code must fill: {statement}")
         elif name not in {"create_table", "create_index", "execute", "f"}:
-            found.append(name)
+            messages.append(name)
         elif name == "execute" and "INSERT INTO" not in ast.unparse(node):
-            found.append(ast.unparse(node))
-    return found
+            messages.append(ast.unparse(node))
+    return messages
 
 
 def test_a_step_with_a_point_in_its_revision_only_adds() -> None:
@@ -84,7 +84,7 @@ async def test_a_catalog_that_a_newer_version_has_added_to_is_used_as_it_is(
     assert run_sql(either_database, "SELECT version_num FROM alembic_version") == [(NEWER,)]
 
 
-async def test_who_copies_all_tables_refuses_what_was_added(either_database: str | Path) -> None:
+async def test_a_copy_of_all_tables_refuses_added_ones(either_database: str | Path) -> None:
     async with open_catalog(either_database, migrate=True):
         run_sql(either_database, f"UPDATE alembic_version SET version_num = '{NEWER}'")
     async with open_database(database_url(either_database), create=False) as database:

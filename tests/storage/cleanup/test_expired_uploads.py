@@ -1,4 +1,4 @@
-"""Uploads that nobody goes on with are taken away, and nothing else is."""
+"""Uploads that no client continues are removed, and nothing else is."""
 
 import os
 from collections.abc import AsyncGenerator, Generator
@@ -32,9 +32,9 @@ async def catalog(sqlite_database: Path) -> AsyncGenerator[Catalog]:
 
 
 async def begin(catalog: Catalog, objects: DiskObjects, name: str, expires_us: int) -> int:
-    made = await catalog.uploads.begin(1, new_upload(name, expires_us=expires_us), NOW)
+    record = await catalog.uploads.begin(1, new_upload(name, expires_us=expires_us), NOW)
     await put(objects, name, NOW)
-    return made.video
+    return record.video
 
 
 async def put(objects: DiskObjects, name: str, changed_us: int) -> None:
@@ -108,9 +108,9 @@ async def test_a_finished_upload_is_forgotten_and_its_video_stays(
     assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 1
     assert await remaining_uploads(objects) == set()
     assert await catalog.uploads.find("done") is None
-    found = await catalog.videos.find(video)
-    assert found is not None
-    assert found.video.state == "queued"
+    stored = await catalog.videos.find(video)
+    assert stored is not None
+    assert stored.video.state == "queued"
 
 
 async def test_pieces_of_no_open_upload_go_to_the_trash_when_they_are_old(

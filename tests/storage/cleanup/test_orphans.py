@@ -1,4 +1,4 @@
-"""What nothing names goes, once it is old; what anything names stays."""
+"""Objects without a reference are removed once they are old; referenced ones stay."""
 
 import asyncio
 import logging
@@ -53,7 +53,7 @@ async def test_files_of_no_video_go_once_they_are_old(tmp_path: Path) -> None:
             for hash_ in (KEPT, GONE):
                 await objects.put(f"sources/{hash_}/1", b"x")
                 await objects.put(f"videos/{hash_}/own-x/360p.jpg", b"x")
-            # Just written: it may be an upload that is about to be written down.
+            # New objects may belong to an upload whose row is about to be written.
             assert await remove_orphans(objects, catalog.references, now_us) == 0
             later_us = now_us + AGE_US + 60_000_000
             assert await remove_orphans(objects, catalog.references, later_us) == 2
@@ -70,8 +70,8 @@ async def test_folders_of_other_names_are_not_ours(tmp_path: Path) -> None:
             assert await remove_orphans(objects, catalog.references, _now_us() + 9 * AGE_US) == 0
 
 
-async def test_what_cannot_be_told_stays(tmp_path: Path) -> None:
-    """Without a playlist of what plays, any folder may be a part of it."""
+async def test_objects_of_unclear_use_stay(tmp_path: Path) -> None:
+    """Without the video's playlist, any folder may belong to it."""
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             random_catalog = await RandomCatalog.begun(
@@ -98,7 +98,7 @@ async def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path) -> None
 
 
 async def test_what_failed_imports_brought_goes(tmp_path: Path) -> None:
-    """While one is under way its file may be about to be written down."""
+    """During an import, the row that names its file may be about to be written."""
     file = tmp_path / "catalog.db"
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(file), migrate=True) as catalog:
@@ -114,7 +114,7 @@ async def test_what_failed_imports_brought_goes(tmp_path: Path) -> None:
 
 
 class RandomCatalog:
-    """A catalog and objects of which it is known what is to stay (`kept`) and what is not."""
+    """A catalog and objects, with the addresses that are to stay (`kept`) and to go (`gone`)."""
 
     def __init__(
         self, catalog: Catalog, objects: DiskObjects, file: Path, chance: random.Random
@@ -131,9 +131,9 @@ class RandomCatalog:
     async def begun(
         cls, catalog: Catalog, objects: DiskObjects, file: Path, chance: random.Random
     ) -> "RandomCatalog":
-        made = cls(catalog, objects, file, chance)
-        made.project = (await catalog.projects.add("films", _now_us())).id
-        return made
+        instance = cls(catalog, objects, file, chance)
+        instance.project = (await catalog.projects.add("films", _now_us())).id
+        return instance
 
     async def put(self, address: str, *, stays: bool, data: bytes = b"x") -> None:
         await self._objects.put(address, data)
@@ -147,7 +147,7 @@ class RandomCatalog:
     async def video(
         self, *, state: str, media: str | None, spans: tuple[str, ...] = (), open_: bool = False
     ) -> str:
-        """Add a video with its file, and with what plays of it, in spans where it has some."""
+        """Add a video with its file and its renditions, in spans where it has some."""
         hash_ = new_hash()
         video = await self._catalog.videos.add(self.project, _arrived(hash_), _now_us(), by=None)
         self.change(
@@ -175,7 +175,7 @@ class RandomCatalog:
                 await self.put(f"{folder}/{span}/{name}/{at}.m4s", stays=True)
 
     async def any_video(self) -> None:
-        """Add a video in some state, with leftovers of attempts where nobody works at it."""
+        """Add a video in some state, with leftovers of attempts where no worker has it."""
         chance = self._chance
         open_ = chance.random() < 0.4
         media = chance.choice((None, "1-3", "1-1"))
@@ -222,7 +222,7 @@ class RandomCatalog:
             self.change("DELETE FROM streams WHERE id = ?", stream.id)
 
     async def strangers(self) -> None:
-        """Put what is named by no row at all, and what is not the janitor's."""
+        """Put objects that no row names, and objects that the cleanup must ignore."""
         for room in (
             "sources/{}/1",
             "sources/{}/1-2",
@@ -296,7 +296,7 @@ async def test_what_is_removed_can_be_put_back_for_some_days(tmp_path: Path) -> 
         pytest.param(200, 23, True, marks=pytest.mark.prove),
     ],
 )
-async def test_a_catalog_that_knows_too_few_of_the_media_stops_the_cleanup(
+async def test_a_catalog_that_names_too_few_of_the_media_stops_the_cleanup(
     tmp_path: Path, known: int, unknown: int, stops: bool
 ) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
@@ -363,8 +363,8 @@ async def test_the_trash_is_emptied_after_its_days(
             await objects.put(f"sources/{KEPT}/1", b"x")
             now_us += 7 * 24 * AGE_US
             await _clean_once(objects, catalog, now_us, do_nothing_async, caplog)
-            [kept] = await objects.addresses("trash")
-            assert kept.endswith(f"/sources/{KEPT}/1")
+            [address] = await objects.addresses("trash")
+            assert address.endswith(f"/sources/{KEPT}/1")
 
 
 async def test_the_trash_is_emptied_though_an_orphan_stays(

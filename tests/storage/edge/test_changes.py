@@ -27,7 +27,7 @@ EMPTY = Timeline()
 
 
 def sent(old: EdgeState, new: EdgeState) -> EdgeChange:
-    """The change as another process gets it."""
+    """Return the change as another process receives it."""
     data = EdgeMessage(1, 2, 0, EdgeChange.between(old, new)).encode()
     return EdgeMessage.decode(data).change
 
@@ -37,7 +37,7 @@ def of(timeline: Timeline) -> EdgeState:
 
 
 def received(timeline: Timeline, known: Timeline, was: Timeline) -> Timeline:
-    """What a process makes of a timeline that has `known`, which is equal to the sender's `was`."""
+    """Return the timeline of a process that has `known`, which equals the sender's `was`."""
     return sent(of(was), of(timeline)).applied(of(known)).timelines["720p"]
 
 

@@ -6,8 +6,8 @@ from storage.edge.live_view import LiveView
 
 
 def part(timeline: Timeline, number: int, index: int) -> Timeline:
-    made = PartialSegment(uri=f"{number}.{index}.m4s", duration=45_000, independent=not index)
-    return timeline.with_part(made, hint=f"{number}.{index + 1}.m4s")
+    segment = PartialSegment(uri=f"{number}.{index}.m4s", duration=45_000, independent=not index)
+    return timeline.with_part(segment, hint=f"{number}.{index + 1}.m4s")
 
 
 def one_segment() -> Timeline:

@@ -10,8 +10,8 @@ async def test_the_oldest_parts_leave_when_the_bound_is_passed() -> None:
     edge = MemoryEdge(max_parts_bytes=1000)
     for number in range(6):
         await edge.put_part(f"live/a/{number}.m4s", bytes(300))
-    kept = [number for number in range(6) if await edge.get_part(f"live/a/{number}.m4s")]
-    assert kept == [3, 4, 5]
+    numbers = [number for number in range(6) if await edge.get_part(f"live/a/{number}.m4s")]
+    assert numbers == [3, 4, 5]
     assert edge.held_bytes == 900
 
 

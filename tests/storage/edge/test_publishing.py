@@ -60,7 +60,7 @@ async def running(edge: PublishingEdge) -> AsyncGenerator[None, None]:
 
 
 async def published(store: RedisEdgeStore) -> EdgeState:
-    """The state as another process reads it."""
+    """Return the state as another process reads it."""
     state = EdgeState()
     for data in await store.read_state(HASH) or ():
         state = EdgeMessage.decode(data).change.applied(state)
@@ -101,9 +101,9 @@ async def test_a_run_is_published_as_it_is_in_memory(store: RedisEdgeStore, tmp_
     assert state.folder == FOLDER
     assert set(state.timelines) == {"720p", "audio"}
     for address, text in state.playlists.items():
-        known = edge.local_playlist(address)
-        assert known is not None
-        assert known.body.decode() == text
+        playlist = edge.local_playlist(address)
+        assert playlist is not None
+        assert playlist.body.decode() == text
     assert set(state.playlists) == {VARIANTS, VARIANTS + NORMAL_LATENCY}
     assert await store.read_part(f"{FOLDER}/720p/init-0.mp4", 0) == b"init 720p 0 "
     await publication.finish()
@@ -119,9 +119,9 @@ async def test_several_changes_between_two_writes_are_one(store: RedisEdgeStore)
     for _ in range(5):
         timeline = await put_next_part(edge, timeline)
     await edge.publish()
-    found = await store.read_state(HASH)
-    assert found is not None
-    assert len(found) == 2
+    state = await store.read_state(HASH)
+    assert state is not None
+    assert len(state) == 2
     assert (await published(store)).timelines == {"720p": timeline}
     revision = await store.read_revision(HASH)
     await edge.publish()
@@ -190,7 +190,7 @@ async def test_a_new_generation_fences_the_old_one(
     assert (await published(store)).timelines == {"720p": after}
     assert [each.message for each in caplog.records] == ["stream published by another process"]
     assert old.queued_bytes == 0
-    # Its own viewers keep what they have, and it may make the stream again.
+    # The old owner's viewers keep what they have, and it may make the stream again.
     assert old.local_part(name) == b"old"
     await put(old, before, generation=3)
     await put(old, extended(before, 9), generation=1)  # of the run that it had
@@ -208,7 +208,7 @@ async def test_a_state_that_another_process_wrote_is_replaced_as_a_whole(
     await other.publish()
     after = extended(Timeline(), 4)
     await put(one, after)
-    for _ in range(2):  # the first finds out
+    for _ in range(2):  # the first attempt learns of the other process
         await one.publish()
     assert (await published(store)).timelines == {"720p": after}
 

@@ -41,12 +41,12 @@ async def test_a_state_is_its_whole_and_the_changes_since(store: RedisEdgeStore)
     assert await store.read_state(HASH) is None
     assert await store.read_revision(HASH) is None
     third = msgspec.structs.replace(NEXT, base=8, revision=9, change=b"third")
-    done = [WriteOutcome.DONE]
-    assert [await store.write([each]) for each in (WHOLE, NEXT, third)] == [done] * 3
+    outcomes = [WriteOutcome.DONE]
+    assert [await store.write([each]) for each in (WHOLE, NEXT, third)] == [outcomes] * 3
     assert await store.read_state(HASH) == [b"whole", b"change", b"third"]
     assert await store.read_revision(HASH) == 9
     again = msgspec.structs.replace(third, base=9, revision=10, whole=b"again")
-    assert await store.write([again]) == done
+    assert await store.write([again]) == outcomes
     assert await store.read_state(HASH) == [b"again"]
 
 
@@ -100,8 +100,8 @@ async def test_subscribers_get_changes_and_are_told_to_read_the_rest(
         await store.write([whole, msgspec.structs.replace(WHOLE, revision=20)])
         await store.write([msgspec.structs.replace(NEXT, generation=0)])  # over
         await store.write([msgspec.structs.replace(NEXT, base=20, revision=21, change=b"21")])
-        heard = [await box.get() for _ in range(5)]
-    assert heard == [BusMessage(HASH, data) for data in (b"", b"change", b"9", b"", b"21")]
+        changes = [await box.get() for _ in range(5)]
+    assert changes == [BusMessage(HASH, data) for data in (b"", b"change", b"9", b"", b"21")]
 
 
 async def test_all_that_is_written_expires(server: RedisServer) -> None:
@@ -157,7 +157,7 @@ async def test_what_is_no_address_of_redis_is_refused() -> None:
             pass
 
 
-async def test_installations_that_share_a_redis_do_not_meet(
+async def test_installations_that_share_a_redis_are_separate(
     store: RedisEdgeStore, server: RedisServer
 ) -> None:
     await store.write([WHOLE])

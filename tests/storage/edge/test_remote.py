@@ -62,11 +62,11 @@ class EdgePair:
         await until(lambda: self.remote.timeline(PLAYLIST) == timeline, within=20)
 
     def reads(self, command: str = "get") -> int:
-        """Return how often Redis was asked for a value, but for generations within scripts."""
+        """Return how often Redis was asked for a value, without the generations within scripts."""
         lines = self.server.command("INFO", "commandstats")
-        found = lines.get(f"cmdstat_{command}", {"calls": 0})
+        statistics = lines.get(f"cmdstat_{command}", {"calls": 0})
         writes = lines.get("cmdstat_eval", {"calls": 0}) if command == "get" else {"calls": 0}
-        return found["calls"] - writes["calls"]  # each script reads a generation
+        return statistics["calls"] - writes["calls"]  # each script reads a generation
 
 
 @asynccontextmanager
@@ -82,19 +82,19 @@ async def hosts_on(server: RedisServer, **options: float) -> AsyncGenerator[Edge
 async def hosts(server: RedisServer) -> AsyncGenerator[EdgePair, None]:
     server.command("FLUSHALL")
     server.command("CONFIG", "RESETSTAT")
-    async with hosts_on(server) as found:
-        yield found
+    async with hosts_on(server) as pair:
+        yield pair
 
 
 def texts(edge: Edge, names: Iterable[str]) -> list[bytes | None]:
     """Return all playlists that a viewer could get."""
     addresses = [f"{FOLDER}/{name}/index.m3u8" for name in names]
-    found = [
+    playlists = [
         edge.local_playlist(address, low_latency=low_latency, skip=skip)
         for address in (VARIANTS, VARIANTS + NORMAL_LATENCY, *addresses)
         for low_latency, skip in ((True, False), (True, True), (False, False))
     ]
-    return [None if each is None else each.body for each in found]
+    return [None if each is None else each.body for each in playlists]
 
 
 async def shows_the_same(remote: Edge, maker: Edge, names: Iterable[str]) -> None:
@@ -105,7 +105,7 @@ async def shows_the_same(remote: Edge, maker: Edge, names: Iterable[str]) -> Non
 async def test_every_playlist_of_a_run_is_the_same_in_both_processes(
     hosts: EdgePair, tmp_path: Path
 ) -> None:
-    """Also for one that begins to follow late, and the parts that the playlists list."""
+    """So are the listed parts, and the playlists of a process that begins to follow late."""
     publication = await open_run(DiskObjects(tmp_path), hosts.maker, ManualClock())
     maker = ReportMaker(TOP, LOW)
     await begin_epoch(publication, maker)
@@ -126,8 +126,8 @@ async def test_every_playlist_of_a_run_is_the_same_in_both_processes(
             assert timeline is not None
             for one in timeline.recent[-1].parts:
                 address = f"{FOLDER}/{name}/{one.uri}"
-                known = hosts.maker.local_part(address)
-                assert await hosts.remote.get_part(address) == known is not None
+                part_data = hosts.maker.local_part(address)
+                assert await hosts.remote.get_part(address) == part_data is not None
         await publication.finish()
         await hosts.maker.publish()
         await shows_the_same(late, hosts.maker, maker.names)
@@ -161,14 +161,14 @@ async def test_a_stream_that_is_off_air_is_known_to_have_nothing(hosts: EdgePair
 def readers_wait(edge: Edge, index: int) -> list[bytes | None]:
     """Let many readers wait for a part; return what each gets once it is listed."""
     address = f"{FOLDER}/720p/3.{index}.m4s"
-    got: list[bytes | None] = []
+    bodies: list[bytes | None] = []
     for _ in range(READERS):
-        edge.wait(PLAYLIST, 3, index, lambda: got.append(edge.local_part(address)))
-    return got
+        edge.wait(PLAYLIST, 3, index, lambda: bodies.append(edge.local_part(address)))
+    return bodies
 
 
-async def all_have(got: list[bytes | None]) -> None:
-    await until(lambda: len(got) == READERS, within=20)
+async def all_have(bodies: list[bytes | None]) -> None:
+    await until(lambda: len(bodies) == READERS, within=20)
 
 
 async def test_a_thousand_readers_of_a_stream_cost_redis_one_read_a_part(hosts: EdgePair) -> None:
@@ -179,17 +179,17 @@ async def test_a_thousand_readers_of_a_stream_cost_redis_one_read_a_part(hosts: 
     before = hosts.reads()
     parts = 12
     for index in range(1, parts + 1):
-        got = readers_wait(hosts.remote, index)
+        bodies = readers_wait(hosts.remote, index)
         timeline = await put_next_part(hosts.maker, timeline)
         await hosts.maker.publish()
-        await all_have(got)
-        # It was there when the playlist listed it: no reader had to wait for it again.
-        assert set(got) == {part_data(3, index)}
+        await all_have(bodies)
+        # The part existed when the playlist listed it: no reader had to wait again.
+        assert set(bodies) == {part_data(3, index)}
     assert hosts.reads() - before == parts
 
 
 async def test_readers_at_the_same_time_share_one_read(hosts: EdgePair) -> None:
-    """Also if nobody waits for parts, and one of them leaves."""
+    """So do readers that do not wait for parts, even if one of them leaves."""
     timeline = await put_next_part(hosts.maker, extended(Timeline(), 3))
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
@@ -205,7 +205,7 @@ async def test_readers_at_the_same_time_share_one_read(hosts: EdgePair) -> None:
     assert hosts.reads() - before == 1
 
 
-async def test_parts_that_nobody_wants_are_not_read(hosts: EdgePair) -> None:
+async def test_parts_that_no_viewer_requests_are_not_read(hosts: EdgePair) -> None:
     timeline = await put_next_part(hosts.maker, Timeline())
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
@@ -271,13 +271,13 @@ async def test_the_next_run_replaces_one_whose_end_was_not_published(hosts: Edge
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
     await hosts.shows(timeline)
-    answered: list[int] = []
-    hosts.remote.wait(PLAYLIST, 0, 1, lambda: answered.append(1))
+    wakes: list[int] = []
+    hosts.remote.wait(PLAYLIST, 0, 1, lambda: wakes.append(1))
     await hosts.maker.put_timelines(NEXT_RUN, {"720p": timeline}, low_latency=True)
     await hosts.maker.publish()
     await until(lambda: hosts.remote.timeline(f"{NEXT_RUN}/720p/index.m3u8") == timeline)
     assert hosts.remote.timeline(PLAYLIST) is None
-    assert answered == [1]
+    assert wakes == [1]
 
 
 async def test_a_run_that_ended_stays_for_its_viewers_beside_the_next(hosts: EdgePair) -> None:
@@ -294,19 +294,19 @@ async def test_a_run_that_ended_stays_for_its_viewers_beside_the_next(hosts: Edg
 
 
 async def test_viewers_follow_a_stream_to_its_next_owner(hosts: EdgePair) -> None:
-    """Whose parts have the same names; the owner before it wakes up, and changes nothing."""
+    """The next owner's parts have the same names; the former owner wakes up without effect."""
     timeline = await put_next_part(hosts.maker, extended(Timeline(), 2), generation=1)
     await hosts.maker.publish()
     await hosts.remote.catch_up(PLAYLIST)
     await hosts.shows(timeline)
     next_maker = PublishingEdge(hosts.store)
-    got: list[bytes | None] = []
+    bodies: list[bytes | None] = []
     address = f"{FOLDER}/720p/2.1.m4s"
-    hosts.remote.wait(PLAYLIST, 2, 1, lambda: got.append(hosts.remote.local_part(address)))
+    hosts.remote.wait(PLAYLIST, 2, 1, lambda: bodies.append(hosts.remote.local_part(address)))
     after = await put_next_part(next_maker, timeline, generation=2)
     await next_maker.publish()
     await hosts.shows(after)
-    assert got == [part_data(2, 1)]
+    assert bodies == [part_data(2, 1)]
     stale = f"{FOLDER}/720p/2.2.m4s"
     await hosts.maker.put_part(stale, b"of the owner before")
     await put(hosts.maker, extended(timeline.close("2.m4s", 90_000), 3), generation=1)
@@ -318,7 +318,7 @@ async def test_viewers_follow_a_stream_to_its_next_owner(hosts: EdgePair) -> Non
 
 
 async def test_media_of_two_owners_are_never_mixed(hosts: EdgePair) -> None:
-    """A segment that the owner before had begun is made anew, and longer, by the next one."""
+    """The next owner makes a segment that the former owner had begun again, and longer."""
     begun = extended(Timeline(), 2)
     timeline = await put_next_part(hosts.maker, begun, size=7, generation=1)
     await hosts.maker.publish()
@@ -336,7 +336,7 @@ async def test_media_of_two_owners_are_never_mixed(hosts: EdgePair) -> None:
     assert segment == part_data(2, 0) + part_data(2, 1)
 
 
-async def test_a_stream_is_followed_until_nobody_asked_for_some_time(
+async def test_a_stream_is_followed_until_no_viewer_has_asked_for_some_time(
     server: RedisServer,
 ) -> None:
     server.command("FLUSHALL")
@@ -375,7 +375,7 @@ async def test_a_stream_is_followed_until_nobody_asked_for_some_time(
 async def edge_on(
     server: RedisServer, clock: ManualClock
 ) -> AsyncGenerator[tuple[RemoteEdge, Timeline], None]:
-    """A process that follows a stream by a clock, and what it has of it."""
+    """Yield the edge of a process that follows a stream by `clock`, and the stream's timeline."""
     server.command("FLUSHALL")
     async with (
         open_edge_store(server.url, namespace="one") as store,
@@ -404,12 +404,12 @@ async def publish_parts(server: RedisServer, timeline: Timeline, count: int) -> 
 async def test_a_process_that_was_stopped_shows_nothing_before_it_has_the_newest(
     server: RedisServer,
 ) -> None:
-    """Also nothing of what was published while it was stopped, which it gets one by one."""
+    """It does not show what was published meanwhile either, which it receives one by one."""
     clock = ManualClock()
     async with edge_on(server, clock) as (edge, timeline):
         with ThreadPoolExecutor() as others:
             work = others.submit(asyncio.run, publish_parts(server, timeline, 6))
-            newest = work.result()  # this event loop stands still meanwhile
+            newest = work.result()  # this event loop is blocked meanwhile
         clock.now += 10
         part = f"{FOLDER}/720p/{timeline.next_msn}.0.m4s"
         assert edge.timeline(PLAYLIST) is None
@@ -422,7 +422,7 @@ async def test_a_process_that_was_stopped_shows_nothing_before_it_has_the_newest
 
 
 async def test_what_redis_has_is_shown_as_soon_as_it_answers_again(tmp_path: Path) -> None:
-    """Not what is stored, which viewers of other processes may be ahead of."""
+    """The stored playlists are not shown: viewers of other processes may be ahead of them."""
     clock = ManualClock()
     with redis_server(tmp_path) as server:
         async with edge_on(server, clock) as (edge, timeline):
@@ -443,7 +443,7 @@ async def test_what_redis_has_is_shown_as_soon_as_it_answers_again(tmp_path: Pat
 async def test_a_state_that_expired_is_gone_and_its_waiting_viewers_are_answered(
     server: RedisServer,
 ) -> None:
-    """The process that made it was killed, and no other goes on."""
+    """The process that made it was killed, and no other continues the stream."""
     server.command("FLUSHALL")
     async with (
         open_edge_store(server.url, namespace="one", state_seconds=0.5) as store,
@@ -453,9 +453,9 @@ async def test_a_state_that_expired_is_gone_and_its_waiting_viewers_are_answered
         await put_next_part(maker, Timeline())
         await maker.publish()
         await remote.catch_up(PLAYLIST)
-        answered: list[int] = []
-        remote.wait(PLAYLIST, 0, 1, lambda: answered.append(1))
-        await until(lambda: answered == [1])
+        wakes: list[int] = []
+        remote.wait(PLAYLIST, 0, 1, lambda: wakes.append(1))
+        await until(lambda: wakes == [1])
         assert remote.timeline(PLAYLIST) is None
         assert remote.knows(PLAYLIST)
 
@@ -493,17 +493,17 @@ async def test_a_redis_that_restarts_at_once_is_not_noticed(tmp_path: Path) -> N
             await until(lambda: server.command("DBSIZE") > 0)
             await hosts.remote.catch_up(PLAYLIST)
             await hosts.shows(timeline)
-            answered: list[bytes | None] = []
+            bodies: list[bytes | None] = []
             hosts.remote.wait(
                 PLAYLIST, 0, 1,
-                lambda: answered.append(hosts.remote.local_part(f"{FOLDER}/720p/0.1.m4s")),
+                lambda: bodies.append(hosts.remote.local_part(f"{FOLDER}/720p/0.1.m4s")),
             )  # fmt: skip
             server.stop()
             server.start()
             await until(lambda: b"one.edge:" in server.command("PUBSUB", "CHANNELS"))
             timeline = await put_next_part(hosts.maker, timeline)
             await hosts.shows(timeline)
-            assert len(answered) == 1
+            assert len(bodies) == 1
             writing.cancel()
 
 

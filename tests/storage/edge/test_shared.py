@@ -67,7 +67,7 @@ async def test_each_serves_its_own_streams_from_memory_and_the_others_from_redis
     one, other = hosts
     timeline = await put_next_part(one.edge, extended(Timeline(), 2))
     await one.edge.put_playlists({VARIANTS: "#EXTM3U\n"})
-    # Nothing is published yet, and no viewer of the process waits for that.
+    # Nothing is published yet, and no viewer of this process has to wait.
     assert one.edge.knows(PLAYLIST)
     assert one.edge.timeline(PLAYLIST) == timeline
     assert one.edge.local_part(f"{FOLDER}/720p/2.0.m4s") == part_data(2, 0)
@@ -91,19 +91,19 @@ async def test_each_serves_its_own_streams_from_memory_and_the_others_from_redis
 async def test_viewers_of_the_owner_before_get_what_the_next_owner_makes(
     hosts: tuple[EdgeHost, EdgeHost],
 ) -> None:
-    """Also if they were served from there before, and the owner before is not told."""
+    """So do viewers who were served there before, even if the former owner is not notified."""
     one, other = hosts
     timeline = await put_next_part(one.edge, extended(Timeline(), 2), generation=1)
     await one.own.publish()
     await other.shows(timeline)
     timeline = await put_next_part(other.edge, timeline, generation=2)
     await other.own.publish()
-    await one.edge.drop_folder(f"live/{HASH}")  # it is told
+    await one.edge.drop_folder(f"live/{HASH}")  # the former owner is notified
     await one.shows(timeline)
     timeline = await put_next_part(one.edge, timeline, generation=3)
     await one.own.publish()
     await put_next_part(other.edge, extended(timeline.close("2.m4s", 90_000), 1), generation=2)
-    await other.own.publish()  # it finds out
+    await other.own.publish()  # the former owner notices
     await other.shows(timeline)
 
 
@@ -126,7 +126,7 @@ async def test_the_next_run_may_be_made_by_another_process(
     assert playlist.body == b"of this run"
 
 
-async def test_a_deleted_stream_is_gone_here_and_comes_again_if_it_goes_on_elsewhere(
+async def test_a_deleted_stream_disappears_here_and_returns_if_another_host_continues_it(
     hosts: tuple[EdgeHost, EdgeHost],
 ) -> None:
     one, other = hosts

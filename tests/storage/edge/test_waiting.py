@@ -1,4 +1,4 @@
-"""Requests that wait for a part: who is called, when, and what a waiting one costs."""
+"""Requests that wait for a part: which are called, when, and what each costs."""
 
 import asyncio
 
@@ -12,16 +12,16 @@ ADDRESS = "live/a/run/720p/index.m3u8"
 
 def timeline(segments: int, parts: int) -> Timeline:
     """Return a timeline of closed segments of two parts each, and an open one."""
-    made = Timeline(part_target=45_000)
+    built = Timeline(part_target=45_000)
     for number in range(segments + 1):
-        made = made.open("init-0.mp4")
+        built = built.open("init-0.mp4")
         for index in range(2 if number < segments else parts):
-            made = made.with_part(
+            built = built.with_part(
                 PartialSegment(uri=f"{number}.{index}.m4s", duration=45_000, independent=not index)
             )
         if number < segments:
-            made = made.close(f"{number}.m4s", 90_000)
-    return made
+            built = built.close(f"{number}.m4s", 90_000)
+    return built
 
 
 async def test_requests_are_called_when_their_part_is_listed_and_not_before() -> None:
@@ -60,7 +60,7 @@ async def test_a_request_that_is_cancelled_is_not_called() -> None:
 
 
 async def test_of_many_requests_some_are_called_at_a_time() -> None:
-    """The event loop sends what they wrote, and does other work, before it calls the next."""
+    """Between two callbacks the event loop sends their output and does other work."""
     waiting = WaitingRequests()
     called: list[int] = []
     cancels = [waiting.add(ADDRESS, 1, 0, lambda n=n: called.append(n)) for n in range(1000)]
@@ -81,7 +81,7 @@ async def test_requests_for_a_run_that_is_gone_are_called() -> None:
     assert called == [1]
 
 
-async def test_nobody_waits_for_ever() -> None:
+async def test_no_request_waits_for_ever() -> None:
     waiting = WaitingRequests(wait_seconds=0.01)
     called: list[int] = []
     waiting.add(ADDRESS, 1, 0, lambda: called.append(1))

@@ -7,7 +7,7 @@ from storage.live.run_state import RunState, Step, StepSegment
 
 
 def step(number: int, *, top: int | None = 0, low: int | None = 0) -> Step:
-    """A step by the init sections of its two rungs; None is a gap after init section 0."""
+    """Return a step by the init sections of its two rungs; None is a gap after init section 0."""
     cuts = {
         name: StepSegment(
             start=0, duration=1, size=1, frames=1, parts=1, init=init or 0, gap=init is None
@@ -18,7 +18,7 @@ def step(number: int, *, top: int | None = 0, low: int | None = 0) -> Step:
 
 
 def begun(*listed: Step, oldest: int = 0, shown: int = 0, now: float = 0.0) -> Expiry:
-    """An expiry that goes on with the listed steps, after others from the oldest on."""
+    """Return an expiry that continues with the listed steps, after others since `oldest`."""
     first = listed[0].sequence if listed else 0
     state = RunState(first=first, oldest=oldest, oldest_shown=shown)
     return Expiry(state, listed, kept_seconds=60.0, now=now)
@@ -81,15 +81,15 @@ def test_init_sections_go_when_nothing_needs_them(
     following: tuple[int, int],
     gone: dict[str, list[int]],
 ) -> None:
-    expiry = begun(step(0))  # with the first init sections, and it has gone since
+    expiry = begun(step(0))  # the step with the first init sections, which has been removed since
     for number, (top, low) in enumerate(steps, 1):
         expiry.add(step(number, top=top, low=low))
     expiry.remove(0)
-    found: dict[str, list[int]] = {}
+    deleted: dict[str, list[int]] = {}
     next_inits = {"top": following[0], "low": following[1]}
     for name, number in expiry.unneeded_inits(open_inits=making, next_inits=next_inits):
-        found.setdefault(name, []).append(number)
-    assert found == gone
+        deleted.setdefault(name, []).append(number)
+    assert deleted == gone
     assert list(expiry.unneeded_inits(open_inits=making, next_inits=next_inits)) == []
 
 
@@ -108,7 +108,7 @@ def test_after_a_restart_init_sections_stay_until_the_steps_before_the_listed_ar
     assert list(expiry.unneeded_inits(open_inits={}, next_inits=next_inits)) == [("top", 3)]
 
 
-def test_a_deletion_that_was_broken_off_is_told_again() -> None:
+def test_a_deletion_that_was_interrupted_is_repeated() -> None:
     expiry = begun()
     next_inits = {"top": 3}
     assert next(expiry.unneeded_inits(open_inits={}, next_inits=next_inits)) == ("top", 0)

@@ -20,11 +20,11 @@ HALF = PartialSegment("7.0.m4s", SECOND // 2, independent=True)
     ],
 )
 def test_a_segment_has_as_many_as_those_before_it(counts: list[int], expected: int) -> None:
-    found = PartCounts()
+    part_counts = PartCounts()
     for count in counts:
-        found.add("720p", count)
-        found.add("audio", 9)
-    assert found.expected("720p", 7, [HALF]) == expected
+        part_counts.add("720p", count)
+        part_counts.add("audio", 9)
+    assert part_counts.expected("720p", 7, [HALF]) == expected
 
 
 @pytest.mark.parametrize(
@@ -38,15 +38,15 @@ def test_a_segment_has_as_many_as_those_before_it(counts: list[int], expected: i
     ],
 )
 def test_an_announced_length_counts_for_its_segment(length: int, part: int, expected: int) -> None:
-    found = PartCounts()
+    counts = PartCounts()
     for _ in range(3):
-        found.add("720p", 3)
-    found.announce_length(7, length)
+        counts.add("720p", 3)
+    counts.announce_length(7, length)
     parts = [
         PartialSegment("7.0.m4s", part, independent=True),
         PartialSegment("7.1.m4s", 0, independent=False),
     ]
-    assert found.expected("720p", 7, parts) == expected
-    assert found.expected("720p", 8, parts) == 3
-    found.announce_length(8, 0)
-    assert found.expected("720p", 8, parts) == 3
+    assert counts.expected("720p", 7, parts) == expected
+    assert counts.expected("720p", 8, parts) == 3
+    counts.announce_length(8, 0)
+    assert counts.expected("720p", 8, parts) == 3

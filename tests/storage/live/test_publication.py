@@ -71,9 +71,9 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
     await publication.append(start)
     assert publication_fixture.edge.local_playlist(f"{folder}/index.m3u8", low_latency=True) is None
     await publication.append(first)
-    shown = publication_fixture.edge.local_playlist(f"{folder}/index.m3u8", low_latency=True)
-    assert shown is not None
-    assert shown.body.decode().splitlines()[-4:] == [
+    playlist = publication_fixture.edge.local_playlist(f"{folder}/index.m3u8", low_latency=True)
+    assert playlist is not None
+    assert playlist.body.decode().splitlines()[-4:] == [
         '#EXT-X-MAP:URI="init-0.mp4"',
         "#EXT-X-PROGRAM-DATE-TIME:2026-01-31T12:00:00.123Z",
         '#EXT-X-PART:DURATION=1.000000,URI="0.0.m4s",INDEPENDENT=YES',
@@ -98,7 +98,7 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
 @pytest.mark.parametrize(
     ("usual", "announced", "wrong"),
     [
-        # How long the first segment of a run is, nobody knows.
+        # The length of the first segment of a run is unknown.
         pytest.param(TWO, True, ["0.4 for 1.0"], id="four parts"),
         pytest.param(TWO + 1_920, True, ["0.5 for 1.0"], id="the fifth is a frame of sound"),
         # The segment after the surprise is like the others again.
@@ -111,7 +111,7 @@ async def test_hints_name_the_next_part_where_two_sources_share_a_segment(
     publication = await publication_fixture.open()
     maker = ReportMaker(TOP)
     await begin_epoch(publication, maker)
-    found: list[str] = []
+    hints: list[str] = []
     hint = "0.0.m4s"
     for length in (*[usual] * 4, TWO * 8 // 5, *[usual] * 3):
         for report in maker.step(length, part=TWO // 4):
@@ -120,13 +120,13 @@ async def test_hints_name_the_next_part_where_two_sources_share_a_segment(
                 continue
             name = f"{report.sequence}.{report.index}.m4s"
             if hint != name:
-                found.append(f"{hint} for {name}".replace(".m4s", ""))
+                hints.append(f"{hint} for {name}".replace(".m4s", ""))
             if announced and length != usual and report.index == 1:
                 publication.expect_length(report.sequence, length)
             timeline = publication_fixture.edge.timeline(f"live/{HASH}/{RUN}/720p/index.m3u8")
             assert timeline is not None
             hint = timeline.hint or ""
-    assert found == wrong
+    assert hints == wrong
 
 
 async def test_renditions_that_run_ahead_wait_for_the_slowest(
@@ -161,8 +161,10 @@ async def test_a_segment_is_its_parts_joined_and_parts_are_read_by_name_at_the_e
     whole = await publication_fixture.objects.get(f"{folder}/11.m4s")
     assert whole == b"".join(part or b"" for part in parts)
     assert await publication_fixture.objects.get(f"{folder}/init-0.mp4") == b"init 720p 0 "
-    kept = [n for n in range(12) if await publication_fixture.edge.get_part(f"{folder}/{n}.0.m4s")]
-    assert kept == list(range(4, 12))
+    numbers = [
+        n for n in range(12) if await publication_fixture.edge.get_part(f"{folder}/{n}.0.m4s")
+    ]
+    assert numbers == list(range(4, 12))
 
 
 async def test_the_window_slides_and_media_stay_for_longer_than_they_are_listed(
@@ -177,12 +179,12 @@ async def test_the_window_slides_and_media_stay_for_longer_than_they_are_listed(
         await append_all(publication, maker.step())
         after = publication_fixture.uris("720p")
         left_at |= dict.fromkeys(set(before) - set(after), publication_fixture.clock.now)
-        there = {
+        names = {
             path.name for path in publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p").iterdir()
         }
-        assert set(after) <= there
+        assert set(after) <= names
         for uri, left in left_at.items():
-            assert (uri in there) == (publication_fixture.clock.now - left < 16.0)
+            assert (uri in names) == (publication_fixture.clock.now - left < 16.0)
         publication_fixture.clock.now += 2.0
     playlist = on_disk(publication_fixture.disk, "720p")
     assert (len(playlist.segments), playlist.sequence) == (6, 34)
@@ -201,14 +203,14 @@ async def test_init_sections_go_when_no_segment_on_disk_needs_them(
             await append_all(publication, maker.step(discontinuity=epoch > 0 and number == 0))
             publication_fixture.clock.now += 2.0
     folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
-    there = sorted(path.name for path in folder.glob("init-*"))
+    inits = sorted(path.name for path in folder.glob("init-*"))
     needed = {f"init-{int(path.stem) // 5}.mp4" for path in folder.glob("*.m4s")}
-    assert set(there) == needed
-    assert len(there) < 6
+    assert set(inits) == needed
+    assert len(inits) < 6
     assert publication.next_inits == {"720p": 6, "audio": 6}
 
 
-async def test_a_new_source_is_a_discontinuity_everywhere_and_tells_its_own_wall_clock(
+async def test_a_new_source_is_a_discontinuity_everywhere_and_has_its_own_wall_clock(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
@@ -216,7 +218,7 @@ async def test_a_new_source_is_a_discontinuity_everywhere_and_tells_its_own_wall
     await begin_epoch(publication, maker)
     await append_all(publication, [*maker.step(), *maker.step()])
     maker.epoch = 1
-    maker.start += 45_000  # the output clock goes on through a hole
+    maker.start += 45_000  # the output clock continues through a hole
     await begin_epoch(publication, maker, NOON_US + 60_000_000)
     await append_all(publication, [*maker.step(discontinuity=True), *maker.step()])
     segments = on_disk(publication_fixture.disk, "360p").segments
@@ -245,7 +247,7 @@ async def test_times_follow_each_renditions_own_first_sample(
     assert (picture.wall_us, sound.wall_us) == (NOON_US, NOON_US + 10_000)
 
 
-async def test_what_a_dead_engine_sent_is_closed_and_the_next_goes_on_with_the_numbers(
+async def test_a_dead_engines_segments_are_closed_and_the_next_continues_the_numbers(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
@@ -272,14 +274,14 @@ async def test_what_a_dead_engine_sent_is_closed_and_the_next_goes_on_with_the_n
         TWO // 2,
         TWO,
     ]
-    # The rendition of which no part came has a gap as long as the others.
+    # The rendition without parts gets a gap as long as the other segments.
     assert publication_fixture.gaps("audio") == [1]
     assert on_disk(publication_fixture.disk, "audio").segments[1].duration == TWO
     assert b"again" in await publication_fixture.objects.get(f"live/{HASH}/{RUN}/720p/2.m4s")
     await publication_fixture.same_everywhere()
 
 
-async def test_a_step_that_nobody_saw_a_part_of_is_not_listed_when_its_engine_dies(
+async def test_a_step_without_published_parts_is_not_listed_when_its_engine_dies(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
@@ -323,30 +325,30 @@ async def test_a_run_of_sound_alone_has_one_variant(
     maker = ReportMaker()
     await begin_epoch(publication, maker)
     await append_all(publication, maker.step(size=32_000))
-    found = variants(publication_fixture.disk)
-    assert found.sounds == ()
-    (variant,) = found.variants
+    multivariant = variants(publication_fixture.disk)
+    assert multivariant.sounds == ()
+    (variant,) = multivariant.variants
     assert variant.uri == f"{RUN}/audio/index.m3u8"
     assert (variant.codecs, variant.bandwidth) == (("mp4a.40.2",), 150_000)
 
 
-async def test_the_variants_say_what_the_media_are(publication_fixture: PublicationFixture) -> None:
+async def test_the_variants_describe_the_media(publication_fixture: PublicationFixture) -> None:
     publication = await publication_fixture.open()
     maker = ReportMaker(TOP, LOW)
     await begin_epoch(publication, maker)
     await append_all(publication, maker.step(size=500_000))
-    found = variants(publication_fixture.disk)
+    multivariant = variants(publication_fixture.disk)
     # Nearest to 2 Mbit/s by its ceiling: 720p is 0.8 off, 360p 1.2.
-    assert [variant.uri for variant in found.variants] == [
+    assert [variant.uri for variant in multivariant.variants] == [
         f"{RUN}/720p/index.m3u8",
         f"{RUN}/360p/index.m3u8",
     ]
-    top = found.variants[0]
+    top = multivariant.variants[0]
     assert top.codecs == ("avc1.64001F", "mp4a.40.2")
     assert (top.width, top.height, top.frame_rate) == (1280, 720, 30_000)
     # Picture and sound, 500 000 bytes in 2 s each; the encoder may reach 3.5 Mbit/s.
     assert (top.bandwidth, top.average) == (5_500_000, 4_000_000)
-    assert [sound.uri for sound in found.sounds] == [f"{RUN}/audio/index.m3u8"]
+    assert [sound.uri for sound in multivariant.sounds] == [f"{RUN}/audio/index.m3u8"]
 
 
 async def test_the_variants_are_written_again_only_when_they_would_mislead(
@@ -376,7 +378,7 @@ def test_a_window_that_the_standard_forbids_is_refused(listed: float, kept: floa
 async def test_the_variants_name_a_decoder_of_all_that_is_listed(
     publication_fixture: PublicationFixture,
 ) -> None:
-    """They name it before the media come that need it (RFC 8216bis, 4.4.6.2)."""
+    """They name a codec before the media that need it are listed (RFC 8216bis, 4.4.6.2)."""
     publication = await publication_fixture.open()
     maker = ReportMaker(TOP)
     await begin_epoch(publication, maker)
@@ -388,15 +390,15 @@ async def test_the_variants_name_a_decoder_of_all_that_is_listed(
         await publication.append(init)
         edge = publication_fixture.edge.local_playlist(f"live/{HASH}/index.m3u8")
         assert edge is not None
-        found = m3u8.parse(edge.body.decode())
-        assert isinstance(found, MultivariantPlaylist)
-        return found.variants[0].codecs
+        multivariant = m3u8.parse(edge.body.decode())
+        assert isinstance(multivariant, MultivariantPlaylist)
+        return multivariant.variants[0].codecs
 
     assert await named("avc1.4D0028") == ("avc1.640028", "mp4a.40.2")
     assert await named("avc1.42C01E") == ("avc1.640028", "mp4a.40.2")
 
 
-async def test_it_is_known_when_what_is_stored_arrived(
+async def test_the_arrival_time_of_stored_media_is_known(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()

@@ -36,7 +36,7 @@ def publication_fixture(tmp_path: Path) -> PublicationFixture:
         pytest.param(("720p/1.m4s", "/state.json"), 2, id="neither a rung nor the notes are"),
     ],
 )
-async def test_a_step_that_could_not_be_stored_keeps_its_number_and_the_run_goes_on(
+async def test_a_step_that_could_not_be_stored_keeps_its_number_and_the_run_continues(
     publication_fixture: PublicationFixture, lost: tuple[str, ...], failures: int
 ) -> None:
     publication = await publication_fixture.open()
@@ -135,13 +135,13 @@ async def test_what_left_the_playlists_is_deleted_while_nothing_can_be_stored(
     for _ in range(10):
         assert await append_until_full(publication, maker.step()) > 0
         publication_fixture.clock.now += 2.0
-    there = {path.name for path in folder.glob("*.m4s")}
+    names = {path.name for path in folder.glob("*.m4s")}
     listed = {one.uri for one in on_disk(publication_fixture.disk, "720p").segments if not one.gap}
-    assert there >= listed
+    assert names >= listed
     old = {f"{number}.m4s" for number in range(14)}  # they had left the playlists before
-    assert there & old == set()
+    assert names & old == set()
     if full in {".m4s", ""}:  # nothing new came
-        assert there <= {f"{number}.m4s" for number in range(20)}
+        assert names <= {f"{number}.m4s" for number in range(20)}
     publication_fixture.objects.full = set()
     await append_all(publication, maker.step())
     await publication_fixture.same_everywhere()
@@ -171,8 +171,8 @@ async def test_after_a_restart_on_a_full_disk_room_is_made_without_a_single_writ
         await append_until_full(again, second.step(discontinuity=True))
         counts.append(len({path.name for path in folder.glob("*.m4s")} - listed))
         publication_fixture.clock.now += 2.0
-    # All that was kept stays for its time, then it goes; only the step that left last may still
-    # be named by playlists that were not replaced, for all the notes know.
+    # All kept segments expire in time. Only the step that left last stays: as far as the notes
+    # tell, playlists that were not replaced may still name it.
     assert counts == [8] * 8 + [1] * 2
     assert {path.name for path in folder.glob("*.m4s")} >= listed
 
@@ -197,7 +197,7 @@ async def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(
     assert on_disk(publication_fixture.disk, "720p").ended
 
 
-async def test_a_run_is_gone_on_with_on_a_full_disk(
+async def test_a_run_is_resumed_on_a_full_disk(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
@@ -239,7 +239,7 @@ async def test_an_init_section_that_found_no_room_is_stored_with_its_first_segme
     assert publication_fixture.uris("720p") == ["0.m4s"]
 
 
-async def test_playlists_that_find_no_room_are_still_told_at_the_edge(
+async def test_playlists_that_find_no_room_are_still_published_at_the_edge(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
@@ -305,7 +305,7 @@ async def test_reports_that_do_not_fit_are_the_engines_fault(
 
 async def test_a_run_keeps_its_renditions(publication_fixture: PublicationFixture) -> None:
     publication = await publication_fixture.open()
-    await publication.prepare(0, (LOW,), NOON_US)  # nobody has seen anything yet
+    await publication.prepare(0, (LOW,), NOON_US)  # no viewer has seen anything yet
     maker = ReportMaker(TOP, LOW)
     await begin_epoch(publication, maker)
     await append_all(publication, maker.step())

@@ -1,4 +1,4 @@
-"""Any faults at any writes: what viewers are told is true all the time.
+"""Faults at any write: everything that viewers are told stays true.
 
 A model of a run's life: steps with gaps, writes that fail, engines that die, restarts, new sources,
 in any order. After every move all that viewers were ever told is looked at.
@@ -37,7 +37,7 @@ GAP = frozenset({TOP.name})
 
 
 class EngineStep(msgspec.Struct, frozen=True):
-    """A step of the engine, and what goes wrong meanwhile.
+    """A step of the engine, and the faults that happen during it.
 
     `full` are ends of addresses that cannot be written; `cut` is how many reports the engine gives
     before it dies (None: it lives); `restart` says that the process dies after it.
@@ -110,19 +110,19 @@ class StreamLifetime:
     # -- moves ------------------------------------------------------------------------------------
 
     async def begin_anew(self) -> None:
-        """A process begins: with the run that there is, or another."""
+        """Start a process: with the existing run, or with a new one."""
         self.births += 1
         self.viewers.lose_memory()
         self.stage.edge = CheckedEdge(self.stage.disk)
         stage, now_us = self.stage, NOON_US + self.births
-        found = await resume_run(stage.objects, stage.edge, self.clock, now_us=now_us)
-        if found is None:
+        publication = await resume_run(stage.objects, stage.edge, self.clock, now_us=now_us)
+        if publication is None:
             assert not self.viewers.saw_stored, "viewers were shown a run that nobody goes on with"
             self.viewers.seen.clear()
             now_us += 1000 * self.births
-            found = await open_run(stage.objects, stage.edge, self.clock, now_us=now_us)
-        self.publication: Publication = found
-        found.add_observer(self.viewers)
+            publication = await open_run(stage.objects, stage.edge, self.clock, now_us=now_us)
+        self.publication: Publication = publication
+        publication.add_observer(self.viewers)
         await self.begin_engine()
 
     async def begin_engine(self) -> None:
@@ -165,7 +165,7 @@ class StreamLifetime:
 )
 @settings(max_examples=60)
 @given(st.lists(moves, max_size=30))
-def test_whatever_fails_viewers_are_told_what_is_there(script: list[EngineStep]) -> None:
+def test_playlists_list_what_exists_whatever_fails(script: list[EngineStep]) -> None:
     with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
         life = StreamLifetime(Path(folder))
         with life.stage.disk:

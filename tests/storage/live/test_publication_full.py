@@ -37,15 +37,15 @@ RESERVE = 64 * KIB
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Generator[SmallDisk]:
-    with small_disk(tmp_path / "disk", ROOM) as made:
-        yield made
+    with small_disk(tmp_path / "disk", ROOM) as volume:
+        yield volume
 
 
 @pytest.fixture
 def publication_fixture(disk: SmallDisk) -> Generator[PublicationFixture]:
-    made = PublicationFixture(disk.folder, reserve_bytes=RESERVE)
-    yield made
-    made.disk.close()
+    fixture = PublicationFixture(disk.folder, reserve_bytes=RESERVE)
+    yield fixture
+    fixture.disk.close()
 
 
 def test_a_disk_that_fills_up_costs_the_largest_rungs_and_heals_by_itself(
@@ -89,7 +89,7 @@ def test_a_disk_that_fills_up_costs_the_largest_rungs_and_heals_by_itself(
     asyncio.run(go())
 
 
-def test_somebody_who_fills_and_frees_the_disk_at_any_moment_does_not_make_us_lie(
+def test_a_disk_that_is_filled_and_freed_at_any_moment_makes_no_playlist_wrong(
     disk: SmallDisk, publication_fixture: PublicationFixture
 ) -> None:
     stop = threading.Event()
@@ -158,7 +158,7 @@ asyncio.run(go())
 
 
 @pytest.mark.parametrize("leave", [0, 4 * KIB, 100_000])
-def test_a_process_that_is_killed_on_a_full_disk_leaves_what_the_next_goes_on_with(
+def test_a_run_whose_process_is_killed_on_a_full_disk_can_be_resumed(
     disk: SmallDisk, leave: int
 ) -> None:
     root = Path(__file__).parents[3]
@@ -208,8 +208,8 @@ def test_a_process_that_is_killed_on_a_full_disk_leaves_what_the_next_goes_on_wi
         for number in range(12):
             if number == 8:
                 disk.empty()
-            made = maker.step(size=SIZES, discontinuity=number == 0)
-            await append_until_full(again, made)
+            step = maker.step(size=SIZES, discontinuity=number == 0)
+            await append_until_full(again, step)
             publication_fixture.clock.now += 2.0
             await viewers.check_playlists(again)
         await viewers.check_recovered(again)
@@ -218,6 +218,6 @@ def test_a_process_that_is_killed_on_a_full_disk_leaves_what_the_next_goes_on_wi
     asyncio.run(go())
 
 
-def test_the_disk_knows_no_leftovers(disk: SmallDisk) -> None:
+def test_a_closed_store_leaves_nothing_on_the_disk(disk: SmallDisk) -> None:
     DiskObjects(disk.folder, reserve_bytes=RESERVE).close()
     assert disk.free == ROOM

@@ -49,7 +49,7 @@ async def test_a_rung_that_goes_and_returns_is_a_gap_and_no_discontinuity(
     assert [one.uri for one in top] == ["0.m4s", "1.m4s", "2.m4s", "3.m4s"]
     assert [one.duration for one in top] == [180_000] * 4
     assert not any(one.discontinuity for one in top)
-    # What viewers may ask for is there, and the gaps are not.
+    # Segments that viewers may request exist, and gaps do not.
     folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
     assert sorted(path.name for path in folder.glob("*.m4s")) == ["0.m4s", "3.m4s"]
 
@@ -60,11 +60,11 @@ async def test_only_rungs_that_are_there_are_variants(
     publication = await publication_fixture.open()
     maker = ReportMaker(TOP, LOW)
     await begin_epoch(publication, maker)
-    shown: list[list[int]] = []
+    variant_heights: list[list[int]] = []
     for gaps in (("720p",), (), ("360p",), ("720p",), ()):
         await append_all(publication, maker.step(gaps=gaps))
-        shown.append(heights(publication_fixture))
-    assert shown == [[360], [720, 360], [720], [360], [720, 360]]
+        variant_heights.append(heights(publication_fixture))
+    assert variant_heights == [[360], [720, 360], [720], [360], [720, 360]]
 
 
 async def test_the_variants_tell_the_same_of_a_rung_that_was_away(
@@ -84,7 +84,7 @@ async def test_the_variants_tell_the_same_of_a_rung_that_was_away(
     assert variants(publication_fixture.disk) == before
 
 
-async def test_the_variants_are_told_in_the_same_go_as_the_step(
+async def test_the_variants_are_published_together_with_the_step(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
@@ -136,7 +136,7 @@ async def test_older_init_sections_go_and_numbers_are_used_once_over_a_long_gap(
         publication_fixture.clock.now += 2.0
     folder = publication_fixture.disk.path(f"live/{HASH}/{RUN}/720p")
     assert [path.name for path in folder.glob("init*")] == ["init-2.mp4"]
-    # After a restart nobody but the notes knows of it.
+    # After a restart only the notes name the init section.
     again = await resume_run(
         publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
     )
@@ -147,10 +147,10 @@ async def test_older_init_sections_go_and_numbers_are_used_once_over_a_long_gap(
     await again.prepare(second.epoch, second.renditions, NOON_US)
     await append_all(again, second.begin("360p", "audio"))
     for number in range(20):
-        made = second.step(gaps=("720p",), discontinuity=number == 0)
+        step = second.step(gaps=("720p",), discontinuity=number == 0)
         unknown = [
             msgspec.structs.replace(one, init=0) if isinstance(one, Segment) and one.gap else one
-            for one in made
+            for one in step
         ]
         await append_all(again, unknown)
         publication_fixture.clock.now += 2.0
@@ -230,7 +230,7 @@ async def test_sound_that_is_missing_is_a_gap_and_stays_announced(
     assert len(variants(publication_fixture.disk).sounds) == 1
 
 
-async def test_a_run_with_gaps_is_whole_and_goes_on_after_a_restart(
+async def test_a_run_with_gaps_is_whole_and_continues_after_a_restart(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()

@@ -1,4 +1,4 @@
-"""A process that is killed at any write, and the one that goes on with its run.
+"""A process that is killed at any write, and the one that resumes its run.
 
 The disk stops taking writes at the n-th one, for every n: what is on it then is what a killed
 process leaves. (A write that was under way leaves a temporary: see the object store's tests.)
@@ -63,11 +63,11 @@ async def one_life(
 
 
 def shown(edge: CheckedEdge, disk: DiskObjects) -> Shown:
-    """All that viewers were ever told, by rendition and Media Sequence Number.
+    """Return all segments that viewers were ever shown, by rendition and Media Sequence Number.
 
     What only memory had when the process was killed has no bytes; its number is not used again.
     """
-    found: Shown = {}
+    segments: Shown = {}
     for texts in edge.published:
         for address, text in texts.items():
             playlist = parse(text)
@@ -77,9 +77,11 @@ def shown(edge: CheckedEdge, disk: DiskObjects) -> Shown:
             for index, segment in enumerate(playlist.segments):
                 path = disk.path(f"live/{HASH}/{RUN}/{name}/{segment.uri}")
                 data = path.read_bytes() if path.is_file() else b""
-                known = found.setdefault((name, playlist.sequence + index), (segment.uri, data))
-                assert known[0] == segment.uri
-    return found
+                first_shown = segments.setdefault(
+                    (name, playlist.sequence + index), (segment.uri, data)
+                )
+                assert first_shown[0] == segment.uri
+    return segments
 
 
 def check_viewers(disk: DiskObjects) -> None:
@@ -90,18 +92,18 @@ def check_viewers(disk: DiskObjects) -> None:
 
 
 async def next_life(folder: Path, before: CheckedEdge, clock: ManualClock) -> None:
-    """Go on with what a killed process left, and compare with what viewers had been told."""
+    """Resume what a killed process left, and compare with what viewers had been shown."""
     objects = FailingObjects(DiskObjects(folder))
     listed = shown(before, objects.disk)
     check_viewers(objects.disk)
     edge = CheckedEdge(objects.disk)
     publication = await resume_run(objects, edge, clock, now_us=NOON_US + 60_000_000)
     if publication is None:
-        # Nothing had been stored, so other bytes may come under the same numbers, in another run.
+        # Nothing was stored, so another run may use the same numbers for other bytes.
         assert max((number for _, number in listed), default=0) == 0
         return
     assert publication.run == RUN
-    # Viewers get at once what the notes say, from the disk and from the new process's edge.
+    # The disk and the edge of the new process serve at once what the notes list.
     newest = f"{publication.next_sequence - 1}.m4s"
     for name in NAMES:
         text = edge.local_playlist(f"live/{HASH}/{RUN}/{name}/index.m3u8")
@@ -118,7 +120,7 @@ async def next_life(folder: Path, before: CheckedEdge, clock: ManualClock) -> No
     await append_all(publication, maker.step(discontinuity=True))
     await append_all(publication, maker.step())
     check_viewers(objects.disk)
-    # No number that was told means another segment now, or has other bytes.
+    # Every number that viewers were shown still means the same segment and bytes.
     now = shown(edge, objects.disk)
     for key in listed.keys() & now.keys():
         assert listed[key] == now[key]
@@ -130,7 +132,7 @@ async def next_life(folder: Path, before: CheckedEdge, clock: ManualClock) -> No
 
 
 @pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.prove)])
-async def test_a_run_goes_on_from_wherever_its_process_was_killed(
+async def test_a_run_is_resumed_wherever_its_process_was_killed(
     tmp_path: Path, stride: int
 ) -> None:
     whole, _, _ = await one_life(tmp_path / "whole", None)
@@ -164,17 +166,17 @@ async def test_resuming_itself_may_be_killed(tmp_path: Path) -> None:
     [pytest.param(59, True, id="within"), pytest.param(61, False, id="too late"),
      pytest.param(-5, True, id="the clock was set back")],
 )  # fmt: skip
-async def test_a_run_is_gone_on_with_for_so_long_only(
+async def test_a_run_is_resumed_for_a_limited_time_only(
     tmp_path: Path, seconds: int, resumed: bool
 ) -> None:
     objects, _, clock = await one_life(tmp_path, None)
     # The last step was written 50 s after the run began.
     now_us = NOON_US + (50 + seconds) * 1_000_000
-    found = await resume_run(objects, CheckedEdge(objects.disk), clock, now_us=now_us)
-    assert (found is not None) is resumed
+    found_run = await resume_run(objects, CheckedEdge(objects.disk), clock, now_us=now_us)
+    assert (found_run is not None) is resumed
 
 
-async def test_an_ended_run_is_not_gone_on_with(tmp_path: Path) -> None:
+async def test_an_ended_run_is_not_resumed(tmp_path: Path) -> None:
     objects, edge, clock = await one_life(tmp_path, None)
     publication = await resume_run(objects, edge, clock)
     assert publication is not None
@@ -183,7 +185,7 @@ async def test_an_ended_run_is_not_gone_on_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["short segment", "lost segment", "empty init", "broken notes"])
-async def test_a_run_that_a_power_cut_harmed_is_not_gone_on_with(tmp_path: Path, harm: str) -> None:
+async def test_a_run_that_a_power_cut_harmed_is_not_resumed(tmp_path: Path, harm: str) -> None:
     objects, edge, clock = await one_life(tmp_path, None)
     folder = objects.disk.path(f"live/{HASH}/{RUN}")
     match harm:
@@ -196,7 +198,7 @@ async def test_a_run_that_a_power_cut_harmed_is_not_gone_on_with(tmp_path: Path,
         case _:
             (folder / "state.json").write_bytes(b'{"listed": [')
     assert await resume_run(objects, edge, clock) is None
-    # The next run begins all the same, and until it can be played nobody is led astray.
+    # The next run begins nevertheless, and until it can be played no viewer is misled.
     publication = await open_run(objects, edge, clock, now_us=NOON_US + 60_000_000)
     if harm != "broken notes":
         assert not objects.disk.path(f"live/{HASH}/index.m3u8").exists()

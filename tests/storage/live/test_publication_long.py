@@ -38,7 +38,7 @@ NAMES = ("720p", "audio")
 
 
 class StepBytesDisk(FailingObjects):
-    """A disk that counts the bytes of what is no media, by step."""
+    """A disk that counts the bytes of all objects but media, by step."""
 
     def __init__(self, disk: DiskObjects) -> None:
         super().__init__(disk)
@@ -71,9 +71,9 @@ async def listed(objects: FailingObjects, name: str) -> MediaPlaylist:
     address = f"live/{HASH}/{RUN}/{name}/index.m3u8"
     text = await StoredPlaylists(objects).read(address)
     check_named_addresses(objects.disk, address, text)
-    found = parse(text)
-    assert isinstance(found, MediaPlaylist)
-    return found
+    playlist = parse(text)
+    assert isinstance(playlist, MediaPlaylist)
+    return playlist
 
 
 def uris(first: int, following: int) -> list[str]:
@@ -94,7 +94,7 @@ async def test_the_bytes_of_a_step_do_not_depend_on_the_length_of_the_window(
         objects.written = 0
         await broadcast(publication, maker, clock, 2 * PAGE_STEPS)
         written.append(objects.written)
-    # Numbers get longer, and what is listed in the last 64 s does not.
+    # Numbers get longer, but the list of the last 64 s does not.
     assert max(written[2:]) < 1.05 * min(written[2:])
     state = objects.disk.path(f"live/{HASH}/{RUN}/state.json").stat().st_size
     assert state < 2 * PAGE_STEPS * 150 + 2000
@@ -131,22 +131,22 @@ async def test_a_long_window_is_whole_wherever_its_process_was_killed(
         objects.writes_left = more
         with contextlib.suppress(Killed):
             await broadcast(publication, maker, clock, 20)
-        shown = publication.next_sequence
+        next_sequence = publication.next_sequence
         objects = FailingObjects(objects.disk)
         edge = CheckedEdge(objects.disk)
         again = await resume_run(objects, edge, clock, window=LONG)
         assert again is not None
         following = again.next_sequence
-        assert shown <= following <= shown + 2
+        assert next_sequence <= following <= next_sequence + 2
         for name in NAMES:
-            found = await listed(objects, name)
-            assert [one.uri for one in found.segments] == uris(found.sequence, following)
-            # As much left the playlist as did before viewers lost what was not stored.
+            playlist = await listed(objects, name)
+            assert [one.uri for one in playlist.segments] == uris(playlist.sequence, following)
+            # At least as much has left the playlist as before the loss of what was not stored.
             before = viewed.timeline(f"live/{HASH}/{RUN}/{name}/index.m3u8")
             assert before is not None
-            assert found.sequence >= before.sequence
-            lost = sum(one.gap for one in found.segments)
-            assert 75 - lost <= len(found.segments) - lost <= 75
+            assert playlist.sequence >= before.sequence
+            lost = sum(one.gap for one in playlist.segments)
+            assert 75 - lost <= len(playlist.segments) - lost <= 75
             assert lost <= 3
         await begin_epoch(again, ReportMaker.continuing(again, salt="second"))
         objects.disk.close()
@@ -177,13 +177,13 @@ async def test_a_run_from_before_there_was_a_log_is_resumed_and_gets_one(tmp_pat
     await begin_epoch(again, second)
     await append_all(again, second.step(discontinuity=True))
     for name in NAMES:
-        found = await listed(objects, name)
-        assert [one.uri for one in found.segments] == uris(found.sequence, 92)
-        assert [one.gap for one in found.segments].count(True) == 1
+        playlist = await listed(objects, name)
+        assert [one.uri for one in playlist.segments] == uris(playlist.sequence, 92)
+        assert [one.gap for one in playlist.segments].count(True) == 1
     assert len(decode_state(path.read_bytes()).tail) < 2 * PAGE_STEPS
     await broadcast(again, second, clock, 100)
-    there = {int(each.stem) for each in (path.parent / "720p").glob("*.m4s")}
-    assert min(there) > 90 - 75
+    numbers = {int(each.stem) for each in (path.parent / "720p").glob("*.m4s")}
+    assert min(numbers) > 90 - 75
     assert len((await listed(objects, "audio")).segments) == 75
 
 
@@ -224,8 +224,8 @@ async def test_a_run_with_a_long_window_that_was_cut_off_is_ended_by_the_next(
     edge = CheckedEdge(objects.disk)
     await open_run(objects, edge, clock, now_us=NOON_US + 60_000_000, window=LONG)
     for name in NAMES:
-        found = await listed(objects, name)
-        assert (found.ended, len(found.segments)) == (True, 75)
+        playlist = await listed(objects, name)
+        assert (playlist.ended, len(playlist.segments)) == (True, 75)
         text = edge.local_playlist(f"live/{HASH}/{RUN}/{name}/index.m3u8")
         assert text is not None
-        assert parse(text.body.decode()) == found
+        assert parse(text.body.decode()) == playlist

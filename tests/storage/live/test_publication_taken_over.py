@@ -1,6 +1,6 @@
 """A host that freezes at any write, the one that takes its run over, and the first one's return.
 
-The frozen host wakes up in the middle of its write and goes on, as it knows of nothing.
+The frozen host wakes up in the middle of its write and continues, unaware of the takeover.
 """
 
 import asyncio
@@ -84,8 +84,8 @@ async def steps(
 
 
 def contents(disk: DiskObjects) -> dict[str, bytes]:
-    found = (path for path in disk.path(f"live/{HASH}").rglob("*") if path.is_file())
-    return {path.relative_to(disk.root).as_posix(): path.read_bytes() for path in found}
+    files = (path for path in disk.path(f"live/{HASH}").rglob("*") if path.is_file())
+    return {path.relative_to(disk.root).as_posix(): path.read_bytes() for path in files}
 
 
 class FirstHost:
@@ -98,7 +98,7 @@ class FirstHost:
         self.finished = False
 
     async def broadcast(self) -> None:
-        # Of a run that has listed nothing yet, the other host removes all; viewers are there.
+        # The other host removes a run that has listed nothing yet, so viewers come first.
         edge = MemoryEdge()
         owner = RunOwner(generation=1, fenced=True, on_lost=self.lose)
         publication = await open_run(self.objects, edge, self.clock, owner=owner)
@@ -150,8 +150,8 @@ async def check_return(folder: Path, freeze_at: int) -> bool:
         first.objects.woken.set()
     assert first.finished
     after = contents(disk)
-    # It may delete what had expired before it froze, add media that no playlist names, and write
-    # the end into playlists of its run if that had ended: then another run was begun.
+    # The woken host may delete what had expired before it froze, add media that no playlist
+    # names, and end the playlists of its run if another run has begun since.
     ended = f"/{RUN}/" if publication.run != RUN else None
     before = {
         name: data
@@ -198,15 +198,15 @@ async def test_a_host_that_lost_its_run_learns_of_it_once_and_writes_nothing_mor
         assert await steps(publication, maker, first.clock, 2) > 0
         await publication.finish()
         assert first.losses == 1
-        kept = contents(disk)
-        assert {name: kept[name] for name in before} == before
+        files_before = contents(disk)
+        assert {name: files_before[name] for name in before} == before
 
 
 @pytest.mark.parametrize("seconds", [12, 30])
 async def test_what_left_the_playlists_of_a_host_that_is_gone_does_not_come_back(
     tmp_path: Path, seconds: int
 ) -> None:
-    """It was gone after its viewers had seen the newest step, and before that was stored."""
+    """The host disappeared after viewers had seen the newest step, but before it was stored."""
     window = LiveWindow(listed_seconds=seconds)
     with DiskObjects(tmp_path) as disk:
         shown, clock = MemoryEdge(), ManualClock()
@@ -247,7 +247,7 @@ async def test_an_older_host_takes_nothing_over(tmp_path: Path) -> None:
 async def test_a_run_that_a_former_owner_begins_is_not_the_newest_by_its_name(
     tmp_path: Path,
 ) -> None:
-    """Its clock is ahead, and it stores the first step of its run after the present owner."""
+    """The host's clock is ahead, and it stores its run's first step after the present owner."""
     with DiskObjects(tmp_path) as disk:
         first, clock = FirstHost(disk, None), ManualClock()
         former = RunOwner(generation=1, fenced=True, on_lost=first.lose)
@@ -275,7 +275,7 @@ async def test_a_former_owner_begins_no_run_after_the_end_of_a_later_owners(tmp_
             await open_run(disk, MemoryEdge(), clock, owner=RunOwner(generation=2, fenced=True))
 
 
-async def test_a_host_that_has_all_streams_now_goes_on_with_the_generation_that_it_finds(
+async def test_a_host_that_has_all_streams_now_continues_with_the_generation_that_it_finds(
     tmp_path: Path,
 ) -> None:
     with DiskObjects(tmp_path) as disk:

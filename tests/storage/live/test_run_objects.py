@@ -1,4 +1,4 @@
-"""What a host may write of a run, where another one may have taken it over."""
+"""What a host may write of a run that another host may have taken over."""
 
 from pathlib import Path
 
@@ -35,11 +35,11 @@ class LosingAnswers(DiskObjects):
     async def put_if(
         self, address: str, data: bytes, version: str | None, *, vital: bool = False
     ) -> str:
-        written = await super().put_if(address, data, version, vital=vital)
+        new_version = await super().put_if(address, data, version, vital=vital)
         if self.lost_answers:
             self.lost_answers -= 1
             raise StoreFailed(address, "no answer within 20 s")
-        return written
+        return new_version
 
 
 @pytest.fixture
@@ -56,35 +56,35 @@ def state(generation: int, sequence: int = 0) -> bytes:
 async def test_a_sole_owner_writes_whatever_there_is(disk: LosingAnswers) -> None:
     await disk.put(STATE, state(9))
     await disk.put(SEGMENT, b"older")
-    written = await RunObjects.of_new_run(disk, HASH, RUN, SOLE_OWNER)
-    await written.create(SEGMENT, b"newer")
-    await written.replace({STATE: state(0), live_variants(HASH): b"top"})
+    run_objects = await RunObjects.of_new_run(disk, HASH, RUN, SOLE_OWNER)
+    await run_objects.create(SEGMENT, b"newer")
+    await run_objects.replace({STATE: state(0), live_variants(HASH): b"top"})
     assert await disk.get(SEGMENT) == b"newer"
     assert await disk.get(STATE) == state(0)
 
 
 async def test_media_are_written_once(disk: LosingAnswers) -> None:
-    written = await RunObjects.of_new_run(disk, HASH, RUN, FIRST)
-    await written.create(SEGMENT, b"media")
-    await written.create(SEGMENT, b"media")
+    run_objects = await RunObjects.of_new_run(disk, HASH, RUN, FIRST)
+    await run_objects.create(SEGMENT, b"media")
+    await run_objects.create(SEGMENT, b"media")
     with pytest.raises(ObjectChanged):
-        await written.create(SEGMENT, b"other media")
+        await run_objects.create(SEGMENT, b"other media")
     assert await disk.get(SEGMENT) == b"media"
-    assert not written.lost
+    assert not run_objects.lost
 
 
 async def test_a_write_whose_answer_was_lost_is_not_another_hosts(disk: LosingAnswers) -> None:
-    written = await RunObjects.of_new_run(disk, HASH, RUN, FIRST)
+    run_objects = await RunObjects.of_new_run(disk, HASH, RUN, FIRST)
     disk.lost_answers = 1
     with pytest.raises(StoreFailed):
-        await written.replace({STATE: state(1)})
+        await run_objects.replace({STATE: state(1)})
     disk.lost_answers = 1
     with pytest.raises(StoreFailed):
-        await written.create(SEGMENT, b"media")
-    await written.create(SEGMENT, b"media")
-    await written.replace({STATE: state(1, 2), live_variants(HASH): b"top"})
+        await run_objects.create(SEGMENT, b"media")
+    await run_objects.create(SEGMENT, b"media")
+    await run_objects.replace({STATE: state(1, 2), live_variants(HASH): b"top"})
     assert await disk.get(STATE) == state(1, 2)
-    assert not written.lost
+    assert not run_objects.lost
 
 
 async def test_a_run_that_was_taken_over_is_written_by_its_new_owner_alone(
@@ -94,7 +94,7 @@ async def test_a_run_that_was_taken_over_is_written_by_its_new_owner_alone(
     owner = msgspec.structs.replace(FIRST, on_lost=lambda: losses.append(True))
     first = await RunObjects.of_new_run(disk, HASH, RUN, owner)
     await first.replace({STATE: state(1), live_variants(HASH): b"top"})
-    stored = StoredRun(hash=HASH, run=RUN, state=RunState())  # as it was a while ago
+    stored = StoredRun(hash=HASH, run=RUN, state=RunState())  # the version of some time ago
     claimed = await RunObjects.of_claimed_run(disk, stored, SECOND)
     assert claimed is not None
     run, second = claimed
@@ -119,7 +119,7 @@ async def test_a_run_that_has_ended_is_not_taken_over(disk: LosingAnswers) -> No
     assert await RunObjects.of_claimed_run(disk, stored, SECOND) is None
 
 
-async def test_who_finds_a_later_owner_as_it_takes_a_run_over_learns_that_it_is_none(
+async def test_a_host_that_finds_a_later_owner_when_it_takes_over_a_run_has_lost_it(
     disk: LosingAnswers,
 ) -> None:
     losses: list[bool] = []
@@ -155,9 +155,7 @@ class NonConformingStore(DiskObjects):
 
 
 @pytest.mark.parametrize("fault", ["none", "refuses", "any_version"])
-async def test_a_store_that_does_not_know_versions_is_not_shared(
-    tmp_path: Path, fault: str
-) -> None:
+async def test_a_store_without_versions_is_not_shared(tmp_path: Path, fault: str) -> None:
     store = NonConformingStore(tmp_path)
     store.refuses, store.any_version = fault == "refuses", fault == "any_version"
     with store:
@@ -166,6 +164,6 @@ async def test_a_store_that_does_not_know_versions_is_not_shared(
         assert await store.addresses("checks") == []
 
 
-async def test_a_store_that_knows_versions_is_shared(disk: LosingAnswers) -> None:
+async def test_a_store_with_versions_is_shared(disk: LosingAnswers) -> None:
     await require_versions(disk)
     assert await disk.addresses("checks") == []

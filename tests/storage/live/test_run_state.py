@@ -1,4 +1,4 @@
-"""What a run's notes say, and that those of older versions are still read."""
+"""The notes of a run; notes of older versions can still be read."""
 
 import msgspec
 import pytest
@@ -34,26 +34,26 @@ OLDER = b"""{
 }"""
 
 
-def test_notes_that_know_neither_gaps_nor_a_log_are_read() -> None:
+def test_notes_without_gaps_and_a_log_are_read() -> None:
     notes = decode_state(OLDER)
     assert [step.sequence for step in notes.tail] == [3, 4, 5]
     assert [step.gaps for step in notes.tail] == [frozenset()] * 3
     assert next_init_numbers(notes) == {"360p": 2, "audio": 2}
     assert (notes.form, notes.first, notes.next_sequence, notes.epochs) == (2, 2, 6, 2)
     assert (notes.oldest, notes.oldest_inits) == (3, {"360p": 0, "audio": 0})
-    # Nothing says what the playlists on disk name: all of it may be.
+    # The playlists on disk may name any step, as the old notes do not tell.
     assert notes.oldest_shown == 0
 
 
 def test_notes_are_read_as_they_were_written() -> None:
-    there = StepSegment(start=0, duration=180_000, size=9, frames=60, parts=2, init=1)
+    segment = StepSegment(start=0, duration=180_000, size=9, frames=60, parts=2, init=1)
     gap = StepSegment(start=0, duration=180_000, size=0, frames=0, parts=0, init=0, gap=True)
     step = Step(
         sequence=0,
         epoch=0,
         discontinuity=False,
         origin_us=7,
-        segments={"360p": gap, "audio": there},
+        segments={"360p": gap, "audio": segment},
     )
     notes = RunState(tail=(step,), oldest=1, oldest_inits={"360p": 0}, oldest_shown=3)
     assert decode_state(msgspec.json.encode(notes)) == notes
@@ -123,15 +123,15 @@ def test_a_step_can_be_played_with_one_rung_or_with_the_sound_that_is_all_there_
     assert not step_of(audio=False).playable
 
 
-def test_codecs_are_those_that_viewers_were_told() -> None:
+def test_codecs_are_those_that_were_announced_to_viewers() -> None:
     announced = MultivariantPlaylist(
         variants=(
             Variant(uri="r/720p/index.m3u8", bandwidth=1, codecs=("avc1.1", "mp4a"), audio="a"),
             Variant(uri="r/360p/index.m3u8", bandwidth=1, codecs=("avc1.2", "mp4a"), audio="a"),
         )
     )
-    found = RunState(announced=announced).announced_codecs
-    assert found == {"720p": "avc1.1", "360p": "avc1.2", "audio": "mp4a"}
+    codecs = RunState(announced=announced).announced_codecs
+    assert codecs == {"720p": "avc1.1", "360p": "avc1.2", "audio": "mp4a"}
     alone = MultivariantPlaylist(
         variants=(Variant(uri="r/audio/index.m3u8", bandwidth=1, codecs=("mp4a",)),)
     )

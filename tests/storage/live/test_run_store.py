@@ -1,4 +1,4 @@
-"""One run after another: names, what stays and what goes."""
+"""One run after another: their names, and which objects stay or are removed."""
 
 import contextlib
 from pathlib import Path
@@ -96,7 +96,7 @@ async def test_until_the_new_run_has_a_step_viewers_are_led_to_the_old_one(tmp_p
     objects = FailingObjects(DiskObjects(tmp_path))
     edge = CheckedEdge(objects.disk)
     first = await run_of(objects, edge, 0)
-    # Two tries that never became anything, one of them not even ended.
+    # Two attempts without any step, one of which was not even ended.
     await run_of(objects, edge, 1, steps=0)
     await run_of(objects, edge, 2, steps=0, end=False)
     await open_run(objects, edge, ManualClock(), now_us=NOON_US + 3 * MINUTE_US)

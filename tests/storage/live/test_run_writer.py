@@ -1,4 +1,4 @@
-"""What is stored of a run: its order, what an observer hears, and what a restart must know."""
+"""How a run is stored: in which order, what observers are told, and what a restart needs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,7 +46,7 @@ def state(publication_fixture: PublicationFixture) -> RunState:
     return msgspec.json.decode(path.read_bytes(), type=RunState)
 
 
-async def test_an_observer_hears_of_steps_with_media_and_of_the_holes_between_them(
+async def test_an_observer_is_told_of_steps_with_media_and_of_the_holes_between_them(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
@@ -77,7 +77,7 @@ async def test_a_step_is_reported_although_its_notes_cannot_be_written(
     assert observer.steps == [0]
 
 
-async def test_the_state_counts_on_one_more_step_than_is_stored_while_the_run_goes_on(
+async def test_the_state_counts_on_one_more_step_than_is_stored_while_the_run_lasts(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
@@ -108,7 +108,7 @@ async def test_resuming_again_and_again_loses_no_number(
         publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
     )
     assert again is not None
-    # Once it has a source, viewers may see what a next restart must not use again.
+    # Once the run has a source, viewers may see numbers that a restart must not use again.
     await again.prepare(1, maker.renditions, 0)
     await again.store_pending()
     last = await resume_run(

@@ -70,18 +70,18 @@ def test_a_step_is_complete_once_every_rendition_has_reached_it() -> None:
     assert list(builder.complete()) == []
 
 
-def test_a_source_of_its_own_is_a_discontinuity_unless_it_is_the_first() -> None:
+def test_another_source_is_a_discontinuity_unless_it_is_the_first() -> None:
     def marks(epoch: int | None) -> list[bool]:
         maker = ReportMaker(TOP)
         builder = begun(maker, epoch=epoch)
-        found: list[Step] = []
+        steps: list[Step] = []
         for number in range(2):
             maker.epoch = number
             builder.prepare(number, maker.renditions, NOON_US)
             for _ in range(2):
                 add(builder, maker.step())
-                found += builder.complete()
-        return [step.discontinuity for step in found]
+                steps += builder.complete()
+        return [step.discontinuity for step in steps]
 
     assert marks(None) == [False, False, True, False]
     assert marks(7) == [True, False, True, False]
@@ -93,7 +93,7 @@ def test_a_source_of_its_own_is_a_discontinuity_unless_it_is_the_first() -> None
 def test_a_source_is_dated_by_its_coming_but_later_than_the_step_before(
     came: float, dated: float
 ) -> None:
-    """An engine died right after the second step had begun, which the next one begins with."""
+    """An engine died right after it began the second step; the next engine begins with it."""
     maker = ReportMaker(TOP)
     builder = begun(maker)
     for _ in range(2):
@@ -122,7 +122,7 @@ def test_what_a_dead_engine_sent_becomes_segments_and_gaps() -> None:
     assert (sound.gap, sound.duration, sound.size) == (True, TWO, 0)
     (step,) = builder.complete()
     assert step.sequence == 0
-    # The next engine goes on with the numbers.
+    # The next engine continues the numbers.
     add(builder, maker.step())
     assert [step.sequence for step in builder.complete()] == [1]
 
@@ -151,5 +151,5 @@ def test_a_part_names_the_segment_that_it_belongs_to() -> None:
     with pytest.raises(PublicationError):
         builder.add_part(part)
     builder.start_segment(start)
-    found, step = builder.add_part(part)
-    assert (found, step.sequence, step.segments) == (start, 0, {})
+    segment, step = builder.add_part(part)
+    assert (segment, step.sequence, step.segments) == (start, 0, {})

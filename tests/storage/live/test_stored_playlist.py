@@ -40,17 +40,17 @@ def address(name: str) -> str:
 
 
 async def whole(stored: StoredPlaylists, name: str) -> MediaPlaylist:
-    found = parse(await stored.read(address(name)))
-    assert isinstance(found, MediaPlaylist)
-    return found
+    playlist = parse(await stored.read(address(name)))
+    assert isinstance(playlist, MediaPlaylist)
+    return playlist
 
 
 def at_edge(publication_fixture: PublicationFixture, name: str) -> MediaPlaylist:
     text = publication_fixture.edge.local_playlist(address(name))
     assert text is not None
-    found = parse(text.body.decode())
-    assert isinstance(found, MediaPlaylist)
-    return found
+    playlist = parse(text.body.decode())
+    assert isinstance(playlist, MediaPlaylist)
+    return playlist
 
 
 async def broadcast(
@@ -82,15 +82,15 @@ async def test_a_window_on_disk_is_the_one_at_the_edge_while_it_grows_and_slides
         for _ in range(5):
             await broadcast(publication_fixture, publication, maker, 5)
             for name in NAMES:
-                found = await whole(stored, name)
-                assert found == at_edge(publication_fixture, name)
-                assert found == await whole(StoredPlaylists(publication_fixture.disk), name)
+                playlist = await whole(stored, name)
+                assert playlist == at_edge(publication_fixture, name)
+                assert playlist == await whole(StoredPlaylists(publication_fixture.disk), name)
                 text = await stored.read(address(name))
                 check_named_addresses(publication_fixture.disk, address(name), text)
-    found = await whole(stored, "audio")
-    assert len(found.segments) == 75
-    assert found.sequence == 6 * 26 - 75
-    assert found.discontinuities == 3
+    playlist = await whole(stored, "audio")
+    assert len(playlist.segments) == 75
+    assert playlist.sequence == 6 * 26 - 75
+    assert playlist.discontinuities == 3
     await publication.finish()
     assert (await whole(stored, "360p")).ended
 
@@ -134,7 +134,7 @@ async def test_without_a_page_of_the_log_the_newest_segments_are_left(
     assert await whole(stored, "audio") == on_disk(publication_fixture.disk, "audio")
 
 
-async def test_a_playlist_of_another_kind_is_read_as_it_is(
+async def test_a_playlist_of_another_kind_is_read_unchanged(
     publication_fixture: PublicationFixture,
 ) -> None:
     publication = await publication_fixture.open()
@@ -160,7 +160,7 @@ def test_a_tail_counts_the_discontinuities_of_what_it_dropped() -> None:
     for first, sequence, before in ((0, 3, 5), (3, 3, 5), (4, 4, 5), (5, 5, 6)):
         discontinuities = 4 + (first > 1) + (first > 4)
         (text,) = tail.render(first=first, discontinuities=discontinuities, ended=False).values()
-        found = parse(text)
-        assert isinstance(found, MediaPlaylist)
-        assert (found.sequence, found.discontinuities) == (sequence, before)
+        playlist = parse(text)
+        assert isinstance(playlist, MediaPlaylist)
+        assert (playlist.sequence, playlist.discontinuities) == (sequence, before)
         assert ("HEADEND-WINDOW" in text) is (first < 3)

@@ -1,4 +1,4 @@
-"""What is said of bit rates and frame rates, and when it is said anew."""
+"""The announced bit rates and frame rates, and when the announcement changes."""
 
 import random
 from fractions import Fraction
@@ -83,7 +83,7 @@ def test_the_frame_rate_is_true_through_millisecond_stamps(
             assert announced_rate == announced
 
 
-def test_an_unusual_frame_rate_is_told_as_it_is_and_stays_until_it_is_off() -> None:
+def test_an_unusual_frame_rate_is_announced_unchanged_until_it_is_wrong() -> None:
     assert frame_rate(measured((1, 2000), frames=35), 0) == 17_500
     assert frame_rate(measured((1, 2000), (1, 1980), frames=35), 17_500) == 17_500
     assert frame_rate(measured((1, 2000), (1, 1900), frames=35), 17_500) == 17_948
@@ -126,12 +126,12 @@ def test_rates_are_with_the_sound_and_rounded_to_three_digits_peaks_upwards() ->
         pytest.param(490_000, 520_000, True, id="a higher peak"),
     ],
 )
-def test_it_is_said_anew_when_it_would_mislead(size: int, peak: int, news: bool) -> None:
+def test_the_announcement_changes_when_it_would_mislead(size: int, peak: int, news: bool) -> None:
     before = variants_for(500_000)
     assert (variants_for(size, before, peak=peak) is not before) is news
 
 
-def test_another_coding_or_size_is_said_at_once() -> None:
+def test_another_coding_or_size_is_announced_at_once() -> None:
     before = variants_for(500_000)
     measures = dict.fromkeys(CODECS, measured((500_000, 2000)))
     other = build_multivariant("run", RUNGS, measures, {**CODECS, "720p": "y"}, before)
@@ -141,7 +141,7 @@ def test_another_coding_or_size_is_said_at_once() -> None:
     assert build_multivariant("run", bigger, measures, CODECS, before).variants[1].width == 1440
 
 
-def test_another_run_is_said_at_once() -> None:
+def test_another_run_is_announced_at_once() -> None:
     measures = dict.fromkeys(CODECS, measured((500_000, 2000)))
     before = build_multivariant("run", RUNGS, measures, CODECS, None)
     assert (
@@ -178,12 +178,12 @@ def rungs_there(*names: str, before: MultivariantPlaylist | None = None) -> Mult
 def test_gaps_are_no_variants_and_the_nearest_to_2_megabits_is_first(
     there: tuple[str, ...], announced: tuple[str, ...]
 ) -> None:
-    found = rungs_there(*there, before=rungs_there(*(rung.name for rung in RUNGS)))
-    assert [variant.uri for variant in found.variants] == [f"run/{n}/index.m3u8" for n in announced]
-    assert [sound.uri for sound in found.sounds] == ["run/audio/index.m3u8"]
+    rungs = rungs_there(*there, before=rungs_there(*(rung.name for rung in RUNGS)))
+    assert [variant.uri for variant in rungs.variants] == [f"run/{n}/index.m3u8" for n in announced]
+    assert [sound.uri for sound in rungs.sounds] == ["run/audio/index.m3u8"]
 
 
-def test_where_all_rungs_are_gaps_players_keep_what_they_were_told() -> None:
+def test_where_all_rungs_are_gaps_the_announcement_stays() -> None:
     before = rungs_there("1080p", "360p")
     assert rungs_there(before=before) is before
 
@@ -192,7 +192,7 @@ def test_a_rung_that_returns_is_what_it_was() -> None:
     whole = rungs_there(*(rung.name for rung in RUNGS))
     fewer = rungs_there("1080p", before=whole)
     assert rungs_there(*(rung.name for rung in RUNGS), before=fewer) == whole
-    # Its frame rate was measured before; one short segment of a new source says too little.
+    # The frame rate was measured before; one short segment of a new source is not enough.
     long = measured(*[(1, 2000)] * 20, frames=60).with_gap()
     assert long.with_segment(1, SECOND, frames=29, epoch=1).rate == 30_000
 
@@ -211,13 +211,15 @@ def test_while_a_run_goes_on_the_encoders_bound_is_announced_and_a_margin_where_
 ):
     calm = dict.fromkeys(CODECS, measured(*[(100_000, 2000)] * 3))  # 0.4 Mbit/s
     bounds = {rung.name: rung.peak_rate for rung in RUNGS[1:]} | {AUDIO_RENDITION: 500_000}
-    made = build_multivariant("run", RUNGS, calm, CODECS, None, bounds=bounds)
-    announced = {variant.uri.split("/")[1]: variant.bandwidth for variant in made.variants}
+    multivariant = build_multivariant("run", RUNGS, calm, CODECS, None, bounds=bounds)
+    announced = {variant.uri.split("/")[1]: variant.bandwidth for variant in multivariant.variants}
     assert announced == {
         "1080p": 500_000 + 500_000,
         **{rung.name: round(1.25 * rung.rate) + 500_000 for rung in RUNGS[1:]},
     }
     busy = dict(calm, **{"480p": measured((1_000_000, 2000))})  # 4 Mbit/s: no bound is trusted
-    again = build_multivariant("run", RUNGS, busy, CODECS, made, bounds=bounds)
+    again = build_multivariant("run", RUNGS, busy, CODECS, multivariant, bounds=bounds)
     assert again.variants[0].bandwidth == 4_500_000
-    assert build_multivariant("run", RUNGS, calm, CODECS, made, bounds=bounds) is made
+    assert (
+        build_multivariant("run", RUNGS, calm, CODECS, multivariant, bounds=bounds) is multivariant
+    )

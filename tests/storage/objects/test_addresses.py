@@ -1,4 +1,4 @@
-"""What is an address and what is none."""
+"""Which texts are addresses, and where objects are stored."""
 
 import pytest
 from hypothesis import given
@@ -22,8 +22,8 @@ from storage.objects.addresses import (
 HASH, RUN = "abcdefABCDEF", "20260131T120000123"
 
 
-def test_live_media_stand_where_viewers_look_for_them() -> None:
-    found = [
+def test_live_media_have_the_addresses_that_viewers_request() -> None:
+    addresses = [
         live_variants(HASH),
         live_run(HASH, RUN),
         live_state(HASH, RUN),
@@ -34,7 +34,7 @@ def test_live_media_stand_where_viewers_look_for_them() -> None:
         live_part(HASH, RUN, "audio", 17, 2),
     ]
     run = f"live/{HASH}/{RUN}"
-    assert found == [
+    assert addresses == [
         f"live/{HASH}/index.m3u8",
         run,
         f"{run}/state.json",
@@ -44,7 +44,7 @@ def test_live_media_stand_where_viewers_look_for_them() -> None:
         f"{run}/audio/17.m4s",
         f"{run}/audio/17.2.m4s",
     ]
-    assert [checked(address) for address in found] == found
+    assert [checked(address) for address in addresses] == addresses
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_no_address_leads_out_of_the_root_or_to_a_hidden_name(text: str) -> None
         ("installation", False),
     ],
 )
-def test_files_that_are_being_received_have_places_of_their_own(
+def test_files_that_are_being_received_have_their_own_addresses(
     address: str, *, arriving: bool
 ) -> None:
     assert is_address(address)

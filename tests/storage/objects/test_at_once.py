@@ -1,4 +1,4 @@
-"""Work for many objects at a time: bounded, and not stopped by what fails."""
+"""Work on many objects at a time: bounded, and not stopped by failures."""
 
 import asyncio
 

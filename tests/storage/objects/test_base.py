@@ -62,7 +62,7 @@ async def write_if(
         written.append(number)
 
 
-async def test_of_writers_that_know_the_same_version_one_succeeds(media_store: MediaStore) -> None:
+async def test_of_writers_with_the_same_version_one_succeeds(media_store: MediaStore) -> None:
     version = await media_store.put_if("live/a/state.json", b"", None)
     for known in (version, None):
         address = "live/a/state.json" if known else "live/a/1.m4s"
@@ -80,15 +80,15 @@ async def test_a_folder_is_not_what_begins_as_it_does(media_store: MediaStore) -
     assert await media_store.addresses("videos/a") == ["videos/a/1"]
     await media_store.delete_tree("videos/a")
     assert await media_store.addresses("videos") == ["videos/ab/2", "videos/ab/c/3"]
-    found = await media_store.folders("videos")
-    assert list(found) == ["ab"]
+    folders = await media_store.folders("videos")
+    assert list(folders) == ["ab"]
     await media_store.put("videos/x/y/1", b"")
     assert await media_store.folder_names("videos") == {"ab", "x"}
     assert await media_store.folder_names("nowhere") == set()
     await media_store.delete_tree("videos/x")
     newest = await media_store.stat("videos/ab/c/3")
     assert newest is not None
-    assert abs(found["ab"] - newest.modified_us) < 2_000_000
+    assert abs(folders["ab"] - newest.modified_us) < 2_000_000
     assert await media_store.folders("nowhere") == {}
 
 
@@ -96,8 +96,8 @@ async def test_many_objects_go_at_once(media_store: MediaStore) -> None:
     objects = {f"live/a/{number}.m4s": b"%d" % number for number in range(1010)}  # a page has 1000
     await media_store.put_all(objects)
     assert await media_store.addresses("live/a") == sorted(objects)
-    wanted = ["live/a/7.m4s", "live/a/none.m4s", "live/a/1009.m4s"]
-    assert await media_store.get_all(wanted) == [b"7", None, b"1009"]
+    addresses = ["live/a/7.m4s", "live/a/none.m4s", "live/a/1009.m4s"]
+    assert await media_store.get_all(addresses) == [b"7", None, b"1009"]
     await media_store.delete_all([*objects, "live/a/none.m4s"])
     assert await media_store.addresses("live") == []
 
@@ -171,13 +171,13 @@ async def test_no_call_leaves_the_store(media_store: MediaStore, address: str) -
     assert await media_store.addresses("a") == ["a/b"]
 
 
-async def test_a_reader_meets_the_old_bytes_or_the_new_ones(media_store: MediaStore) -> None:
-    seen: set[bytes] = set()
+async def test_a_reader_gets_the_old_bytes_or_the_new_ones(media_store: MediaStore) -> None:
+    contents: set[bytes] = set()
     await media_store.put("a/x", bytes(100_000))
 
     async def read() -> None:
-        while len(seen) < 3:
-            seen.add(await media_store.get("a/x"))
+        while len(contents) < 3:
+            contents.add(await media_store.get("a/x"))
 
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(read())
@@ -185,4 +185,6 @@ async def test_a_reader_meets_the_old_bytes_or_the_new_ones(media_store: MediaSt
         while not reading.done():
             number = number % 100 + 1
             await media_store.put("a/x", bytes([number]) * (100_000 + number))
-    assert {(len(data), len(set(data))) for data in seen} <= {(100_000 + n, 1) for n in range(101)}
+    assert {(len(data), len(set(data))) for data in contents} <= {
+        (100_000 + n, 1) for n in range(101)
+    }

@@ -60,19 +60,19 @@ async def test_there_and_back_every_object_is_the_same(
     objects = OBJECTS | {SOURCE: random.Random(1).randbytes(40_000_001)}
     total = sum(map(len, objects.values()))
     await filled.put(SOURCE, objects[SOURCE])
-    shown: list[CopyProgress] = []
-    done = await copy_objects(ToBucket(filled, bucket_store), shown.append)
-    assert (done.objects, done.bytes, done.more) == (len(objects), total, 0)
-    assert (done.copied, done.copied_bytes) == (done.objects, done.bytes)
-    assert max(each.bytes for each in shown) == total
-    assert {each.of_folders for each in shown} == {7}
+    progress: list[CopyProgress] = []
+    copied = await copy_objects(ToBucket(filled, bucket_store), progress.append)
+    assert (copied.objects, copied.bytes, copied.more) == (len(objects), total, 0)
+    assert (copied.copied, copied.copied_bytes) == (copied.objects, copied.bytes)
+    assert max(each.bytes for each in progress) == total
+    assert {each.of_folders for each in progress} == {7}
     rooms = ("slates", "sources", "videos", "live", "trash", "uploads")
-    there = [address for room in rooms for address in await bucket_store.addresses(room)]
-    assert sorted(there) == sorted(objects)
+    addresses = [address for room in rooms for address in await bucket_store.addresses(room)]
+    assert sorted(addresses) == sorted(objects)
     assert await bucket_store.stat("installation") is None
     with DiskObjects(tmp_path / "back") as back:
         again = await copy_objects(ToFolder(bucket_store, back))
-        assert again == done
+        assert again == copied
         assert stored_files(back) == objects
         stat = await bucket_store.stat(SEGMENT)
         assert await back.stat(SEGMENT) == stat, "it keeps its age"
@@ -103,8 +103,8 @@ async def test_a_repetition_copies_what_has_changed(  # fixtures
         source, target = (filled, bucket_store) if way == "up" else (bucket_store, back)
         for address, data in changed.items():
             await (source.delete(address) if data is None else source.put(address, data))
-        done = await copy_objects(up if way == "up" else down)
-        assert (done.copied, done.more) == (copied, more)
+        progress = await copy_objects(up if way == "up" else down)
+        assert (progress.copied, progress.more) == (copied, more)
         for address, data in changed.items():
             assert await target.get(address) == (OBJECTS[address] if data is None else data)
 
@@ -114,23 +114,23 @@ async def test_what_is_added_and_deleted_meanwhile_is_seen(
 ) -> None:
     late = f"slates/s-{VIDEO}/two.jpg"  # in the folder that is listed first
 
-    def report(done: CopyProgress) -> None:
-        if done.objects == 1 and not (filled.root / late).exists():
+    def report(progress: CopyProgress) -> None:
+        if progress.objects == 1 and not (filled.root / late).exists():
             (filled.root / late).write_bytes(b"late")
             (filled.root / SEGMENT).unlink()
 
-    done = await copy_objects(ToBucket(filled, bucket_store), report)
+    progress = await copy_objects(ToBucket(filled, bucket_store), report)
     assert await bucket_store.get(late) == b"late"
-    assert done.objects == len(OBJECTS)
-    assert done.more == (await bucket_store.stat(SEGMENT) is not None)  # copied just before
+    assert progress.objects == len(OBJECTS)
+    assert progress.more == (await bucket_store.stat(SEGMENT) is not None)  # copied just before
 
 
 async def test_a_copy_that_cannot_catch_up_ends(
     filled: DiskObjects, bucket_store: S3Objects
 ) -> None:
-    def report(done: CopyProgress) -> None:
+    def report(progress: CopyProgress) -> None:
         (filled.root / SEGMENT).with_name(f"{os.urandom(4).hex()}.m4s").write_bytes(b"x")
-        assert done.objects < 1000
+        assert progress.objects < 1000
 
     with pytest.raises(StoreFailed, match="change faster than they can be copied"):
         await copy_objects(ToBucket(filled, bucket_store), report)

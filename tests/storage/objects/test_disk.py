@@ -63,7 +63,7 @@ async def test_where_no_link_can_be_there_is_a_copy(
         assert not objects.path("a/1").samefile(objects.path("b/1"))
 
 
-async def test_a_disk_that_cannot_take_a_link_says_so(
+async def test_a_disk_without_links_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -102,15 +102,15 @@ def test_no_call_leaves_the_root(tmp_path: Path, address: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["root"]
 
 
-def test_a_reader_meets_the_old_bytes_or_the_new_ones(tmp_path: Path) -> None:
+def test_a_reader_gets_the_old_bytes_or_the_new_ones(tmp_path: Path) -> None:
     """A thread reads all the time while one object is replaced by others of other sizes."""
-    seen: set[bytes] = set()
+    contents: set[bytes] = set()
     stop = threading.Event()
     path = tmp_path / "a" / "x"
 
     def read() -> None:
         while not stop.is_set():
-            seen.add(path.read_bytes())
+            contents.add(path.read_bytes())
 
     async def go() -> None:
         with DiskObjects(tmp_path) as objects:
@@ -123,12 +123,14 @@ def test_a_reader_meets_the_old_bytes_or_the_new_ones(tmp_path: Path) -> None:
             reader.join()
 
     asyncio.run(go())
-    assert len(seen) > 1
-    assert {(len(data), len(set(data))) for data in seen} <= {(100_000 + n, 1) for n in range(200)}
+    assert len(contents) > 1
+    assert {(len(data), len(set(data))) for data in contents} <= {
+        (100_000 + n, 1) for n in range(200)
+    }
 
 
-def test_a_full_disk_is_told_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A file size limit stands for the full disk: both fail in the middle of a write."""
+def test_a_full_disk_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A file size limit simulates the full disk: both fail in the middle of a write."""
     program = """
 import asyncio, errno, resource, signal, sys
 from pathlib import Path
@@ -150,10 +152,10 @@ async def go():
 
 asyncio.run(go())
 """
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines() == ["StoreFailed File too large", "b'old'", "1"]
+    assert completed.stdout.splitlines() == ["StoreFailed File too large", "b'old'", "1"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a Linux device")
@@ -214,7 +216,7 @@ def test_leftovers_of_the_killed_are_removed_and_those_of_the_living_are_not(
 
 
 def test_a_write_that_was_cancelled_does_not_come_later(tmp_path: Path) -> None:
-    """The write stands still at a pipe without a reader until it has been given up on."""
+    """The write blocks on a pipe without a reader until the caller has given up."""
 
     async def go() -> None:
         with DiskObjects(tmp_path) as objects:
@@ -232,7 +234,7 @@ def test_a_write_that_was_cancelled_does_not_come_later(tmp_path: Path) -> None:
             os.close(reader)
 
     asyncio.run(go())
-    # The loop has joined its threads: what they would do, they have done.
+    # The loop has joined its threads, so their work is done.
     assert (tmp_path / "a" / "x").is_file()
     assert (tmp_path / "a" / "x").read_bytes() == b"new"
 

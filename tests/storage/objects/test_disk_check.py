@@ -18,7 +18,7 @@ def all_paths(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("thorough", [False, True])
-async def test_a_disk_that_is_there_is_well_and_stays_as_it_is(
+async def test_a_healthy_disk_passes_the_check_and_is_not_changed(
     tmp_path: Path, *, thorough: bool
 ) -> None:
     with DiskObjects(tmp_path) as objects:

@@ -14,7 +14,7 @@ from storage.objects.incoming_file import PIECE_BYTES, open_incoming_file
 
 @contextmanager
 def occupied(threads: DiskThreads, tasks: asyncio.TaskGroup, count: int = 64) -> Generator[None]:
-    """Let so much work wait in a pool for the length of the block that none of it has a thread."""
+    """Occupy all threads of a pool with waiting work for the length of the block."""
     going_on = threading.Event()
     for _ in range(count):
         tasks.create_task(threads.run(going_on.wait))
@@ -71,9 +71,9 @@ async def test_a_live_segment_is_stored_while_uploads_occupy_their_threads(tmp_p
                     uploading = tasks.create_task(upload(objects))
                     began = time.monotonic()
                     await live.put("live/Ab3dEf6hIj9l/run/720p/0.m4s", b"segment")
-                    took = time.monotonic() - began
+                    elapsed = time.monotonic() - began
                     assert not uploading.done()
             assert await objects.get("live/Ab3dEf6hIj9l/run/720p/0.m4s") == b"segment"
-            return took
+            return elapsed
 
     assert await scenario() < 1.0

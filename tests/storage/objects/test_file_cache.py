@@ -20,7 +20,7 @@ def write(path: Path, size: int) -> None:
 
 
 class CountingSource:
-    """What copies are made of: an object is as many bytes long as its name says."""
+    """A source of copies: the name of an object is its length in bytes."""
 
     def __init__(self, folder: Path, most: int = 100) -> None:
         self.asked: list[str] = []
@@ -65,7 +65,7 @@ async def test_a_copy_is_made_once_however_many_ask(tmp_path: Path) -> None:
     assert origin.asked == ["a/10"]
 
 
-async def test_all_who_ask_learn_that_there_is_none(tmp_path: Path) -> None:
+async def test_all_callers_learn_that_there_is_no_object(tmp_path: Path) -> None:
     origin = CountingSource(tmp_path)
     origin.may_go_on.clear()
 
@@ -81,7 +81,7 @@ async def test_all_who_ask_learn_that_there_is_none(tmp_path: Path) -> None:
     assert origin.asked == ["a/0"]
 
 
-async def test_whoever_waits_goes_on_when_the_first_one_leaves(tmp_path: Path) -> None:
+async def test_waiting_callers_continue_when_the_first_one_leaves(tmp_path: Path) -> None:
     origin = CountingSource(tmp_path)
     origin.may_go_on.clear()
     async with asyncio.TaskGroup() as group:
@@ -156,7 +156,7 @@ async def test_an_object_that_changes_is_read_anew_soon(
 
 
 async def test_a_copy_that_is_deleted_is_made_anew_when_its_file_is_gone(tmp_path: Path) -> None:
-    """However long the disk takes for that."""
+    """That holds however long the disk takes."""
     origin, gate = CountingSource(tmp_path), threading.Event()
     await origin.fetch("a/10")
     threads = DiskThreads("slow", 1)

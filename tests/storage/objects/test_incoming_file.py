@@ -25,7 +25,7 @@ def remaining_files(root: Path) -> list[Path]:
     return [path for path in root.rglob("*") if path.is_file() and path.name != "reserve"]
 
 
-async def test_what_is_kept_stands_whole_at_its_address(tmp_path: Path) -> None:
+async def test_a_kept_file_is_whole_at_its_address(tmp_path: Path) -> None:
     whole = os.urandom(3 * PIECE_BYTES + 12_345)
     with DiskObjects(tmp_path) as objects:
         async with open_incoming_file(objects, max_bytes=len(whole)) as inflow:
@@ -94,9 +94,9 @@ async def test_room_that_is_to_stay_free_is_not_taken(tmp_path: Path) -> None:
         assert remaining_files(tmp_path) == []
 
 
-async def test_a_disk_that_is_full_says_so(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     with DiskObjects(tmp_path) as objects:
-        # A device that is always full stands where the file would go.
+        # A device that is always full replaces the file.
         async with open_incoming_file(objects, max_bytes=1 << 20) as inflow:
             descriptor = os.open("/dev/full", os.O_WRONLY)
             inflow._file = descriptor  # pyright: ignore[reportPrivateUsage]

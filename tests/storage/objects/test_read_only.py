@@ -1,4 +1,4 @@
-"""Objects for who only looks: the same answers as the store's own, and nothing made."""
+"""Read-only objects: the same answers as those of the store, and nothing is created."""
 
 from pathlib import Path
 
@@ -47,6 +47,6 @@ def loop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_what_cannot_be_read_is_told(loop: Path) -> None:
+async def test_unreadable_objects_are_reported(loop: Path) -> None:
     with pytest.raises(StoreFailed, match="videos: Too many levels of symbolic links"):
         await ReadOnlyObjects(loop).folders("videos")

@@ -17,8 +17,8 @@ NOTES = b"n" * 20_000
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Generator[SmallDisk]:
-    with small_disk(tmp_path / "disk", 2 * MIB) as made:
-        yield made
+    with small_disk(tmp_path / "disk", 2 * MIB) as volume:
+        yield volume
 
 
 async def test_what_is_vital_is_written_on_a_full_disk_again_and_again(disk: SmallDisk) -> None:
@@ -37,7 +37,7 @@ async def test_without_a_reserve_nothing_is_written_and_the_old_bytes_stay(disk:
     with DiskObjects(disk.folder, reserve_bytes=RESERVE) as objects:
         await objects.put("run/state.json", NOTES, vital=True)
         disk.fill()
-        # Somebody takes the reserve's room at the moment when it is lent.
+        # Another program takes the reserve's room at the moment when it is lent.
         for path in disk.folder.glob(".temporary/*/reserve"):
             path.unlink()
         disk.fill()

@@ -1,4 +1,4 @@
-"""A file that comes in several goes: one at a time, cut back to what counts, through deaths."""
+"""A file that arrives in several requests: one at a time, truncated, and across crashes."""
 
 import hashlib
 import signal
@@ -69,7 +69,7 @@ async def test_a_file_that_was_moved_is_found_and_taken_back(objects: DiskObject
         assert file.is_relocated
         assert not objects.path(HOME).exists()
     async with open_resumable_file(objects, HOME, MOVED) as file:
-        assert file.is_relocated  # to look changes nothing
+        assert file.is_relocated  # reading changes nothing
     assert objects.path(MOVED).read_bytes() == b"whole"
     async with open_resumable_file(objects, HOME, MOVED) as file:
         assert await file.truncate(5) == 5
@@ -112,7 +112,7 @@ async def test_the_lock_goes_with_the_process(objects: DiskObjects, tmp_path: Pa
             child.stdout.close()
 
 
-async def test_a_full_disk_keeps_what_fits_and_says_how_much(tmp_path: Path) -> None:
+async def test_a_full_disk_keeps_what_fits_and_reports_how_much(tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "disk", 8 * MIB) as disk,
         DiskObjects(disk.folder / "objects", reserve_bytes=0) as objects,
@@ -122,10 +122,10 @@ async def test_a_full_disk_keeps_what_fits_and_says_how_much(tmp_path: Path) -> 
             with pytest.raises(StoreFull):
                 while True:
                     await file.write(b"x" * MIB)
-            written = file.written
-            assert written == file.size() > 0
+            written_bytes = file.written
+            assert written_bytes == file.size() > 0
         async with open_resumable_file(objects, HOME, MOVED) as file:
-            assert await file.truncate(written) == written
+            assert await file.truncate(written_bytes) == written_bytes
 
 
 async def test_room_that_is_to_stay_free_stays_so(objects: DiskObjects) -> None:

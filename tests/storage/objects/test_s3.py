@@ -25,7 +25,7 @@ ARRIVING = [
 
 
 async def has(store: S3Objects, address: str) -> bool:
-    """Say whether a viewer gets an object, whose copy is read as soon as it is there."""
+    """Return whether a viewer gets an object; its copy is read as soon as it exists."""
     async with store.holding(address) as is_there:
         return is_there and (store.files / address).exists()
 
@@ -54,8 +54,8 @@ async def test_files_that_arrive_are_deleted_by_their_addresses(bucket_store: S3
     await bucket_store.put(addresses.video_source(HASH, 1), b"a film")
     arrive(bucket_store)
     await bucket_store.delete_all(ARRIVING[:2])
-    kept = [addresses.video_source(HASH, 1), ARRIVING[2]]
-    assert await bucket_store.addresses("sources") == sorted(kept)
+    remaining = [addresses.video_source(HASH, 1), ARRIVING[2]]
+    assert await bucket_store.addresses("sources") == sorted(remaining)
     await bucket_store.delete_tree(addresses.video_sources(HASH))
     assert await bucket_store.addresses("sources") == []
     assert not bucket_store.scratch.path(ARRIVING[2]).exists()
@@ -67,11 +67,11 @@ async def test_the_trash_takes_objects_and_not_what_was_arriving(bucket_store: S
     await bucket_store.move(addresses.video_sources(HASH), f"trash/now/sources/{HASH}")
     assert await bucket_store.addresses("sources") == []
     assert await bucket_store.addresses("trash") == [f"trash/now/sources/{HASH}/1"]
-    left = {each.name for each in bucket_store.scratch.root.rglob("*") if each.is_file()}
-    assert left - {"reserve"} == {"one"}  # of an upload
+    remaining = {each.name for each in bucket_store.scratch.root.rglob("*") if each.is_file()}
+    assert remaining - {"reserve"} == {"one"}  # of an upload
 
 
-async def test_one_copy_serves_all_who_ask(bucket_store: S3Objects) -> None:
+async def test_one_copy_serves_all_callers(bucket_store: S3Objects) -> None:
     await bucket_store.put("videos/a/1.m4s", b"one")
     async with asyncio.TaskGroup() as group:
         asking = [group.create_task(has(bucket_store, "videos/a/1.m4s")) for _ in range(50)]
@@ -83,18 +83,18 @@ async def test_one_copy_serves_all_who_ask(bucket_store: S3Objects) -> None:
 async def test_a_copy_is_as_old_as_its_object(
     bucket_store: S3Objects, s3_server: S3Server, tmp_path: Path
 ) -> None:
-    """So that all hosts tell viewers the same entity tag."""
+    """Then all hosts send viewers the same entity tag."""
     bucket = s3_server.new_bucket()
-    found: list[int] = []
+    mtimes_ns: list[int] = []
     for name in ("one", "two"):
         with DiskObjects(tmp_path / name) as scratch:
             host = S3Objects(bucket, scratch, cache_bytes=1 << 20)
-            if not found:
+            if not mtimes_ns:
                 await host.put("videos/a/1.m4s", b"one")
             assert await has(host, "videos/a/1.m4s")
-            found.append((host.files / "videos/a/1.m4s").stat().st_mtime_ns)
+            mtimes_ns.append((host.files / "videos/a/1.m4s").stat().st_mtime_ns)
         await asyncio.sleep(0.01)
-    assert found[0] == found[1]
+    assert mtimes_ns[0] == mtimes_ns[1]
 
 
 async def test_a_replaced_object_is_not_read_from_its_old_copy(bucket_store: S3Objects) -> None:
@@ -114,8 +114,8 @@ async def test_the_copies_are_bounded(bucket_store: S3Objects) -> None:
     for number in range(5):  # the bound is 1 MB
         await bucket_store.put(f"videos/a/{number}.m4s", bytes(300_000))
         assert await has(bucket_store, f"videos/a/{number}.m4s")
-    left = sorted(each.name for each in bucket_store.files.rglob("*") if each.is_file())
-    assert left == ["2.m4s", "3.m4s", "4.m4s"]
+    remaining = sorted(each.name for each in bucket_store.files.rglob("*") if each.is_file())
+    assert remaining == ["2.m4s", "3.m4s", "4.m4s"]
 
 
 async def test_a_large_object_is_not_copied_to_a_disk_that_is_nearly_full(
@@ -151,9 +151,9 @@ async def test_a_poster_that_is_missing_is_asked_for_once_in_a_while(
             assert not await has(host, address)
             await other.put(address, b"another host's")
         assert not await has(host, poster)
-        # A segment is asked for each time: it may come at any moment.
+        # A segment is requested each time, as it may be stored at any moment.
         assert await has(host, segment)
-        # What this process writes it knows at once.
+        # This process sees its own writes at once.
         await host.put(poster, b"its own")
         assert await has(host, poster)
 

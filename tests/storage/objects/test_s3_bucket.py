@@ -1,4 +1,4 @@
-"""What is a bucket's own: pieces of large objects, and errors that an operator understands."""
+"""Features of buckets alone: pieces of large objects, and errors for operators."""
 
 import hashlib
 import random
@@ -106,7 +106,7 @@ class OneObjectHandler(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-async def test_a_server_is_replaced_by_one_that_knows_tags_in_another_form(
+async def test_a_server_is_replaced_by_one_with_another_form_of_tags(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -127,7 +127,7 @@ async def test_a_server_is_replaced_by_one_that_knows_tags_in_another_form(
         server.shutdown()
 
 
-async def test_an_object_that_is_too_large_for_one_copy_moves_all_the_same(
+async def test_an_object_that_is_too_large_for_one_copy_can_be_moved(
     bucket_store: S3Objects, s3_server: S3Server, tmp_path: Path
 ) -> None:
     bucket_place = s3_server.new_bucket()
@@ -197,11 +197,13 @@ async def test_prefixes_of_one_bucket_are_apart(
 async def test_a_bucket_that_is_not_there_is_no_missing_object(
     bucket_store: S3Objects, s3_server: S3Server
 ) -> None:
-    gone = S3Bucket(S3Location(bucket="none-such", endpoint=s3_server.endpoint, region="us-east-1"))
+    missing = S3Bucket(
+        S3Location(bucket="none-such", endpoint=s3_server.endpoint, region="us-east-1")
+    )
     with pytest.raises(StoreFailed, match="no such bucket"):
-        await gone.put("live/a", b"1")
+        await missing.put("live/a", b"1")
     with pytest.raises(StoreFailed, match="404"):
-        await gone.folders("live")
+        await missing.folders("live")
 
 
 async def test_wrong_credentials_are_named(

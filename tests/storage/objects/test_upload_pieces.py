@@ -1,4 +1,4 @@
-"""Uploads in pieces: any host goes on, what no row names counts for nothing."""
+"""Uploads in pieces: any host continues them, and pieces that no row names are ignored."""
 
 import hashlib
 import random
@@ -86,12 +86,12 @@ async def test_a_host_that_received_all_fetches_nothing(media_store: MediaStore)
     await host.append(DATA[500:])
     await media_store.delete_tree(upload_pieces(NAME))
     assert await host.gathered() == DATA
-    with pytest.raises(ObjectMissing):  # another one has to
+    with pytest.raises(ObjectMissing):  # another host needs the pieces
         await PieceHost(media_store, rows).gathered()
 
 
 async def test_what_no_row_names_changes_nothing(media_store: MediaStore) -> None:
-    """A host went on that had lost the upload, and did not know it."""
+    """A host that had lost the upload without noticing wrote more of it."""
     rows = Rows()
     late, present = PieceHost(media_store, rows), PieceHost(media_store, rows)
     await late.append(DATA[:300])

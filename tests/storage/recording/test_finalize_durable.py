@@ -8,15 +8,15 @@ from tests.support.storage.recorded_run import run_recorder
 
 
 async def test_a_recording_is_on_the_disk_before_its_video(tmp_path: Path) -> None:
-    async with run_recorder(tmp_path) as made:
-        publication = await made.open()
+    async with run_recorder(tmp_path) as fixture:
+        publication = await fixture.open()
         maker = ReportMaker(TOP)
         await begin_epoch(publication, maker)
         for _ in range(3):
             await append_all(publication, maker.step())
-            made.clock.now += 2.0
-        await made.caught_up(publication)
+            fixture.clock.now += 2.0
+        await fixture.caught_up(publication)
         await publication.finish()
-        with traced_disk(made.disk.root) as trace:
-            await made.all_over()
+        with traced_disk(fixture.disk.root) as trace:
+            await fixture.all_over()
         assert are_synced_before(trace, "INSERT INTO videos")

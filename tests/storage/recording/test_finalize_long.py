@@ -48,7 +48,7 @@ def a_step(sequence: int) -> Step:
 
 
 def write_pages(root: Path, hash_: str, count: int) -> None:
-    """Write what a recorder leaves of so many steps; its media are of no matter here."""
+    """Write the pages that a recorder leaves of so many steps, without media."""
     root.joinpath(video_page(hash_, MEDIA, 0)).parent.mkdir(parents=True)
     running_totals = RecordingTotals()
     for start in range(0, count, PAGE_STEPS):
@@ -62,20 +62,20 @@ def write_pages(root: Path, hash_: str, count: int) -> None:
 
 @LONG
 async def test_a_day_is_a_video_within_seconds(tmp_path: Path, steps: int) -> None:
-    async with run_recorder(tmp_path) as made:
-        row = await made.catalog.recordings.begin(HASH, "20260131T110000123", 7, NOON_US)
+    async with run_recorder(tmp_path) as fixture:
+        row = await fixture.catalog.recordings.begin(HASH, "20260131T110000123", 7, NOON_US)
         assert row is not None
-        write_pages(made.disk.root, row.hash, steps)
+        write_pages(fixture.disk.root, row.hash, steps)
         began, busy = time.perf_counter(), time.process_time()
-        record = await RecordingStore.load(made.disk, row.hash)
+        record = await RecordingStore.load(fixture.disk, row.hash)
         assert await finalize(
-            made.disk, made.catalog.recordings, row, record, None, lambda: NOON_US, str.lower
+            fixture.disk, fixture.catalog.recordings, row, record, None, lambda: NOON_US, str.lower
         )
         seconds, busy = time.perf_counter() - began, time.process_time() - busy
-        (video,) = await made.videos()
+        (video,) = await fixture.videos()
         assert video.length_us == steps * 2_000_000
         for name in NAMES:
-            text = (made.folder(video) / name / "index.m3u8").read_text()
+            text = (fixture.folder(video) / name / "index.m3u8").read_text()
             assert len(text) < MAX_TEXT // 2
             playlist = parse(text)
             assert isinstance(playlist, MediaPlaylist)
@@ -88,9 +88,9 @@ async def test_a_day_is_a_video_within_seconds(tmp_path: Path, steps: int) -> No
 
 @LONG
 async def test_a_day_costs_no_more_memory_than_its_playlists(tmp_path: Path, steps: int) -> None:
-    async with run_recorder(tmp_path) as made:
-        write_pages(made.disk.root, "abcdefABCDE0", steps)
-        record = await RecordingStore.load(made.disk, "abcdefABCDE0")
+    async with run_recorder(tmp_path) as fixture:
+        write_pages(fixture.disk.root, "abcdefABCDE0", steps)
+        record = await RecordingStore.load(fixture.disk, "abcdefABCDE0")
         gc.collect()
         tracemalloc.start()
         try:

@@ -1,4 +1,4 @@
-"""What a record comes to, and its playlists: values alone."""
+"""The totals and playlists of a record: values alone."""
 
 import msgspec
 import pytest
@@ -62,12 +62,12 @@ def media(name: str, *pages: tuple[Step, ...]) -> MediaPlaylist:
     playlists = RecordedPlaylists(tallied(*(each for page in pages for each in page)))
     for page in pages:
         playlists.add(page)
-    found = parse(playlists.media_playlists()[name])
-    assert isinstance(found, MediaPlaylist)
-    return found
+    playlist = parse(playlists.media_playlists()[name])
+    assert isinstance(playlist, MediaPlaylist)
+    return playlist
 
 
-def test_a_record_knows_its_length_and_bytes() -> None:
+def test_a_record_has_its_length_and_bytes() -> None:
     running_totals = tallied(step(0), step(1, gaps=(TOP.name,)), step(2, duration=3 * TWO // 2))
     assert running_totals.ticks == 2 * TWO + 3 * TWO // 2
     assert running_totals.sizes == {TOP.name: 2050, LOW.name: 3050, AUDIO_RENDITION: 3050}
@@ -111,16 +111,16 @@ def test_the_first_step_continues_nothing() -> None:
     ],
 )
 def test_what_does_not_follow_is_parted(sequence: int, own: bool, parted: bool) -> None:
-    found = fit_step(step(sequence, discontinuity=own), tallied(step(0)), ())
-    assert found is not None
-    assert found.discontinuity is parted
+    fitted = fit_step(step(sequence, discontinuity=own), tallied(step(0)), ())
+    assert fitted is not None
+    assert fitted.discontinuity is parted
 
 
 def test_what_could_not_be_kept_is_a_gap() -> None:
-    found = fit_step(step(0), RecordingTotals(), (TOP.name,))
-    assert found is not None
-    assert found.gaps == {TOP.name}
-    assert found.segments[TOP.name].size == 0
+    fitted = fit_step(step(0), RecordingTotals(), (TOP.name,))
+    assert fitted is not None
+    assert fitted.gaps == {TOP.name}
+    assert fitted.segments[TOP.name].size == 0
     assert fit_step(step(0), RecordingTotals(), NAMES) is None
     assert fit_step(step(0), RecordingTotals(), (TOP.name, LOW.name)) is None
 
@@ -151,16 +151,16 @@ def test_the_playlist_of_a_record_is_whole() -> None:
     ]
 
 
-def test_the_wall_clock_is_told_where_it_may_jump() -> None:
-    found = media(TOP.name, (step(0), step(1)), (step(2, discontinuity=True), step(3)))
-    assert [one.wall_us is not None for one in found.segments] == [True, False, True, False]
-    assert [one.discontinuity for one in found.segments] == [False, False, True, False]
+def test_the_wall_clock_is_listed_where_it_may_jump() -> None:
+    playlist = media(TOP.name, (step(0), step(1)), (step(2, discontinuity=True), step(3)))
+    assert [one.wall_us is not None for one in playlist.segments] == [True, False, True, False]
+    assert [one.discontinuity for one in playlist.segments] == [False, False, True, False]
 
 
-def test_a_page_that_is_lost_parts_what_it_stood_between() -> None:
-    found = media(TOP.name, (step(0), step(1)), (), (step(4), step(5)))
-    assert [one.uri for one in found.segments] == ["0.m4s", "1.m4s", "4.m4s", "5.m4s"]
-    assert [one.discontinuity for one in found.segments] == [False, False, True, False]
+def test_a_lost_page_leaves_a_discontinuity_between_its_neighbours() -> None:
+    playlist = media(TOP.name, (step(0), step(1)), (), (step(4), step(5)))
+    assert [one.uri for one in playlist.segments] == ["0.m4s", "1.m4s", "4.m4s", "5.m4s"]
+    assert [one.discontinuity for one in playlist.segments] == [False, False, True, False]
 
 
 steps_of_runs = st.lists(
@@ -183,10 +183,10 @@ def test_pages_of_any_size_make_the_same_playlists(
     sequence, running_totals = 0, RecordingTotals()
     for ahead, apart, gaps, init in shapes:
         sequence += ahead
-        made = fit_step(step(sequence, discontinuity=apart, init=init), running_totals, gaps)
-        assert made is not None  # the lower rung is always there
-        steps.append(made)
-        running_totals = running_totals.with_step(made, RUNGS, CODECS, {})
+        fitted = fit_step(step(sequence, discontinuity=apart, init=init), running_totals, gaps)
+        assert fitted is not None  # the lower rung is always there
+        steps.append(fitted)
+        running_totals = running_totals.with_step(fitted, RUNGS, CODECS, {})
     whole, paged = RecordedPlaylists(running_totals), RecordedPlaylists(running_totals)
     whole.add(steps)
     for start in range(0, len(steps), size):
@@ -194,11 +194,11 @@ def test_pages_of_any_size_make_the_same_playlists(
         paged.add(msgspec.json.decode(msgspec.json.encode(page), type=RecordingPage).steps)
     assert paged.media_playlists() == whole.media_playlists()
     for text in whole.media_playlists().values():
-        found = parse(text)
-        assert isinstance(found, MediaPlaylist)
-        assert found.ended
-        assert found.whole
-        assert len(found.segments) == len(steps)
-        assert [one.discontinuity for one in found.segments] == [
+        playlist = parse(text)
+        assert isinstance(playlist, MediaPlaylist)
+        assert playlist.ended
+        assert playlist.whole
+        assert len(playlist.segments) == len(steps)
+        assert [one.discontinuity for one in playlist.segments] == [
             each.discontinuity for each in steps
         ]

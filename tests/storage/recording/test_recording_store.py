@@ -75,18 +75,18 @@ async def test_media_remain_when_those_of_the_run_are_deleted(objects: DiskObjec
     for sequence in range(3):
         assert await store.append(await listed(objects, sequence)) is None
     await store.write_page(closed=True)
-    written = await store.write_playlists()
+    playlists_written = await store.write_playlists()
     await store.remove_pages()
     await objects.delete_tree(f"live/{HASH}")
     assert await objects.addresses(video_pages(VIDEO, MEDIA)) == []
-    assert written.size > len(await objects.get(video_variants(VIDEO, MEDIA)))
+    assert playlists_written.size > len(await objects.get(video_variants(VIDEO, MEDIA)))
     for name in NAMES:
         assert len((await playlist(objects, name)).segments) == 3
         assert await objects.get(video_segment(VIDEO, MEDIA, name, 2)) == b"x" * 1000
-    assert written.time == time(0, 6)
+    assert playlists_written.time == time(0, 6)
 
 
-async def test_a_recording_goes_on_after_its_last_page(objects: DiskObjects) -> None:
+async def test_a_recording_continues_after_its_last_page(objects: DiskObjects) -> None:
     before = await load(objects)
     await before.append(await listed(objects, 0))
     await before.write_page()
@@ -120,7 +120,7 @@ async def test_a_segment_that_is_gone_is_a_gap_of_its_rendition_alone(
 
 
 async def test_two_hosts_that_record_a_run_keep_each_step_once(objects: DiskObjects) -> None:
-    """One of them was frozen, and wakes up after the other has gone on."""
+    """One host was frozen, and wakes up after the other has continued."""
     frozen = await load(objects)
     await frozen.append(await listed(objects, 0))
     await frozen.write_page()
@@ -133,16 +133,18 @@ async def test_two_hosts_that_record_a_run_keep_each_step_once(objects: DiskObje
     await frozen.write_page()
     assert {name: await objects.get(name) for name in before} == before
     assert (frozen.unwritten_count, frozen.totals) == (0, awake.totals)
-    # What it alone has follows, whoever is faster.
+    # Steps that only one host has are appended, whichever host is faster.
     await frozen.append(await listed(objects, 3))
     await awake.append(await listed(objects, 3))
     await frozen.write_page()
     await awake.append(await listed(objects, 4))
     await awake.write_page(closed=True)
     await awake.write_playlists()
-    made = await playlist(objects, TOP.name)
-    assert [each.uri for each in made.segments] == [f"{number}.m4s" for number in range(5)]
-    assert not any(each.discontinuity or each.gap for each in made.segments)
+    stored_playlist = await playlist(objects, TOP.name)
+    assert [each.uri for each in stored_playlist.segments] == [
+        f"{number}.m4s" for number in range(5)
+    ]
+    assert not any(each.discontinuity or each.gap for each in stored_playlist.segments)
 
 
 @pytest.mark.parametrize("short", [False, True], ids=["by time", "by count"])
@@ -150,11 +152,11 @@ async def test_a_page_is_due_in_time_and_when_it_is_full(objects: DiskObjects, s
     store = await load(objects)
     steps = 0
     while not store.is_page_due:
-        made = await listed(objects, steps)
+        listed_step = await listed(objects, steps)
         if short:  # steps that end together
-            together = msgspec.structs.replace(made.step, segments=step(0).segments)
-            made = msgspec.structs.replace(made, step=together)
-        await store.append(made)
+            together = msgspec.structs.replace(listed_step.step, segments=step(0).segments)
+            listed_step = msgspec.structs.replace(listed_step, step=together)
+        await store.append(listed_step)
         steps += 1
         assert store.unwritten_count == steps
     assert steps == (PAGE_STEPS if short else PAGE_TICKS // TWO + 1)
@@ -193,13 +195,13 @@ async def recorded(objects: DiskObjects, *, lost: int | None = None) -> Recordin
 @pytest.mark.parametrize("lost", [None, 0, 2, 4])
 async def test_the_steps_of_each_time_are_found(objects: DiskObjects, lost: int | None) -> None:
     store = await recorded(objects, lost=lost)
-    there = {number for number in range(PAGES * OF_A_PAGE) if number // OF_A_PAGE != lost}
+    numbers = {number for number in range(PAGES * OF_A_PAGE) if number // OF_A_PAGE != lost}
     for start in range(0, 40, 3):
         for end in range(start + 1, 41, 3):
-            found = [one.sequence for one in await store.find_steps(time(start, end))]
-            wanted = set(range(start // 2, -(-end // 2))) & there
-            assert wanted <= set(found), (start, end)
-            assert found == sorted(set(found))
+            sequences = [one.sequence for one in await store.find_steps(time(start, end))]
+            wanted = set(range(start // 2, -(-end // 2))) & numbers
+            assert wanted <= set(sequences), (start, end)
+            assert sequences == sorted(set(sequences))
 
 
 async def test_of_another_time_nothing_is_found(objects: DiskObjects) -> None:
@@ -230,8 +232,8 @@ async def test_a_long_recording_is_not_read_in_whole(tmp_path: Path) -> None:
             await store.write_page()
         for start in (0, 60, 126):
             disk.read = 0
-            found = [one.sequence for one in await store.find_steps(time(start, start + 2))]
-            assert start // 2 in found
+            sequences = [one.sequence for one in await store.find_steps(time(start, start + 2))]
+            assert start // 2 in sequences
             # Six or seven to find the first one, and eight at once from there.
             assert disk.read <= 15
 

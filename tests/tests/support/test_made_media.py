@@ -58,7 +58,7 @@ def test_an_encoder_that_fails_fails_the_test_and_leaves_nothing(tmp_path: Path)
             )
 
 
-def test_what_nobody_asked_for_is_forgotten(tmp_path: Path) -> None:
+def test_unused_files_are_removed_from_the_cache(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     make_file(encoder(tmp_path, "a"), tmp_path / "a.mp4", seconds=20, cache=cache)
     now = max(path.stat().st_mtime for path in cache.iterdir())
@@ -79,13 +79,13 @@ def test_what_nobody_asked_for_is_forgotten(tmp_path: Path) -> None:
         (f"-f lavfi -i movie={os.path.realpath(__file__)}", False),
     ],
 )
-def test_only_what_generators_of_its_own_make_is_kept(arguments: str, expected: bool) -> None:
+def test_only_the_output_of_generators_is_cached(arguments: str, expected: bool) -> None:
     assert is_made_of_nothing(arguments.split()) is expected
 
 
 def test_ffmpeg_makes_the_same_file_that_the_cache_gives(tmp_path: Path) -> None:
-    made, kept = tmp_path / "made.flv", tmp_path / "kept.flv"
+    direct, cached = tmp_path / "made.flv", tmp_path / "kept.flv"
     command = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=64x64:d=0.2", "-y"]
-    make_file(command, made, seconds=20, cache=tmp_path / "cache")
-    subprocess.run([*command, kept], check=True)
-    assert kept.read_bytes() == made.read_bytes()
+    make_file(command, direct, seconds=20, cache=tmp_path / "cache")
+    subprocess.run([*command, cached], check=True)
+    assert cached.read_bytes() == direct.read_bytes()

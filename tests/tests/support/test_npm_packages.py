@@ -16,7 +16,7 @@ def test_packages_are_installed_once_until_the_lock_changes(tmp_path: Path) -> N
     npm = tmp_path / "npm"
     npm.write_text(NPM)
     npm.chmod(0o755)
-    found: list[tuple[str, int]] = []
+    calls: list[tuple[str, int]] = []
     for number, lock in enumerate(("one", "one", "other", "other")):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -24,6 +24,6 @@ def test_packages_are_installed_once_until_the_lock_changes(tmp_path: Path) -> N
         install_packages(folder, [str(npm)], "a", cache=tmp_path / "cache")
         installed = folder / "node_modules" / "installed"
         ran = len((tmp_path / "npm.ran").read_text().split())
-        found.append((installed.read_text(), ran))
+        calls.append((installed.read_text(), ran))
         installed.write_text("changed by a test")
-    assert found == [("one", 1), ("one", 1), ("other", 2), ("other", 2)]
+    assert calls == [("one", 1), ("one", 1), ("other", 2), ("other", 2)]

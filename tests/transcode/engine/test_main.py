@@ -1,4 +1,4 @@
-"""The engine as a process: how it begins, what it may touch, how it ends."""
+"""The engine as a process: how it starts, what it may access, how it ends."""
 
 import contextlib
 import os
@@ -55,7 +55,7 @@ def pipe_of(stream: IO[bytes] | None) -> IO[bytes]:
 def fed(
     child: subprocess.Popen[bytes], data: bytes, *, step: int = 1 << 20
 ) -> Generator[IO[bytes]]:
-    """Write on a thread while the block reads; whoever reads not what an engine says stops it."""
+    """Write on a thread while the block reads: an engine stops if its output is not read."""
     entrance = pipe_of(child.stdin)
 
     def write() -> None:
@@ -71,39 +71,39 @@ def fed(
 
 
 def reports_until(child: subprocess.Popen[bytes], kind: type[EngineReport]) -> list[EngineReport]:
-    """Read what the engine says until it says something of this kind."""
+    """Read the engine's reports until one of this kind."""
     reader: WireReader[EngineReport] = WireReader(EngineReport)
     output = pipe_of(child.stdout).fileno()
     until = time.monotonic() + DEADLINE
-    found: list[EngineReport] = []
-    while not any(isinstance(report, kind) for report in found):
+    reports: list[EngineReport] = []
+    while not any(isinstance(report, kind) for report in reports):
         readable, _, _ = select.select([output], [], [], max(0.0, until - time.monotonic()))
         assert readable, f"no {kind.__name__} in {DEADLINE} s"
         data = os.read(output, 1 << 16)
         assert data, f"it ended without a {kind.__name__}"
-        found += reader.feed(data)
-    return found
+        reports += reader.feed(data)
+    return reports
 
 
 def test_the_end_of_input_is_the_end() -> None:
-    made = run_raw(b"")
-    assert (made.status, made.reports, made.complaints) == (0, [], "")
+    output = run_raw(b"")
+    assert (output.status, output.reports, output.complaints) == (0, [], "")
 
 
 def test_the_end_of_input_finishes_what_was_begun(small: Source) -> None:
     half = small.packets[: len(small.packets) // 2]
-    made = run_raw(b"".join(pack(order) for order in [begin(small), *half]))
-    assert made.status == 0
-    (finished,) = made.of(EpochFinished)
+    output = run_raw(b"".join(pack(order) for order in [begin(small), *half]))
+    assert output.status == 0
+    (finished,) = output.of(EpochFinished)
     count = sum(packet.video for packet in half)
     assert finished.frames_out["360p"] == finished.frames_in == count
 
 
 @pytest.mark.parametrize("arguments", [("record",), ("live2", "x")])
-def test_a_wrong_call_is_told_how_to_call(arguments: tuple[str, ...]) -> None:
-    made = run_raw(b"", *arguments)
-    assert made.status == 2
-    assert made.complaints.startswith("usage: ")
+def test_a_wrong_call_prints_the_usage(arguments: tuple[str, ...]) -> None:
+    output = run_raw(b"", *arguments)
+    assert output.status == 2
+    assert output.complaints.startswith("usage: ")
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_a_wrong_call_is_told_how_to_call(arguments: tuple[str, ...]) -> None:
     [b"\xff" * 64, b"\0\0\0\3abc", b"\0\0\0\1\xc0", pack(Finish()) + b"\x7f\xff\xff\xff"],
 )
 def test_orders_that_are_none_end_it(data: bytes) -> None:
-    made = run_raw(data)
-    assert made.status == 2
-    assert made.complaints.startswith("invalid orders")
+    output = run_raw(data)
+    assert output.status == 2
+    assert output.complaints.startswith("invalid orders")
 
 
 def test_orders_may_come_in_any_portions(small: Source, child: subprocess.Popen[bytes]) -> None:
@@ -149,7 +149,7 @@ def test_what_asks_a_whole_service_to_stop_does_not_stop_it(
     assert child.wait(DEADLINE) == 0
 
 
-def test_it_ends_when_nobody_reads_what_it_makes(
+def test_the_engine_ends_when_its_output_is_not_read(
     small: Source, child: subprocess.Popen[bytes]
 ) -> None:
     pipe_of(child.stdout).close()
@@ -158,7 +158,7 @@ def test_it_ends_when_nobody_reads_what_it_makes(
     assert pipe_of(child.stderr).read() == b""
 
 
-def test_it_is_boxed_in_before_it_reads(child: subprocess.Popen[bytes]) -> None:
+def test_the_engine_is_sandboxed_before_it_reads(child: subprocess.Popen[bytes]) -> None:
     empty = Begin(
         epoch=0, video=None, audio=None, ladder=None, start=0, sequence=0, inits={},
         discontinuity=False,
@@ -180,7 +180,7 @@ def test_it_is_boxed_in_before_it_reads(child: subprocess.Popen[bytes]) -> None:
     ("kind", "niceness", "policy"),
     [("live", 5, None), ("asset", 7, os.SCHED_BATCH), ("probe", 10, os.SCHED_BATCH)],
 )
-def test_what_looks_at_files_gives_way_to_what_is_live(
+def test_engines_of_files_have_a_lower_priority_than_live_ones(
     kind: str, niceness: int, policy: int | None
 ) -> None:
     script = textwrap.dedent("""
@@ -192,30 +192,30 @@ def test_what_looks_at_files_gives_way_to_what_is_live(
         engine._live = engine._read = told
         sys.exit(engine.main(sys.argv[1:]))
     """)
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script, kind], stdin=subprocess.DEVNULL, capture_output=True,
         check=True, timeout=60, cwd=Path(__file__).parents[3],
     )  # fmt: skip
     most = 19  # the kernel's: these tests may be run with niceness, too
     if policy is None:
-        policy = os.sched_getscheduler(0)  # that of whoever began it
-    assert done.stderr.split() == [b"%d" % min(most, os.nice(0) + niceness), b"%d" % policy]
+        policy = os.sched_getscheduler(0)  # inherited from the parent
+    assert completed.stderr.split() == [b"%d" % min(most, os.nice(0) + niceness), b"%d" % policy]
 
 
 def test_no_event_loop_network_or_database_comes_along(small: Source) -> None:
     data = b"".join(pack(order) for order in orders(small, begin(small, reuse=False)))
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-X", "importtime", *COMMAND[1:]],
         input=data,
         capture_output=True,
         check=True,
         timeout=60,
     )
-    lines = done.stderr.decode().splitlines()
+    lines = completed.stderr.decode().splitlines()
     modules = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time")}
     assert {"av.codec.context", "transcode.engine.live.epoch", "media.hls.fmp4"} <= modules
     tops = {module.partition(".")[0] for module in modules}
-    # typing_extensions takes a type from _socket and leaves it at that; the box denies the rest.
+    # typing_extensions imports one type from _socket; the sandbox denies the rest.
     assert not tops & {
         *("asyncio", "socket", "ssl", "_ssl", "selectors", "http", "sqlite3", "multiprocessing"),
         *("sqlalchemy", "litestar", "redis", "numpy", "storage", "ingest", "api", "headend"),

@@ -28,18 +28,18 @@ from transcode.imports.download import DownloadLimits, download
 from transcode.imports.http_client import FetchRefused, ImportClient, resolve_host
 
 
-async def test_a_file_comes_as_it_is(tmp_path: Path) -> None:
+async def test_a_file_is_downloaded_unchanged(tmp_path: Path) -> None:
     data = noise(3 * MiB + 7)
     async with web_server(file_server(data)) as site:
-        found = await download_from(site.url("/a.mp4?sig=1"), site.port, tmp_path)
-    assert found.data == data
-    assert found.progress[0] == (0, len(data))
-    assert found.progress[-1] == (len(data), len(data))
-    (asked,) = site.requests
-    assert asked.target == "/a.mp4?sig=1"
-    assert asked.headers["host"] == f"127.0.0.1:{site.port}"
-    assert asked.headers["accept-encoding"] == "identity"
-    assert not {"authorization", "cookie", "referer"} & set(asked.headers)
+        downloaded = await download_from(site.url("/a.mp4?sig=1"), site.port, tmp_path)
+    assert downloaded.data == data
+    assert downloaded.progress[0] == (0, len(data))
+    assert downloaded.progress[-1] == (len(data), len(data))
+    (request,) = site.requests
+    assert request.target == "/a.mp4?sig=1"
+    assert request.headers["host"] == f"127.0.0.1:{site.port}"
+    assert request.headers["accept-encoding"] == "identity"
+    assert not {"authorization", "cookie", "referer"} & set(request.headers)
 
 
 async def test_a_file_of_unknown_length_comes(tmp_path: Path) -> None:
@@ -47,9 +47,9 @@ async def test_a_file_of_unknown_length_comes(tmp_path: Path) -> None:
     async with web_server(
         always_respond(response_bytes("200 OK", "Transfer-Encoding: chunked", body=chunked))
     ) as site:
-        found = await download_from(site.url(), site.port, tmp_path)
-    assert found.data == b"hello world"
-    assert found.progress[0] == (0, None)
+        downloaded = await download_from(site.url(), site.port, tmp_path)
+    assert downloaded.data == b"hello world"
+    assert downloaded.progress[0] == (0, None)
 
 
 # -- where it leads -------------------------------------------------------------------------------
@@ -95,8 +95,8 @@ async def _fetch_over(
 
 
 async def test_a_redirect_is_followed(tmp_path: Path) -> None:
-    async def send_on(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
-        if asked.target == "/film.mp4":
+    async def send_on(request: WebRequest, writer: asyncio.StreamWriter) -> None:
+        if request.target == "/film.mp4":
             writer.write(
                 response_bytes("307 Temporary Redirect", "Location: /there", "Content-Length: 0")
             )
@@ -108,15 +108,15 @@ async def test_a_redirect_is_followed(tmp_path: Path) -> None:
 
 
 async def test_redirects_without_end_are_given_up(tmp_path: Path) -> None:
-    asked: list[str] = []
+    targets: list[str] = []
 
     async def send_on(request: WebRequest, writer: asyncio.StreamWriter) -> None:
-        asked.append(request.target)
-        where = f"Location: /{len(asked)}"
+        targets.append(request.target)
+        where = f"Location: /{len(targets)}"
         writer.write(response_bytes("301 Moved Permanently", where, "Content-Length: 0"))
 
     assert await refusal_by(send_on, tmp_path) == "The server sends us on more than 5 times."
-    assert len(asked) == 6
+    assert len(targets) == 6
 
 
 @pytest.mark.parametrize(
@@ -133,14 +133,20 @@ async def test_a_redirect_to_what_is_no_web_address_is_refused(
 
 
 @pytest.mark.parametrize("status", ["404 Not Found", "403 Forbidden", "204 No Content", "410 Gone"])
-async def test_an_answer_without_the_file_is_told(status: str, tmp_path: Path) -> None:
-    said = response_bytes(status, *([] if status[:3] == "204" else ["Content-Length: 0"]))
-    assert await refusal_by(always_respond(said), tmp_path) == f"The server answered {status[:3]}."
+async def test_an_answer_without_the_file_is_reported(status: str, tmp_path: Path) -> None:
+    response = response_bytes(status, *([] if status[:3] == "204" else ["Content-Length: 0"]))
+    assert (
+        await refusal_by(always_respond(response), tmp_path) == f"The server answered {status[:3]}."
+    )
 
 
 async def test_what_is_not_asked_for_in_part_is_not_taken_in_part(tmp_path: Path) -> None:
-    said = response_bytes("206 Partial Content", "Content-Range: bytes 5-8/9", "Content-Length: 4")
-    assert await refusal_by(always_respond(said + b"film"), tmp_path) == "The server answered 206."
+    response = response_bytes(
+        "206 Partial Content", "Content-Range: bytes 5-8/9", "Content-Length: 4"
+    )
+    assert (
+        await refusal_by(always_respond(response + b"film"), tmp_path) == "The server answered 206."
+    )
 
 
 async def test_a_server_in_trouble_is_asked_again(tmp_path: Path) -> None:
@@ -148,10 +154,10 @@ async def test_a_server_in_trouble_is_asked_again(tmp_path: Path) -> None:
 
     async def recover(_: WebRequest, writer: asyncio.StreamWriter) -> None:
         times.append(1)
-        said = response_bytes("503 Busy", "Content-Length: 0")
+        response = response_bytes("503 Busy", "Content-Length: 0")
         if len(times) == 3:
-            said = response_bytes("200 OK", "Content-Length: 4", body=b"film")
-        writer.write(said)
+            response = response_bytes("200 OK", "Content-Length: 4", body=b"film")
+        writer.write(response)
 
     async with web_server(recover) as site:
         assert (await download_from(site.url(), site.port, tmp_path)).data == b"film"
@@ -160,7 +166,7 @@ async def test_a_server_in_trouble_is_asked_again(tmp_path: Path) -> None:
 
 
 async def test_a_compressed_file_is_refused(tmp_path: Path) -> None:
-    """A bomb of 10 MB in 10 KB is not unpacked; nothing is."""
+    """A bomb of 10 MB in 10 KB is not unpacked; no compressed answer is."""
     bomb = gzip.compress(bytes(10 * MiB))
     head = ["Content-Encoding: gzip", f"Content-Length: {len(bomb)}"]
     reason = await refusal_by(always_respond(response_bytes("200 OK", *head, body=bomb)), tmp_path)
@@ -172,27 +178,27 @@ async def test_a_compressed_file_is_refused(tmp_path: Path) -> None:
 
 async def test_what_is_announced_too_long_is_not_begun(tmp_path: Path) -> None:
     bounds = DownloadLimits(max_bytes=1000, ports=frozenset())
-    said = response_bytes("200 OK", "Content-Length: 1001")
+    response = response_bytes("200 OK", "Content-Length: 1001")
     assert (
-        await refusal_by(always_respond(said), tmp_path, bounds)
+        await refusal_by(always_respond(response), tmp_path, bounds)
         == "The file is larger than 1000 bytes."
     )
 
 
 async def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
-    sent = 0
+    sent_bytes = 0
 
     async def pour(_: WebRequest, writer: asyncio.StreamWriter) -> None:
-        nonlocal sent
+        nonlocal sent_bytes
         writer.write(response_bytes("200 OK", "Transfer-Encoding: chunked"))
         while True:
             writer.write(b"10000\r\n" + bytes(65536) + b"\r\n")
             await writer.drain()
-            sent += 65536
+            sent_bytes += 65536
 
     bounds = DownloadLimits(max_bytes=2 * MiB, ports=frozenset())
     assert "larger than" in await refusal_by(pour, tmp_path, bounds)
-    assert sent < 20 * MiB  # what the kernel's buffers hold of it
+    assert sent_bytes < 20 * MiB  # the kernel's buffers take some of it
 
 
 async def test_a_dripping_server_is_given_up(tmp_path: Path) -> None:
@@ -211,8 +217,8 @@ async def test_a_dripping_server_is_given_up(tmp_path: Path) -> None:
 async def test_a_server_that_sends_a_little_in_each_attempt_is_given_up(tmp_path: Path) -> None:
     size = 1000 * MiB
 
-    async def crawl(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
-        start = asked.range_start or 0
+    async def crawl(request: WebRequest, writer: asyncio.StreamWriter) -> None:
+        start = request.range_start or 0
         status, lines = "200 OK", [f"Content-Length: {size - start}", 'ETag: "one"']
         if start:
             status = "206 Partial Content"

@@ -1,4 +1,4 @@
-"""Files from servers that break off: gone on with, begun again, given up."""
+"""Files from servers that break off: continued, begun again, or given up."""
 
 import asyncio
 from pathlib import Path
@@ -13,11 +13,11 @@ from tests.support.transcode.loopback_download import (
 from tests.support.transcode.web_servers import WebRequest, file_server, response_bytes, web_server
 
 
-async def test_a_broken_connection_goes_on_where_it_broke(tmp_path: Path) -> None:
+async def test_a_download_resumes_where_its_connection_broke(tmp_path: Path) -> None:
     data = noise(9 * MiB + 1)
     async with web_server(file_server(data, breaks_after=2 * MiB)) as site:
-        found = await download_from(site.url(), site.port, tmp_path)
-    assert found.data == data
+        downloaded = await download_from(site.url(), site.port, tmp_path)
+    assert downloaded.data == data
     begun = [asked.range_start for asked in site.requests]
     assert begun == [0, 2 * MiB, 4 * MiB, 6 * MiB, 8 * MiB]
     assert {asked.headers.get("if-range") for asked in site.requests[1:]} == {'"one"'}
@@ -27,10 +27,10 @@ async def test_without_a_validator_it_begins_again(tmp_path: Path) -> None:
     data = noise(3 * MiB)
     times: list[int] = []
 
-    async def break_once(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
-        times.append(asked.range_start)
+    async def break_once(request: WebRequest, writer: asyncio.StreamWriter) -> None:
+        times.append(request.range_start)
         cut = 2 * MiB if len(times) == 1 else None
-        await file_server(data, tag="", breaks_after=cut)(asked, writer)
+        await file_server(data, tag="", breaks_after=cut)(request, writer)
 
     async with web_server(break_once) as site:
         assert (await download_from(site.url(), site.port, tmp_path)).data == data
@@ -41,10 +41,10 @@ async def test_a_server_that_takes_no_ranges_is_asked_from_the_beginning(tmp_pat
     data = noise(3 * MiB)
     times: list[int] = []
 
-    async def break_once(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
-        times.append(asked.range_start)
+    async def break_once(request: WebRequest, writer: asyncio.StreamWriter) -> None:
+        times.append(request.range_start)
         cut = 2 * MiB if len(times) == 1 else None
-        await file_server(data, breaks_after=cut, ranges=False)(asked, writer)
+        await file_server(data, breaks_after=cut, ranges=False)(request, writer)
 
     async with web_server(break_once) as site:
         assert (await download_from(site.url(), site.port, tmp_path)).data == data
@@ -55,11 +55,11 @@ async def test_a_file_that_changed_meanwhile_is_not_mixed(tmp_path: Path) -> Non
     old, new = noise(3 * MiB), noise(3 * MiB + 5)
     times: list[int] = []
 
-    async def change(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+    async def change(request: WebRequest, writer: asyncio.StreamWriter) -> None:
         times.append(1)
         first = len(times) == 1
         serve = file_server(old, breaks_after=2 * MiB) if first else file_server(new, tag='"two"')
-        await serve(asked, writer)
+        await serve(request, writer)
 
     async with web_server(change) as site:
         assert (await download_from(site.url(), site.port, tmp_path)).data == new
@@ -72,47 +72,47 @@ async def test_a_part_of_another_file_is_not_taken(tmp_path: Path) -> None:
         times: list[int] = []
 
         async def lie(
-            asked: WebRequest,
+            request: WebRequest,
             writer: asyncio.StreamWriter,
             line: str = line,
             times: list[int] = times,
         ) -> None:
-            times.append(asked.range_start)
+            times.append(request.range_start)
             if len(times) == 1:
-                await file_server(old, breaks_after=2 * MiB)(asked, writer)
-            elif asked.range_start:
-                body = new[asked.range_start :]
-                at = f"Content-Range: bytes {asked.range_start}-{len(new) - 1}/{len(new)}"
+                await file_server(old, breaks_after=2 * MiB)(request, writer)
+            elif request.range_start:
+                body = new[request.range_start :]
+                at = f"Content-Range: bytes {request.range_start}-{len(new) - 1}/{len(new)}"
                 head = [line, *([] if "Range" in line else [at]), f"Content-Length: {len(body)}"]
                 writer.write(response_bytes("206 Partial Content", *head, body=body))
             else:
-                await file_server(new, tag='"two"')(asked, writer)
+                await file_server(new, tag='"two"')(request, writer)
 
         async with web_server(lie) as site:
-            found = await download_from(site.url(), site.port, tmp_path / line[:4])
-        assert found.data == new
+            downloaded = await download_from(site.url(), site.port, tmp_path / line[:4])
+        assert downloaded.data == new
         assert times == [0, 2 * MiB, 0]
 
 
 async def test_a_server_that_breaks_off_at_once_is_given_up(tmp_path: Path) -> None:
     times: list[int] = []
 
-    async def stop(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+    async def stop(request: WebRequest, writer: asyncio.StreamWriter) -> None:
         times.append(1)
-        await file_server(noise(MiB), breaks_after=1000)(asked, writer)
+        await file_server(noise(MiB), breaks_after=1000)(request, writer)
 
     assert "broke off" in await refusal_by(stop, tmp_path)
     assert len(times) == 3
 
 
-async def test_a_reset_connection_goes_on(tmp_path: Path) -> None:
+async def test_a_download_resumes_after_a_reset_connection(tmp_path: Path) -> None:
     data = noise(4 * MiB)
     times: list[int] = []
 
-    async def reset_once(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
-        times.append(asked.range_start)
+    async def reset_once(request: WebRequest, writer: asyncio.StreamWriter) -> None:
+        times.append(request.range_start)
         if len(times) > 1:
-            await file_server(data)(asked, writer)
+            await file_server(data)(request, writer)
             return
         writer.write(response_bytes("200 OK", f"Content-Length: {len(data)}", 'ETag: "one"'))
         writer.write(data[: 2 * MiB])
@@ -133,8 +133,8 @@ async def test_dates_that_no_clock_can_show_are_no_validator(tmp_path: Path) -> 
         "Date: Mon, 01 Jan 99999999999 00:00:00 GMT",
     )
 
-    async def break_once(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
-        times.append(asked.range_start)
+    async def break_once(request: WebRequest, writer: asyncio.StreamWriter) -> None:
+        times.append(request.range_start)
         writer.write(response_bytes("200 OK", f"Content-Length: {len(data)}", *dates))
         writer.write(data if len(times) > 1 else data[: 2 * MiB])
         await writer.drain()

@@ -61,11 +61,13 @@ async def test_of_several_addresses_those_that_are_open_are_tried(tmp_path: Path
 
     async with web_server(file_server(b"film")) as site:
         remote = ImportClient(allowed=parse_networks("127.0.0.0/29"), resolve=resolve)
-        found = await download_from(site.url(host="a.example"), site.port, tmp_path, remote=remote)
-    assert found.data == b"film"
+        downloaded = await download_from(
+            site.url(host="a.example"), site.port, tmp_path, remote=remote
+        )
+    assert downloaded.data == b"film"
 
 
-async def test_a_name_that_leads_nowhere_is_told(tmp_path: Path) -> None:
+async def test_a_name_without_an_address_is_reported(tmp_path: Path) -> None:
     async def resolve(host: str, port: int) -> Sequence[str]:
         raise OSError("no such name")
 
@@ -75,7 +77,7 @@ async def test_a_name_that_leads_nowhere_is_told(tmp_path: Path) -> None:
         )
 
 
-async def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
+async def test_an_unreachable_server_is_reported(tmp_path: Path) -> None:
     async with web_server(file_server(b"")) as site:
         pass
     with pytest.raises(FetchRefused, match="cannot be reached"):
@@ -83,7 +85,7 @@ async def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 async def test_the_certificate_is_asked_of_the_name(tmp_path: Path) -> None:
-    """The connection goes to an address, the certificate and the greeting by the name."""
+    """The connection goes to an address; the certificate and the SNI use the name."""
     now = datetime.datetime.now(datetime.UTC)
     files = ensure_local_certificates(tmp_path / "tls", ["media.example"], now)
     greeted: list[str] = []
@@ -91,19 +93,19 @@ async def test_the_certificate_is_asked_of_the_name(tmp_path: Path) -> None:
     def greet(_: object, name: str, __: object) -> None:
         greeted.append(name)
 
-    theirs = tls_context(files.leaf, files.leaf_key)
-    theirs.sni_callback = greet
+    server_context = tls_context(files.leaf, files.leaf_key)
+    server_context.sni_callback = greet
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1"]
 
-    ours = ssl.create_default_context(cafile=str(files.authority))
-    async with web_server(file_server(b"film"), tls=theirs) as site:
-        remote = ImportClient(allowed=LOOPBACK, resolve=resolve, tls=ours)
+    client_context = ssl.create_default_context(cafile=str(files.authority))
+    async with web_server(file_server(b"film"), tls=server_context) as site:
+        remote = ImportClient(allowed=LOOPBACK, resolve=resolve, tls=client_context)
         url = f"https://media.example:{site.port}/film.mp4"
         assert (await download_from(url, site.port, tmp_path, remote=remote)).data == b"film"
         assert greeted == ["media.example"]
-        for other, trusted in (("other.example", ours), ("media.example", None)):
+        for other, trusted in (("other.example", client_context), ("media.example", None)):
             remote = ImportClient(allowed=LOOPBACK, resolve=resolve, tls=trusted)
             with pytest.raises(FetchRefused, match="certificate is not valid"):
                 await download_from(
@@ -117,7 +119,7 @@ async def test_the_certificate_is_asked_of_the_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "said", [b"", b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"\0" * 9]
 )
-async def test_what_is_no_http_is_told(said: bytes, tmp_path: Path) -> None:
+async def test_an_answer_that_is_not_http_is_reported(said: bytes, tmp_path: Path) -> None:
     assert "broke" in await refusal_by(always_respond(said), tmp_path)
 
 

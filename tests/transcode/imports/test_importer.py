@@ -95,9 +95,9 @@ class ImportFixture(msgspec.Struct, frozen=True):
 
     async def lease(self, later_us: int = 0) -> HeldJob:
         owner = secrets.token_hex(8)
-        held = await self.catalog.jobs.lease(owner, now_us() + later_us, IMPORT)
-        assert held is not None
-        return held
+        job = await self.catalog.jobs.lease(owner, now_us() + later_us, IMPORT)
+        assert job is not None
+        return job
 
     async def found(self, video: int) -> WholeVideo:
         whole = await self.catalog.videos.find(video)
@@ -110,7 +110,7 @@ class ImportFixture(msgspec.Struct, frozen=True):
         return status
 
     async def broadcasts(self) -> list[dict[str, object]]:
-        """The bodies of the broadcasts so far."""
+        """Return the bodies of the broadcasts so far."""
         records, _ = await self.catalog.outbox.read_after(0, 1000)
         return [json.loads(record.body) for record in records]
 
@@ -135,14 +135,14 @@ async def opened(location: str | Path, folder: Path) -> AsyncGenerator[ImportFix
 
 @pytest.fixture
 async def imports(sqlite_database: Path, tmp_path: Path) -> AsyncGenerator[ImportFixture]:
-    async with opened(sqlite_database, tmp_path) as found:
-        yield found
+    async with opened(sqlite_database, tmp_path) as fixture:
+        yield fixture
 
 
 @pytest.fixture
 async def any_imports(either_database: str | Path, tmp_path: Path) -> AsyncGenerator[ImportFixture]:
-    async with opened(either_database, tmp_path) as found:
-        yield found
+    async with opened(either_database, tmp_path) as fixture:
+        yield fixture
 
 
 async def test_an_import_becomes_the_source_of_its_video(
@@ -152,8 +152,8 @@ async def test_an_import_becomes_the_source_of_its_video(
     imports = any_imports
     data = await asyncio.to_thread(short_film.read_bytes)
     async with web_server(file_server(data)) as site:
-        wanted = UploadDetails(title="A film", countries=(642,), tags=("holiday",))
-        asked = await imports.ask(site.port, wanted)
+        details = UploadDetails(title="A film", countries=(642,), tags=("holiday",))
+        asked = await imports.ask(site.port, details)
         assert (asked.video.state, asked.video.size) == ("uploading", 0)
         assert [tag.name for tag in asked.tags] == ["holiday"]
         assert (
@@ -169,9 +169,9 @@ async def test_an_import_becomes_the_source_of_its_video(
     assert (whole.video.width, whole.video.height) == (854, 480)
     (source,) = await imports.sources(whole)
     assert await imports.objects.get(source) == data
-    held = await imports.catalog.jobs.lease("worker", now_us())
-    assert held is not None and held.video == whole.video.id
-    assert (await imports.catalog.transcoding.begin(held, now_us())).source == source
+    job = await imports.catalog.jobs.lease("worker", now_us())
+    assert job is not None and job.video == whole.video.id
+    assert (await imports.catalog.transcoding.begin(job, now_us())).source == source
     assert imports.temporaries() == []
     events = (await imports.catalog.events.find_page(1)).items
     assert [event.kind for event in events][1:3] == ["video added", "import asked for"]
@@ -216,7 +216,7 @@ async def test_an_import_beyond_the_bytes_of_its_project_fails(
     imports = any_imports
     data = await asyncio.to_thread(short_film.read_bytes)
 
-    async def say(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+    async def say(request: WebRequest, writer: asyncio.StreamWriter) -> None:
         length = [f"Content-Length: {len(data)}"] if announced else ["Connection: close"]
         writer.write(response_bytes("200 OK", *length, body=data))
 
@@ -238,9 +238,9 @@ async def test_a_failed_import_can_be_asked_again(
     data = await asyncio.to_thread(short_film.read_bytes)
     good = False
 
-    async def recover(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+    async def recover(request: WebRequest, writer: asyncio.StreamWriter) -> None:
         if good:
-            await file_server(data)(asked, writer)
+            await file_server(data)(request, writer)
         else:
             writer.write(response_bytes("404 Not Found", "Content-Length: 0"))
 
@@ -258,7 +258,7 @@ async def test_a_failed_import_can_be_asked_again(
 
 
 def slowly(data: bytes, begun: asyncio.Event) -> Responder:
-    """Serve a file that stands still in its middle until the test is over."""
+    """Serve a file that stalls in its middle until the test is over."""
 
     async def serve(_: WebRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(response_bytes("200 OK", f"Content-Length: {len(data)}"))
@@ -275,21 +275,21 @@ def slowly(data: bytes, begun: asyncio.Event) -> Responder:
 async def under_way(
     imports: ImportFixture,
 ) -> AsyncGenerator[tuple[int, HeldJob, "asyncio.Task[None]"]]:
-    """An import in the middle of its file."""
+    """Yield an import that is in the middle of its file."""
     begun = asyncio.Event()
     async with web_server(slowly(bytes(50 << 20), begun)) as site:
         video = (await imports.ask(site.port)).video.id
-        held = await imports.lease()
+        job = await imports.lease()
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            task = tasks.create_task(_ending(imports.importer(site.port), held))
+            task = tasks.create_task(_ending(imports.importer(site.port), job))
             await begun.wait()
-            yield video, held, task
+            yield video, job, task
             task.cancel()
 
 
-async def _ending(importer: Importer, held: HeldJob) -> None:
+async def _ending(importer: Importer, job: HeldJob) -> None:
     try:
-        await importer.do(held)
+        await importer.do(job)
     except JobLost:
         return
 
@@ -303,7 +303,7 @@ async def test_deleting_the_video_ends_the_fetch(any_imports: ImportFixture) -> 
     assert imports.temporaries() == []
 
 
-async def test_progress_is_told_once_a_second_at_most(imports: ImportFixture) -> None:
+async def test_progress_is_reported_once_a_second_at_most(imports: ImportFixture) -> None:
     async with under_way(imports):
         before = now_us()
 
@@ -321,17 +321,17 @@ async def test_progress_is_told_once_a_second_at_most(imports: ImportFixture) ->
 
 
 async def test_a_worker_that_is_told_to_stop_gives_the_job_back(imports: ImportFixture) -> None:
-    async with under_way(imports) as (video, held, task):
+    async with under_way(imports) as (video, job, task):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (await imports.status(video)).state == "uploading"
         again = await imports.lease()
-        assert (again.id, again.failures) == (held.id, 0)
+        assert (again.id, again.failures) == (job.id, 0)
     assert imports.temporaries() == []
 
 
-async def test_who_lost_the_job_changes_nothing(
+async def test_a_worker_that_lost_the_job_changes_nothing(
     any_imports: ImportFixture, short_film: Path
 ) -> None:
     """A worker that slept through its lease wakes up when another has brought the file."""
@@ -371,7 +371,7 @@ class PausedDisk(DiskObjects):
 async def test_a_file_that_took_the_fetched_one_s_place_meanwhile_stays(
     any_imports: ImportFixture, short_film: Path
 ) -> None:
-    """What a worker clears up is what imports left, and nothing that others put there since."""
+    """A worker removes what imports left, and nothing that others stored since."""
     data = await asyncio.to_thread(short_film.read_bytes)
     disk = PausedDisk(any_imports.objects.root)
     with disk:
@@ -400,14 +400,14 @@ async def test_a_catalog_that_does_not_answer_at_the_end_is_no_mistake_of_ours(
     data = await asyncio.to_thread(short_film.read_bytes)
     async with opened(sqlite_database, tmp_path) as imports, web_server(file_server(data)) as site:
         whole = await imports.ask(site.port)
-        held = await imports.lease()
+        job = await imports.lease()
         with contextlib.closing(sqlite3.connect(sqlite_database)) as database:
             database.execute(
                 "CREATE TRIGGER refuses BEFORE DELETE ON imports"
                 " BEGIN SELECT RAISE(ABORT, 'no'); END"
             )
             with pytest.raises(CatalogError):
-                await imports.importer(site.port).do(held)
+                await imports.importer(site.port).do(job)
             database.execute("DROP TRIGGER refuses")
         assert (await imports.status(whole.video.id)).state == "uploading"
         again = await imports.lease(later_us=LEASE_US + 1_000_000)
@@ -422,14 +422,14 @@ async def test_an_import_whose_end_is_refused_once_is_not_fetched_again(
     data = await asyncio.to_thread(short_film.read_bytes)
     async with opened(sqlite_database, tmp_path) as imports, web_server(file_server(data)) as site:
         whole = await imports.ask(site.port)
-        held = await imports.lease()
+        job = await imports.lease()
         with contextlib.closing(sqlite3.connect(sqlite_database)) as database:
             database.execute(
                 "CREATE TRIGGER refuses BEFORE DELETE ON imports"
                 " BEGIN SELECT RAISE(ABORT, 'no'); END"
             )
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(imports.importer(site.port).do(held))
+                tasks.create_task(imports.importer(site.port).do(job))
                 await until(lambda: "catalog not written yet" in caplog.text, within=PATIENCE)
                 database.execute("DROP TRIGGER refuses")
         assert (await imports.status(whole.video.id)).state == "queued"
@@ -440,8 +440,8 @@ async def test_an_import_whose_workers_die_is_given_up(imports: ImportFixture) -
     async with web_server(file_server(b"")) as site:
         video = (await imports.ask(site.port)).video.id
         for attempt in range(1, 4):
-            held = await imports.lease(later_us=attempt * (LEASE_US + 1_000_000))
-            assert held.attempt == attempt
+            job = await imports.lease(later_us=attempt * (LEASE_US + 1_000_000))
+            assert job.attempt == attempt
         last = await imports.lease(later_us=4 * (LEASE_US + 1_000_000))
         assert last.spent
         await imports.importer(site.port).do(last)
@@ -489,17 +489,17 @@ async def test_one_project_s_imports_leave_places_for_another_s(
     importer = imports.importer(1, places=4, clock=lambda: now)
     for _ in range(5):
         await imports.ask(1)
-    held = [await importer.lease(secrets.token_hex(8)) for _ in range(4)]
-    assert [each.project for each in held if each is not None] == [1, 1]
+    jobs = [await importer.lease(secrets.token_hex(8)) for _ in range(4)]
+    assert [each.project for each in jobs if each is not None] == [1, 1]
     await imports.ask(1, project=other)
     now += 10
-    found = await importer.lease(secrets.token_hex(8))
-    assert found is not None
-    assert found.project == other
+    job = await importer.lease(secrets.token_hex(8))
+    assert job is not None
+    assert job.project == other
     assert await importer.lease(secrets.token_hex(8)) is None
-    # A place that is free again goes to whoever waits.
-    assert held[0] is not None
-    await importer.do(held[0])
+    # A place that becomes free goes to the next import that waits.
+    assert jobs[0] is not None
+    await importer.do(jobs[0])
     now += 10
     again = await importer.lease(secrets.token_hex(8))
     assert again is not None
@@ -508,22 +508,22 @@ async def test_one_project_s_imports_leave_places_for_another_s(
 
 async def begun_and_killed(imports: ImportFixture, port: int) -> HeldJob:
     """Import until some of the file is on the disk, and stop as a killed process does."""
-    held = await imports.lease()
-    work = await imports.catalog.imports.begin(held, now_us())
-    killed = ImportJob(imports.importer(port).context, work, held)
+    job = await imports.lease()
+    work = await imports.catalog.imports.begin(job, now_us())
+    killed = ImportJob(imports.importer(port).context, work, job)
     async with asyncio.TaskGroup() as tasks:
         making = tasks.create_task(killed.make())
 
         async def is_safe() -> bool:
-            return await received(imports, held) > MiB
+            return await received(imports, job) > MiB
 
         await until(is_safe, within=PATIENCE)
         making.cancel()
-    return held
+    return job
 
 
-async def received(imports: ImportFixture, held: HeldJob) -> int:
-    return (await imports.catalog.imports.begin(held, now_us())).received
+async def received(imports: ImportFixture, job: HeldJob) -> int:
+    return (await imports.catalog.imports.begin(job, now_us())).received
 
 
 def slow_server(data: bytes, tags: list[str], *, ranges: bool = True) -> Responder:
@@ -533,11 +533,11 @@ def slow_server(data: bytes, tags: list[str], *, ranges: bool = True) -> Respond
     """
     asked_before: list[WebRequest] = []
 
-    async def serve(asked: WebRequest, writer: asyncio.StreamWriter) -> None:
+    async def serve(request: WebRequest, writer: asyncio.StreamWriter) -> None:
         tag = tags[min(len(asked_before), len(tags) - 1)]
-        asked_before.append(asked)
+        asked_before.append(request)
         if len(asked_before) > 1:
-            await file_server(data, tag=tag, ranges=ranges)(asked, writer)
+            await file_server(data, tag=tag, ranges=ranges)(request, writer)
             return
         writer.write(response_bytes("200 OK", f"Content-Length: {len(data)}", f"ETag: {tag}"))
         for start in range(0, len(data) // 2, MiB):
@@ -591,8 +591,8 @@ async def test_what_came_of_an_import_that_is_given_up_is_removed(
         await begun_and_killed(imports, site.port)
     later_us = LEASE_US + 1
     for attempt in range(3):  # the server is gone
-        held = await imports.lease((attempt + 1) * later_us)
-        await imports.importer(site.port).do(held)
+        job = await imports.lease((attempt + 1) * later_us)
+        await imports.importer(site.port).do(job)
         if (await imports.status(whole.video.id)).state == "failed":
             break
     assert (await imports.status(whole.video.id)).state == "failed"

@@ -57,7 +57,7 @@ async def test_a_file_that_is_shorter_than_recorded_counts_as_far_as_it_goes(
         assert file.size == 0
 
 
-async def test_an_attempt_beside_a_worker_that_hangs_has_a_file_of_its_own(
+async def test_an_attempt_beside_a_worker_that_hangs_has_its_own_file(
     objects: DiskObjects,
 ) -> None:
     async with attempt(objects, 1) as hung:

@@ -1,4 +1,4 @@
-"""Turns at looking: a crowd of files costs no more than a few."""
+"""The limit on concurrent probes: many files cost no more than a few."""
 
 import asyncio
 import contextlib
@@ -13,15 +13,15 @@ pytestmark = pytest.mark.usefixtures("children_start")
 
 
 def children() -> set[int]:
-    """The processes that this one has begun, on whichever of its threads."""
-    found: set[int] = set()
+    """Return the child processes of all threads of this process."""
+    pids: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # the thread has ended since
-            found |= {int(number) for number in (task / "children").read_text().split()}
-    return found
+            pids |= {int(number) for number in (task / "children").read_text().split()}
+    return pids
 
 
-async def test_a_crowd_is_looked_at_a_few_at_a_time(short_film: Path) -> None:
+async def test_many_files_are_probed_a_few_at_a_time(short_film: Path) -> None:
     crowd, most = 3 * MAX_PROBES, 0
     before = children()
     async with asyncio.TaskGroup() as tasks:
@@ -33,7 +33,7 @@ async def test_a_crowd_is_looked_at_a_few_at_a_time(short_film: Path) -> None:
     assert 1 < most <= MAX_PROBES
 
 
-async def test_who_gets_no_turn_in_time_is_told_so_and_holds_none(short_film: Path) -> None:
+async def test_a_caller_without_a_turn_in_time_is_refused_and_holds_none(short_film: Path) -> None:
     async with asyncio.TaskGroup() as tasks:
         done = asyncio.Event()
 

@@ -17,8 +17,8 @@ def descriptors() -> int:
 
 
 async def test_a_film_is_known_in_its_time(short_film: Path) -> None:
-    found = await probe(short_film)
-    assert (found.width, found.height, round(found.length_us / 1e6)) == (854, 480, 5)
+    media = await probe(short_film)
+    assert (media.width, media.height, round(media.length_us / 1e6)) == (854, 480, 5)
 
 
 async def test_times_that_no_clock_can_have_are_no_length(tmp_path: Path) -> None:
@@ -33,8 +33,8 @@ async def test_times_that_no_clock_can_have_are_no_length(tmp_path: Path) -> Non
     ]
     far = bytes.fromhex("1f43b675 01ffffffffffffff e788") + (93 * 10**14).to_bytes(8, "big")
     await asyncio.to_thread(path.write_bytes, data[: last.start()] + far + data[last.end() :])
-    found = await probe(path, seconds=60.0)
-    assert (found.width, found.length_us) == (64, 0)
+    media = await probe(path, seconds=60.0)
+    assert (media.width, media.length_us) == (64, 0)
 
 
 async def test_a_text_is_no_media_and_the_reason_is_a_sentence(tmp_path: Path) -> None:
@@ -46,14 +46,14 @@ async def test_a_text_is_no_media_and_the_reason_is_a_sentence(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("children_start")
-async def test_who_gives_no_answer_in_time_is_ended(short_film: Path) -> None:
+async def test_a_probe_without_an_answer_in_time_is_ended(short_film: Path) -> None:
     before = children_of(os.getpid())
     with pytest.raises(ProbeTimeout):
         await probe(short_film, seconds=0.02)
     assert children_of(os.getpid()) == before
 
 
-async def test_a_file_that_is_not_there_is_the_callers_to_know(tmp_path: Path) -> None:
+async def test_a_missing_file_is_the_callers_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await probe(tmp_path / "none.mp4")
 

@@ -18,8 +18,8 @@ async def stored(folder: Path, data: bytes) -> Path:
 
 async def test_an_image_is_scaled_for_each_rung_of_its_video(tmp_path: Path) -> None:
     path = await stored(tmp_path, picture(size="1280x720"))
-    made = await make_posters(path, 854, 480)
-    assert {label: picture_size(data) for label, data in made.items()} == {
+    posters = await make_posters(path, 854, 480)
+    assert {label: picture_size(data) for label, data in posters.items()} == {
         "480p": (852, 480),  # in the shape of the image
         "360p": (640, 360),
     }

@@ -78,5 +78,5 @@ async def test_a_lost_lease_ends_it() -> None:
     assert len(tries) == 1
 
 
-def test_work_goes_on_for_minutes_while_the_database_is_away() -> None:
+def test_writes_are_retried_for_minutes_while_the_database_is_away() -> None:
     assert longest_wait(JOB.lease_us) == 300

@@ -204,7 +204,7 @@ async def test_a_cancelled_task_is_given_back_at_once() -> None:
 async def test_an_attempt_that_breaks_off_while_the_store_is_away_does_not_count(
     error: Exception,
 ) -> None:
-    """Not even the last one, and no file is judged by what such a store gives."""
+    """Not even the last attempt counts, and no file is refused because of such a store."""
     task = RecordedTask(raising(error), MAX_FAILURES - 1)
     task.away = StoreFailed("the store", "its folder is not there")
     await task.run()
@@ -238,7 +238,7 @@ async def test_an_end_that_the_database_does_not_take_is_recorded_again(
 
 
 async def test_what_may_have_been_recorded_without_an_answer_is_not_discarded() -> None:
-    """The first try counted although its answer was lost: the lease is over, and not ours."""
+    """The first try took effect although its answer was lost, so the lease is over."""
     task = RecordedTask()
     task.end_errors = [CatalogUnavailable("the answer was lost"), JobLost(job())]
     with pytest.raises(JobLost):

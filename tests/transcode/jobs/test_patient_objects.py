@@ -1,4 +1,4 @@
-"""Writes to a store that is away wait until it is back; what reads and removes does not."""
+"""Writes to a store that is away wait until it is back; reads and removals do not."""
 
 import asyncio
 import shutil

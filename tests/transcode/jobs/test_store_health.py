@@ -35,7 +35,7 @@ class Store:
             raise self.away
 
 
-async def test_a_store_is_looked_at_and_checked_thoroughly_while_it_is_away() -> None:
+async def test_a_store_that_is_away_is_checked_thoroughly() -> None:
     store = Store()
     assert await store.health.is_well()
     store.away = StoreFailed("a", "gone")
@@ -69,7 +69,7 @@ async def test_a_store_that_comes_and_goes_is_not_well() -> None:
     assert states == [False] * 5 + [True] * 2
 
 
-async def test_a_recent_look_serves_all() -> None:
+async def test_a_recent_check_serves_all() -> None:
     store = Store()
     health = StoreHealth(store.check, clock=lambda: store.now, poll_seconds=2.0)
     assert [await health.is_well() for _ in range(3)] == [True] * 3

@@ -1,4 +1,4 @@
-"""Workers over a source of jobs: how many at once, when they look, and what stops none of them."""
+"""Workers of a pool: how many run at once, when they poll, and which errors they survive."""
 
 import asyncio
 from collections.abc import Callable
@@ -95,15 +95,15 @@ async def test_a_database_that_does_not_answer_ends_no_worker(
 async def test_nothing_is_leased_while_nothing_may_begin() -> None:
     jobs = JobList([1])
     may_begin = False
-    asked = 0
+    asks = 0
 
     def answer() -> bool:
-        nonlocal asked
-        asked += 1
+        nonlocal asks
+        asks += 1
         return may_begin
 
     pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner", may_begin=answer)
-    await run_until(pool, lambda: asked > 1)
+    await run_until(pool, lambda: asks > 1)
     assert jobs.done == []
     may_begin = True
     await run_until(pool, lambda: jobs.done == [1])
@@ -112,58 +112,58 @@ async def test_nothing_is_leased_while_nothing_may_begin() -> None:
 async def test_a_nudge_ends_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transcode.jobs.worker_pool._POLL_SECONDS", 2 * PATIENCE)
     jobs = JobList([])
-    asked = asyncio.Event()
+    was_asked = asyncio.Event()
 
     def note() -> bool:
-        asked.set()
+        was_asked.set()
         return True
 
     pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner", may_begin=note)
     async with asyncio.TaskGroup() as tasks:
         first = tasks.create_task(run_until(pool, lambda: bool(jobs.done)))
-        await asked.wait()
+        await was_asked.wait()
         jobs.waiting.append(1)
         pool.nudge()
         await first
 
 
-async def test_one_of_the_workers_without_work_looks_for_all_of_them(
+async def test_one_of_the_idle_workers_polls_for_all_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("transcode.jobs.worker_pool._POLL_SECONDS", 2 * PATIENCE)
     jobs = JobList([])
-    asked: list[int] = []
+    askers: list[int] = []
 
     def note() -> bool:
-        asked.append(len(jobs.done))
+        askers.append(len(jobs.done))
         return True
 
     pool = WorkerPool(jobs, size=3, new_owner=lambda: "owner", may_begin=note)
     async with asyncio.TaskGroup() as tasks:
         first = tasks.create_task(run_until(pool, lambda: len(jobs.done) == 4))
         await asyncio.sleep(0.05)
-        assert asked == [0]
+        assert askers == [0]
         jobs.waiting += [1, 2, 3, 4]
         pool.nudge()
         await first
     assert jobs.most_at_once > 1
 
 
-async def test_the_end_of_a_job_has_another_worker_look_again(
+async def test_the_end_of_a_job_makes_another_worker_poll(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("transcode.jobs.worker_pool._POLL_SECONDS", 2 * PATIENCE)
     jobs = JobList([1])
-    do, asked = jobs.do, asyncio.Event()
+    do, was_asked = jobs.do, asyncio.Event()
 
     def note() -> bool:
         if jobs.at_once:
-            asked.set()
+            was_asked.set()
         return True
 
     async def do_when_asked(held: HeldJob) -> None:
         jobs.at_once += 1
-        await asked.wait()
+        await was_asked.wait()
         jobs.at_once -= 1
         if held.id == 1:
             jobs.waiting.append(2)  # it could not be leased before the end of the first

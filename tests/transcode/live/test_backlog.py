@@ -24,10 +24,10 @@ def backlog() -> Backlog:
 
 
 def all_of(queue: Backlog) -> list[object]:
-    found: list[object] = []
+    events: list[object] = []
     while queue:
-        found.append(queue.pop())
-    return found
+        events.append(queue.pop())
+    return events
 
 
 def kinds(queue: Backlog) -> list[str]:
@@ -157,11 +157,11 @@ def test_it_never_holds_more_than_its_bound_and_begins_at_keyframes(
                 now += size / MIB
             case _:
                 was_dropping = queue.dropping
-                taken = queue.offer(
+                accepted = queue.offer(
                     packet(0, key=what == "key", video=what != "sound", size=size), now
                 )
-                after_beginning = after_beginning or taken
-                if was_dropping and taken:
+                after_beginning = after_beginning or accepted
+                if was_dropping and accepted:
                     assert what == "key"
         assert queue.bytes <= QUEUE_BYTES
     held = all_of(queue)
@@ -196,7 +196,7 @@ def test_what_begins_anew_after_media_were_dropped_is_no_splice() -> None:
     ]
 
 
-def test_nobody_is_on_air_once_and_since_when_they_left() -> None:
+def test_a_slate_is_queued_once_from_when_the_source_left() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
     queue.begin_slate(5.0, late=2.0)
@@ -209,7 +209,7 @@ def test_nobody_is_on_air_once_and_since_when_they_left() -> None:
     assert all_of(queue) == [beginning, NoSource(since=3.0), spliced, Finish(), beginning]
 
 
-def test_a_new_engine_shows_nobody_what_the_old_one_did() -> None:
+def test_a_new_engine_repeats_the_slate_of_the_old_one() -> None:
     queue = backlog()
     source = SourceStart(video=VIDEO, audio=AUDIO, wall_us=3)
     queue.resume_slate(source, 4.0)
@@ -227,7 +227,7 @@ def test_a_new_engine_needs_no_slate_that_is_over(ends: bool) -> None:
     assert len(all_of(queue)) == 1
 
 
-def test_a_source_that_begins_again_in_a_new_engine_stops_before_nobody() -> None:
+def test_a_source_that_begins_again_in_a_new_engine_stops_before_the_slate() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
     source = queue.pop()

@@ -4,7 +4,7 @@ import time
 from transcode.live.cpu_idle import IdleMeter
 
 
-def test_the_machine_says_how_many_cores_are_idle() -> None:
+def test_the_count_of_idle_cores_is_read_from_the_machine() -> None:
     meter = IdleMeter()
     began = time.monotonic()
     while time.monotonic() - began < 0.3:
@@ -14,5 +14,5 @@ def test_the_machine_says_how_many_cores_are_idle() -> None:
     assert 0 <= idle <= cores - 0.5
 
 
-def test_no_time_says_nothing() -> None:
+def test_no_elapsed_time_gives_no_measure() -> None:
     assert IdleMeter().idle(0.0) == 0.0

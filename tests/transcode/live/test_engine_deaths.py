@@ -5,10 +5,10 @@ from transcode.live.engine_deaths import PERIOD_SECONDS, EngineDeaths
 
 def deaths(*lives: tuple[float, float]) -> EngineDeaths:
     """Engines that died at the given times after so many seconds."""
-    made = EngineDeaths()
+    engine_deaths = EngineDeaths()
     for now, lived in lives:
-        made.record(now, lived=lived)
-    return made
+        engine_deaths.record(now, lived=lived)
+    return engine_deaths
 
 
 def test_the_first_engine_starts_at_once() -> None:

@@ -1,4 +1,4 @@
-"""What a run has asked of its engines."""
+"""The epochs that a run has ordered from its engines."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_a_later_source_is_fitted_into_them(size: tuple[int, int], same: bool) -
     assert ladder.renditions[0].source_size is same
 
 
-def test_numbers_are_used_once_whoever_counts() -> None:
+def test_numbers_are_used_once_by_any_counter() -> None:
     epochs = Epochs(LABELS)
     assert begun(epochs) == 0
     assert begun(epochs) == 1
@@ -46,7 +46,7 @@ def test_numbers_are_used_once_whoever_counts() -> None:
     assert epochs.add(None, wall_us=1, following=0) == 8
 
 
-def test_a_splice_ends_the_source_before_and_says_what_is_encoded() -> None:
+def test_a_splice_ends_the_source_before_and_lists_what_is_encoded() -> None:
     epochs = Epochs(LABELS)
     begun(epochs)
     epochs.start(Prepared(epoch=0, names=("720p", "360p", "audio"), reused="720p"))

@@ -40,7 +40,7 @@ def some_events(count: int) -> list[Event]:
     return [(f"stream {number % 3}", "rung shed", {"number": number}) for number in range(count)]
 
 
-def test_events_are_written_in_order_and_nobody_waits_for_them() -> None:
+def test_events_are_written_in_order_without_blocking_the_caller() -> None:
     journal = FailingJournal(seconds=0.1)
 
     async def scenario() -> None:

@@ -65,7 +65,7 @@ def test_a_new_beginning_forgets(track: VideoTrack) -> None:
     assert time_of_return(keyframes, track, 2000, 60_000) is None
 
 
-def test_sound_says_nothing(track: VideoTrack) -> None:
+def test_sound_is_ignored(track: VideoTrack) -> None:
     keyframes = KeyframeMonitor()
     keyframes.watch(track)
     for at in range(0, 60_000, 100):

@@ -52,10 +52,10 @@ async def test_what_is_offered_is_published_and_ended(tmp_path: Path, source: So
             assert run.playable
 
     await scenario()
-    made = playlist(tmp_path)
-    assert made.ended
-    assert len(made.segments) == 4
-    assert not any(segment.discontinuity for segment in made.segments)
+    media_playlist = playlist(tmp_path)
+    assert media_playlist.ended
+    assert len(media_playlist.segments) == 4
+    assert not any(segment.discontinuity for segment in media_playlist.segments)
     assert children() == []
 
 
@@ -69,11 +69,11 @@ async def test_a_run_that_is_left_without_an_end_stays_open(tmp_path: Path, sour
                     run.finish()
 
     await scenario()
-    made = playlist(tmp_path)
-    assert not made.ended
-    assert [segment.discontinuity for segment in made.segments] == [False] * 4 + [True] + [
-        False
-    ] * 3
+    media_playlist = playlist(tmp_path)
+    assert not media_playlist.ended
+    assert [segment.discontinuity for segment in media_playlist.segments] == [False] * 4 + [
+        True
+    ] + [False] * 3
 
 
 @pytest.mark.parametrize(("part_seconds", "parts"), [(0.5, 4), (1.0, 2)])
@@ -95,7 +95,7 @@ async def test_parts_are_as_long_as_the_run_wants_them(
     assert {step.segments[RUNG].parts for step in state.tail[:2]} == {parts}
 
 
-async def test_a_killed_engine_is_replaced_and_the_run_goes_on(
+async def test_a_killed_engine_is_replaced_and_the_run_continues(
     tmp_path: Path, source: Source
 ) -> None:
     async def scenario() -> int:
@@ -114,9 +114,9 @@ async def test_a_killed_engine_is_replaced_and_the_run_goes_on(
 
     assert await scenario() == 1
     for rendition in (RUNG, "audio"):
-        made = playlist(tmp_path, rendition)
-        assert made.ended
-        marks = [segment.discontinuity for segment in made.segments]
+        media_playlist = playlist(tmp_path, rendition)
+        assert media_playlist.ended
+        marks = [segment.discontinuity for segment in media_playlist.segments]
         assert marks.count(True) == 1
         assert not marks[0]
         assert len(marks) >= 3
@@ -136,8 +136,8 @@ async def test_sources_that_begin_faster_than_they_are_made_are_all_made(
             return run.metrics.deaths
 
     assert await scenario() == 0
-    made = playlist(tmp_path)
-    assert [segment.discontinuity for segment in made.segments] == [False] + [True] * 6
+    media_playlist = playlist(tmp_path)
+    assert [segment.discontinuity for segment in media_playlist.segments] == [False] + [True] * 6
 
 
 async def test_engines_that_die_again_and_again_end_the_run(
@@ -195,7 +195,7 @@ async def test_no_other_engine_is_begun_for_a_stream_that_another_host_owns(
     assert losses == [(STREAM, 2)]
 
 
-async def test_an_engine_that_stands_still_costs_media_and_not_memory(
+async def test_an_engine_that_hangs_costs_media_and_not_memory(
     tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> LiveRun:
@@ -222,7 +222,7 @@ async def test_an_engine_that_stands_still_costs_media_and_not_memory(
     assert playlist(tmp_path).ended
 
 
-async def test_the_owner_learns_once_that_the_sound_was_moved(
+async def test_the_owner_is_told_once_that_the_sound_was_moved(
     tmp_path: Path, source: Source
 ) -> None:
     """An encoder with two clocks connects twice: its sound is a minute ahead each time."""

@@ -77,18 +77,18 @@ async def running(root: Path, slate: bytes | None = None) -> AsyncGenerator[Live
 
 
 def listed(root: Path, rendition: str = RUNG) -> list[PlaylistSegment]:
-    """The segments that viewers have now."""
-    found = next((root / "live" / STREAM).glob(f"*/{rendition}/index.m3u8"), None)
-    return list(playlist(root, rendition).segments) if found is not None else []
+    """Return the segments that viewers have now."""
+    path = next((root / "live" / STREAM).glob(f"*/{rendition}/index.m3u8"), None)
+    return list(playlist(root, rendition).segments) if path is not None else []
 
 
 def seconds(segments: list[PlaylistSegment]) -> float:
     return sum(segment.duration for segment in segments) / 90_000
 
 
-def pictures(root: Path, made: MediaPlaylist, offset: int) -> list[VideoFrame]:
-    """The pictures of one listed segment."""
-    segment = made.segments[offset]
+def pictures(root: Path, media_playlist: MediaPlaylist, offset: int) -> list[VideoFrame]:
+    """Return the pictures of one listed segment."""
+    segment = media_playlist.segments[offset]
     folder = next((root / "live" / STREAM).glob(f"*/{RUNG}"))
     assert segment.map_uri is not None
     data = (folder / segment.map_uri).read_bytes() + (folder / segment.uri).read_bytes()
@@ -98,11 +98,11 @@ def pictures(root: Path, made: MediaPlaylist, offset: int) -> list[VideoFrame]:
 
 def middle(frame: VideoFrame) -> tuple[int, ...]:
     """Y, Cb and Cr in the middle of the left half: beside what a card draws."""
-    found: list[int] = []
+    shades: list[int] = []
     for plane in frame.planes:
         row = plane.height // 2 * plane.line_size
-        found.append(bytes(plane)[row + plane.width // 4])
-    return tuple(found)
+        shades.append(bytes(plane)[row + plane.width // 4])
+    return tuple(shades)
 
 
 def is_red(frame: VideoFrame) -> bool:
@@ -115,14 +115,14 @@ def is_card(frame: VideoFrame) -> bool:
     return luma < 45 and 128 <= blue <= 140 and 120 <= red <= 128
 
 
-def clocks(made: MediaPlaylist) -> list[float]:
+def clocks(media_playlist: MediaPlaylist) -> list[float]:
     """By how much each segment's date differs from where the one before it ended, in seconds."""
-    found: list[float] = []
-    for before, after in pairwise(made.segments):
+    seconds: list[float] = []
+    for before, after in pairwise(media_playlist.segments):
         assert before.wall_us is not None
         assert after.wall_us is not None
-        found.append((after.wall_us - before.wall_us) / 1e6 - before.duration / 90_000)
-    return found
+        seconds.append((after.wall_us - before.wall_us) / 1e6 - before.duration / 90_000)
+    return seconds
 
 
 async def test_a_splice_leaves_no_mark_in_any_playlist(
@@ -139,12 +139,12 @@ async def test_a_splice_leaves_no_mark_in_any_playlist(
 
     await scenario()
     for rendition in (RUNG, "audio"):
-        made = playlist(tmp_path, rendition)
-        assert made.ended
-        assert not any(segment.discontinuity for segment in made.segments)
-        assert len({segment.map_uri for segment in made.segments}) == 1
-        assert seconds(list(made.segments)) == pytest.approx(8.4, abs=0.1)
-        assert max(map(abs, clocks(made))) < 0.01, "dates go on as if nothing had been"
+        media_playlist = playlist(tmp_path, rendition)
+        assert media_playlist.ended
+        assert not any(segment.discontinuity for segment in media_playlist.segments)
+        assert len({segment.map_uri for segment in media_playlist.segments}) == 1
+        assert seconds(list(media_playlist.segments)) == pytest.approx(8.4, abs=0.1)
+        assert max(map(abs, clocks(media_playlist))) < 0.01, "dates go on as if nothing had been"
 
 
 async def test_a_killed_engine_after_a_splice_is_replaced(
@@ -164,12 +164,12 @@ async def test_a_killed_engine_after_a_splice_is_replaced(
             run.end()
 
     await scenario()
-    made = playlist(tmp_path)
-    assert made.ended
-    assert [segment.discontinuity for segment in made.segments].count(True) == 1
+    media_playlist = playlist(tmp_path)
+    assert media_playlist.ended
+    assert [segment.discontinuity for segment in media_playlist.segments].count(True) == 1
 
 
-async def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
+async def test_a_source_that_disappears_leaves_the_slate_and_returns_in_the_same_run(
     tmp_path: Path, source: Source, other: Source
 ) -> None:
     async def scenario() -> float:
@@ -187,20 +187,22 @@ async def test_who_is_gone_leaves_the_slate_and_comes_back_in_the_same_run(
             return gone
 
     gone = await scenario()
-    made = playlist(tmp_path)
-    assert made.ended
-    marks = [number for number, segment in enumerate(made.segments) if segment.discontinuity]
+    media_playlist = playlist(tmp_path)
+    assert media_playlist.ended
+    marks = [
+        number for number, segment in enumerate(media_playlist.segments) if segment.discontinuity
+    ]
     assert len(marks) == 2, "the encoder takes the source's rung over, and gives it back"
-    on_slate = seconds(list(made.segments[marks[0] : marks[1]]))
+    on_slate = seconds(list(media_playlist.segments[marks[0] : marks[1]]))
     assert on_slate == pytest.approx(gone, abs=1.0), "as long as nobody was there"
-    first = pictures(tmp_path, made, marks[0])
+    first = pictures(tmp_path, media_playlist, marks[0])
     assert not is_red(first[0]), "the last picture, before the slate"
     assert not is_red(first[15])
     for index in range(marks[0] + 1, marks[1]):
-        assert all(is_red(frame) for frame in pictures(tmp_path, made, index)[1:])
-    assert not is_red(pictures(tmp_path, made, marks[1])[0])
-    assert max(map(abs, clocks(made))) < 0.7, "the wall clock goes on over both seams"
-    lengths = [segment.duration for segment in made.segments[marks[0] : marks[1] - 1]]
+        assert all(is_red(frame) for frame in pictures(tmp_path, media_playlist, index)[1:])
+    assert not is_red(pictures(tmp_path, media_playlist, marks[1])[0])
+    assert max(map(abs, clocks(media_playlist))) < 0.7, "the wall clock goes on over both seams"
+    lengths = [segment.duration for segment in media_playlist.segments[marks[0] : marks[1] - 1]]
     assert all(abs(length - 180_000) <= 3_000 for length in lengths)
 
 
@@ -215,8 +217,8 @@ async def test_a_slate_that_cannot_be_shown_is_a_card(tmp_path: Path, source: So
             assert run.metrics.deaths == 0
 
     await scenario()
-    made = playlist(tmp_path)
-    assert is_card(pictures(tmp_path, made, 3)[-1])
+    media_playlist = playlist(tmp_path)
+    assert is_card(pictures(tmp_path, media_playlist, 3)[-1])
 
 
 @pytest.mark.parametrize("size", [0, 9 << 20], ids=["none", "far too large"])
@@ -232,9 +234,9 @@ async def test_a_slate_that_is_not_there_is_a_card(
             run.end()
 
     await scenario()
-    made = playlist(tmp_path)
-    assert made.ended
-    assert is_card(pictures(tmp_path, made, 3)[-1])
+    media_playlist = playlist(tmp_path)
+    assert media_playlist.ended
+    assert is_card(pictures(tmp_path, media_playlist, 3)[-1])
     assert caplog.text.count("slate not read") == 1
 
 
@@ -258,14 +260,14 @@ async def test_an_engine_that_dies_on_the_slate_is_replaced_and_shows_it(
             assert run.metrics.deaths == 1
 
     await scenario()
-    made = playlist(tmp_path)
-    assert made.ended
-    marks = [segment.discontinuity for segment in made.segments]
+    media_playlist = playlist(tmp_path)
+    assert media_playlist.ended
+    marks = [segment.discontinuity for segment in media_playlist.segments]
     assert marks.count(True) == 3, [
-        (s.uri, s.duration, s.gap, s.discontinuity) for s in made.segments
+        (s.uri, s.duration, s.gap, s.discontinuity) for s in media_playlist.segments
     ]
     anew = [number for number, mark in enumerate(marks) if mark][1]
-    assert is_card(pictures(tmp_path, made, anew)[0]), "no last picture is left to show"
+    assert is_card(pictures(tmp_path, media_playlist, anew)[0]), "no last picture is left to show"
 
 
 async def test_a_paused_run_begins_with_the_slate(tmp_path: Path, source: Source) -> None:
@@ -277,16 +279,16 @@ async def test_a_paused_run_begins_with_the_slate(tmp_path: Path, source: Source
             assert run.load() is None, "nobody decides about rungs of a run without a source"
 
     await scenario()
-    made = playlist(tmp_path)
-    assert not made.ended, "a restart can go on with it"
-    assert is_card(pictures(tmp_path, made, 0)[0])
-    assert not made.segments[0].discontinuity
+    media_playlist = playlist(tmp_path)
+    assert not media_playlist.ended, "a restart can go on with it"
+    assert is_card(pictures(tmp_path, media_playlist, 0)[0])
+    assert not media_playlist.segments[0].discontinuity
 
 
 async def test_sound_alone_goes_silent(tmp_path: Path, source: Source) -> None:
     assert source.audio is not None
-    kept = tuple(packet for packet in source.packets if not packet.video)
-    alone = msgspec.structs.replace(source, video=None, packets=kept)
+    shortened = tuple(packet for packet in source.packets if not packet.video)
+    alone = msgspec.structs.replace(source, video=None, packets=shortened)
 
     async def scenario() -> None:
         async with running(tmp_path) as run:
@@ -300,10 +302,10 @@ async def test_sound_alone_goes_silent(tmp_path: Path, source: Source) -> None:
             run.end()
 
     await scenario()
-    made = playlist(tmp_path, "audio")
-    assert made.ended
-    assert not any(segment.discontinuity for segment in made.segments)
-    assert seconds(list(made.segments)) > 11.5
+    media_playlist = playlist(tmp_path, "audio")
+    assert media_playlist.ended
+    assert not any(segment.discontinuity for segment in media_playlist.segments)
+    assert seconds(list(media_playlist.segments)) > 11.5
 
 
 async def test_the_slate_goes_as_far_as_the_clock(tmp_path: Path, source: Source) -> None:

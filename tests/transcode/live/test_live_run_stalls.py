@@ -1,4 +1,4 @@
-"""What waits for the disk or the event loop is not blamed on the engine."""
+"""A stalled disk or event loop is not blamed on the engine."""
 
 import asyncio
 import os
@@ -47,7 +47,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def stalled_disk() -> Generator[None]:
-    """Let nothing be written for the length of the block."""
+    """Block all writes for the length of the block."""
     going_on = threading.Event()
     loop = asyncio.get_running_loop()
     for _ in range(64):
@@ -59,11 +59,11 @@ def stalled_disk() -> Generator[None]:
 
 
 def is_whole(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The run ended as if nothing had happened to it."""
+    """Check that the run ended as if nothing had happened."""
     assert "engine silent" not in caplog.text
-    made = playlist(folder)
-    assert made.ended
-    assert not any(segment.discontinuity for segment in made.segments)
+    media_playlist = playlist(folder)
+    assert media_playlist.ended
+    assert not any(segment.discontinuity for segment in media_playlist.segments)
 
 
 async def test_an_engine_is_not_blamed_for_a_disk_that_stalls(
@@ -181,9 +181,9 @@ async def test_an_engine_is_not_blamed_for_a_loop_that_was_held_up(
             async with running_on(loop, objects) as run:
                 pid = await hold_up(run, loop, source)
                 os.kill(pid, signal.SIGCONT)
-                made = run.metrics.segments
+                segments_before = run.metrics.segments
                 send(run, source, start=3500)
-                await until(lambda: run.metrics.segments > made)
+                await until(lambda: run.metrics.segments > segments_before)
                 loop.advance(BEAT_SECONDS)
                 await loop.deaths_of(run)
                 run.finish()

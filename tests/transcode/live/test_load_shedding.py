@@ -60,7 +60,7 @@ def test_a_decision_gets_time_to_show() -> None:
     assert load_shedder.decide(SETTLE_SECONDS, [load(5.0, 0.9, off=off)], 0.0)
 
 
-def test_who_is_very_late_sheds_again_soon() -> None:
+def test_a_run_that_is_very_late_sheds_again_soon() -> None:
     load_shedder = LoadShedder()
     assert load_shedder.decide(0.0, [load(4.0, 0.9)], 0.0)
     assert load_shedder.decide(2.0, [load(9.0, 0.5, off=frozenset({"720p"}))], 0.0)
@@ -89,7 +89,7 @@ def test_nothing_returns_to_a_run_that_is_late() -> None:
 @pytest.mark.parametrize("lag", [MAX_LAG_SECONDS + 1, 7200.0])
 @pytest.mark.parametrize("pace", [0.0, 0.5, 1.0, 1.1])
 def test_a_run_that_is_late_does_not_hold_back_the_others(lag: float, pace: float) -> None:
-    """Whether it has rungs left to shed or not; idle cores say that there is room."""
+    """That holds whether or not it has rungs left to shed; idle cores show that there is room."""
     shedder = LoadShedder()
     off = {"late": frozenset[str](), "well": frozenset({"360p"})}
     for second in range(int(2 * ROOM_SECONDS)):
@@ -102,7 +102,7 @@ def test_a_run_that_is_late_does_not_hold_back_the_others(lag: float, pace: floa
 
 
 def test_a_run_whose_rungs_came_back_too_soon_does_not_make_the_others_wait() -> None:
-    """Its measure is wrong: it sheds each rung as soon as that has returned."""
+    """Its measured load is wrong: it sheds each rung as soon as the rung has returned."""
     shedder, off = LoadShedder(), {"odd": frozenset[str](), "well": frozenset({"360p"})}
 
     def second(now: int, *, late: float, streams: tuple[str, ...]) -> None:
@@ -145,18 +145,18 @@ class SimulatedCores:
         self.worst = 0.0
 
     def need(self, stream: str) -> float:
-        made = sum(cost for name, cost in COSTS.items() if name not in self.off[stream])
-        return self.overhead + made
+        cost_sum = sum(cost for name, cost in COSTS.items() if name not in self.off[stream])
+        return self.overhead + cost_sum
 
     def second(self) -> tuple[list[RunLoad], float]:
         needs = {stream: self.need(stream) for stream in self.late}
-        # Who is behind works as fast as it can, up to a core; the others as fast as media come.
+        # An engine that is behind uses up to a core; the others keep the pace of their media.
         wants = {s: max(need, 1.0) if self.late[s] > 1.6 else need for s, need in needs.items()}
         share = min(1.0, self.cores / sum(wants.values()))
         loads: list[RunLoad] = []
         for stream, want in wants.items():
-            got = want * share
-            pace = got / needs[stream]
+            granted = want * share
+            pace = granted / needs[stream]
             self.late[stream] = max(1.5, self.late[stream] + 1 - pace)
             self.worst = max(self.worst, self.late[stream])
             loads.append(
@@ -164,7 +164,7 @@ class SimulatedCores:
                     stream=stream,
                     lag=self.late[stream],
                     pace=pace,
-                    cores=got,
+                    cores=granted,
                     costs=COSTS,
                     off=self.off[stream],
                     min_rungs=0,

@@ -24,11 +24,11 @@ def send(metrics: RunMetrics, begin: int, end: int, *, video: bool = True) -> No
 
 def progress(second: float, *, pace: float = 1.0, epoch: int = 0, cpu: float = 0.5) -> Progress:
     """Return an engine's report after some seconds, of a source whose times begin at 100 s."""
-    made = 100_000 + round(second * pace * 1000)
+    made_ms = 100_000 + round(second * pace * 1000)
     return Progress(
         epoch=epoch,
-        taken=made,
-        made=made,
+        taken=made_ms,
+        made=made_ms,
         frames=round(30 * second),
         cpu_ms=round(1000 * cpu * second),
         memory_bytes=5,
@@ -55,7 +55,7 @@ def test_pace_cores_and_costs_follow_the_reports() -> None:
     assert figures.rung_cpu_seconds["720p"] == pytest.approx(1.65)
 
 
-def test_lateness_is_what_the_encoder_sent_and_nobody_can_see_yet() -> None:
+def test_lateness_is_media_that_was_sent_and_cannot_be_seen_yet() -> None:
     figures = RunMetrics()
     figures.count_packet(packet(100_000))
     figures.update(progress(0), 0.0, current=True)
@@ -143,7 +143,7 @@ def test_an_engine_that_has_more_to_make_than_it_makes_is_slow() -> None:
 
 
 def test_what_comes_in_at_once_after_a_splice_is_not_held_against_the_engine() -> None:
-    """Two seconds without media, then four seconds of a backup's ring: pace is asked anew."""
+    """After two seconds without media, four seconds from a backup's buffer: pace is reset."""
     figures = RunMetrics()
     for second in range(1, 8):
         figures.count_packet(packet(100_000 + 1_000 * second))
@@ -194,15 +194,15 @@ def test_one_absurd_timestamp_neither_delays_a_run_nor_sheds_its_rungs(odd: Medi
 
 
 @pytest.mark.parametrize("jump", [-HOUR, -10_000, 3_000, 10_000, HOUR])
-def test_a_clock_that_jumps_for_good_says_nothing_of_the_engine(jump: int) -> None:
+def test_a_clock_that_jumps_for_good_does_not_count_against_the_engine(jump: int) -> None:
     """The engine's reports follow a second later, as media do."""
     metrics, shedder = RunMetrics(), LoadShedder()
     for second in range(1, 40):
         newest = 100_000 + 1_000 * second
         send(metrics, *(at + jump * (second > 10) for at in (newest - 500, newest)))
-        made = progress(second - 1)
-        made = msgspec.structs.replace(made, made=made.made + jump * (second > 11))
-        metrics.update(made, float(second), current=True)
+        message = progress(second - 1)
+        message = msgspec.structs.replace(message, made=message.made + jump * (second > 11))
+        metrics.update(message, float(second), current=True)
         load = metrics.load("a", ("720p", "480p"), min_rungs=0)
         assert load.lag <= 1.5, second
         assert load.pace == pytest.approx(1.0, abs=0.05), second
@@ -214,9 +214,9 @@ def test_a_slow_engine_is_noticed_after_a_jump_too() -> None:
     send(metrics, 100_000, 101_000)
     for second in range(1, 21):
         send(metrics, HOUR + 1_000 * second, HOUR + 1_000 * second + 500)
-        made = progress(0.5 * second)
+        message = progress(0.5 * second)
         metrics.update(
-            msgspec.structs.replace(made, made=HOUR + 500 * second), float(second), current=True
+            msgspec.structs.replace(message, made=HOUR + 500 * second), float(second), current=True
         )
     load = metrics.load("a", ("720p",), min_rungs=0)
     assert load.is_behind
@@ -233,7 +233,7 @@ def test_sound_leads_where_there_is_no_picture() -> None:
 
 
 def test_sound_by_another_clock_makes_no_lag() -> None:
-    """Two-clock encoders stamp the sound a minute ahead, for as long as they send."""
+    """Encoders with two clocks stamp the sound a minute ahead, as long as they send."""
     metrics = RunMetrics()
     metrics.begin_source((VIDEO, AUDIO))
     for second in range(1, 20):

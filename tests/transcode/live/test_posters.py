@@ -1,4 +1,4 @@
-"""Where posters of live streams are kept, on a real disk; the catalog is asked in e2e."""
+"""Where posters of live streams are stored, on a real disk; e2e tests cover the catalog."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ OTHER = "Zz3dEf6hIj9l"
 
 
 class RecordedPosters:
-    """What was written down of each stream; `gone` are deleted, while `silent` nobody answers."""
+    """Records the posters of each stream; `gone` streams are deleted, `silent` means no answer."""
 
     def __init__(self) -> None:
         self.recorded: list[tuple[str, tuple[str, ...], tuple[int, int]]] = []
@@ -44,12 +44,12 @@ def picture(text: str, *labels: str, poor: bool = False) -> Posters:
 
 
 def stored_posters(root: Path, stream: str = STREAM) -> dict[str, str]:
-    """Return what stands at a stream's addresses, by label."""
+    """Return what is stored at a stream's addresses, by label."""
     folder = root / "live" / stream / "poster"
     return {path.stem: path.read_text() for path in folder.glob("*")} if folder.exists() else {}
 
 
-async def test_a_poster_stands_at_its_addresses_and_is_told(tmp_path: Path) -> None:
+async def test_a_poster_is_stored_at_its_addresses_and_announced(tmp_path: Path) -> None:
     notes = RecordedPosters()
     with DiskObjects(tmp_path) as objects:
         await LivePosters(objects, notes.note).store(STREAM, picture("one"))
@@ -67,7 +67,7 @@ async def test_the_next_one_replaces_it_and_what_has_no_place_any_more_goes(tmp_
     assert notes.recorded[-1] == (STREAM, ("240p", "360p"), (640, 360))
 
 
-async def test_black_is_shown_only_where_nothing_better_ever_was(tmp_path: Path) -> None:
+async def test_black_is_shown_only_where_there_was_nothing_better(tmp_path: Path) -> None:
     notes = RecordedPosters()
     with DiskObjects(tmp_path) as objects:
         first = LivePosters(objects, notes.note)
@@ -78,7 +78,7 @@ async def test_black_is_shown_only_where_nothing_better_ever_was(tmp_path: Path)
         await first.store(STREAM, picture("good"))
         await first.store(STREAM, picture("black", poor=True))
         assert stored_posters(tmp_path)["720p"] == "good"
-        # Nor after a restart, for a run that begins in black.
+        # The same holds after a restart, for a run that begins in black.
         await LivePosters(objects, notes.note).store(STREAM, picture("black", poor=True))
     assert stored_posters(tmp_path)["720p"] == "good"
     assert len(notes.recorded) == 3

@@ -21,7 +21,7 @@ def test_before_the_first_stream_a_rule_of_thumb_counts() -> None:
     assert (meter.more, meter.basis) == (6, "usual")
 
 
-def test_a_run_that_has_just_begun_tells_nothing_of_its_cost() -> None:
+def test_a_run_that_has_just_begun_has_no_known_cost() -> None:
     meter = RoomMeter()
     meter.note([load(0.0)], ROOM_FACTOR * USUAL_CORES * 2.5)
     assert (meter.more, meter.basis) == (2, "usual")
@@ -76,6 +76,6 @@ def test_when_no_stream_is_on_air_any_more_the_last_ones_count() -> None:
         meter.note([load(0.5)], ROOM_FACTOR * 4.6)
     meter.note([], ROOM_FACTOR * 4.6)
     assert (meter.more, meter.basis) == (9, "before")
-    # The next one is another: what went before does not count any more.
+    # The next stream is another one, so earlier measurements no longer count.
     meter.note([load(2.0)], ROOM_FACTOR * 4.6)
     assert (meter.more, meter.basis) == (2, "running")

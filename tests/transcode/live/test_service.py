@@ -41,7 +41,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
     return source_of(scenes(path, seconds=8, gop=1, size=(256, 144)))
 
 
-async def test_a_run_whose_engine_does_not_come_to_its_end_ends_all_the_same(
+async def test_a_run_whose_engine_does_not_finish_ends(
     tmp_path: Path,
     source: Source,
     caplog: pytest.LogCaptureFixture,
@@ -91,7 +91,7 @@ async def test_a_publication_lists_what_the_runs_settings_ask_for(
             assert sum(segment.duration for segment in parsed.segments) == listed * VIDEO_SCALE
 
 
-async def test_a_host_learns_that_another_has_taken_over_its_run(tmp_path: Path) -> None:
+async def test_a_host_is_told_that_another_has_taken_over_its_run(tmp_path: Path) -> None:
     lost: list[tuple[str, int]] = []
     with DiskObjects(tmp_path) as objects:
         hosts = [
@@ -99,20 +99,20 @@ async def test_a_host_learns_that_another_has_taken_over_its_run(tmp_path: Path)
             for _ in range(2)
         ]
         hosts[0].on_lost = lambda stream, generation: lost.append((stream, generation))
-        made: list[tuple[Publication, ReportMaker]] = []
+        publications: list[tuple[Publication, ReportMaker]] = []
         for generation, host in enumerate(hosts, 1):
             settings = RunSettings(generation=generation)
             publication = await host.open_publication(HASH, settings, picture=True)
             maker = ReportMaker(LOW)
-            if made:
-                assert publication.run == made[0][0].run
+            if publications:
+                assert publication.run == publications[0][0].run
                 maker = ReportMaker.continuing(publication, salt="second")
             await publication.prepare(maker.epoch, (LOW,), NOON_US)
             await append_all(publication, maker.begin())
             await append_all(publication, maker.step())
-            made.append((publication, maker))
+            publications.append((publication, maker))
         assert lost == []
-        first, second = made
+        first, second = publications
         assert await append_until_full(first[0], first[1].step()) > 0
         assert lost == [(HASH, 1)]
         await append_all(second[0], second[1].step())
@@ -175,11 +175,11 @@ async def test_viewers_get_a_run_that_a_kill_interrupted_before_its_encoder_retu
             objects=objects, edge=edge, window=WINDOW, now_us=lambda: now_us + 59_000_000
         )
         await second.end_older([HASH], 60.0)
-        shown = edge.timeline(address)
-        assert shown is not None
-        assert not shown.ended
-        assert shown.part_target, "its playlists have low latency again"
-        assert shown.hint == f"{shown.next_msn}.0.m4s"
+        timeline = edge.timeline(address)
+        assert timeline is not None
+        assert not timeline.ended
+        assert timeline.part_target, "its playlists have low latency again"
+        assert timeline.hint == f"{timeline.next_msn}.0.m4s"
         now_us += 62_000_000
         await second.end_older([HASH], 60.0)
     assert "#EXT-X-ENDLIST" in stored.read_text()
@@ -244,5 +244,5 @@ async def test_a_run_that_ends_while_rungs_are_shed_ends_no_shedding(
 
     with DiskObjects(tmp_path) as objects:
         await scenario(objects)
-    # A busy machine may shed a rung of the run that goes on once more.
+    # On a busy machine the remaining run may shed another rung.
     assert set(shed) == {"Ab3dEf6hIj90", "Ab3dEf6hIj91"}

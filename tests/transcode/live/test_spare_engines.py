@@ -1,4 +1,4 @@
-"""Engines that wait for a run: one takes it, or nobody does, or its user fails."""
+"""Spare engines: one is used, none is used, or its user fails."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def waiting() -> AsyncGenerator[tuple[SpareEngines, int]]:
-    """Have one engine wait for the stream; its process ID."""
+    """Have one engine wait for the stream; return its process ID."""
     spares = SpareEngines()
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(spares.run())
@@ -52,7 +52,7 @@ async def test_an_engine_that_has_not_started_yet_is_waited_for() -> None:
         running.cancel()
 
 
-async def test_an_engine_that_nobody_takes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unused_engine_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spare_engines, "_KEPT_SECONDS", 0.1)
     async with waiting() as (spares, _):
         await until(lambda: not children())

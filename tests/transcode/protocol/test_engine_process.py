@@ -51,7 +51,7 @@ async def test_an_engine_makes_what_it_is_given_and_leaves() -> None:
 def test_orders_to_an_engine_that_died_say_that_it_is_lost(
     loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
-    """Whatever the pipe's state is at that moment: loops have different words for it."""
+    """That holds whatever the pipe's state: event loops raise different errors."""
 
     async def scenario(pause: float) -> None:
         async with spawn_engine("live", "test") as child:
@@ -72,7 +72,7 @@ def test_orders_to_an_engine_that_died_say_that_it_is_lost(
             runner.run(scenario(pause))
 
 
-async def test_an_engine_that_is_killed_is_told_apart_from_one_that_ended() -> None:
+async def test_an_engine_that_is_killed_is_distinguished_from_one_that_ended() -> None:
     async def scenario() -> int:
         async with spawn_engine("live", "test") as child:
             await child.send(BEGIN)

@@ -41,10 +41,10 @@ def test_an_order_with_a_field_missing_is_refused() -> None:
 
 
 def test_keyframes_are_read_however_they_are_cut() -> None:
-    sent = [Keyframe(at=at, data=bytes(range(256)) * at) for at in (0, 1, 40)]
+    keyframes = [Keyframe(at=at, data=bytes(range(256)) * at) for at in (0, 1, 40)]
     reader: WireReader[Keyframe] = WireReader(Keyframe)
-    data = b"".join(pack(each) for each in sent)
-    assert [each for byte in data for each in reader.feed(bytes([byte]))] == sent
+    data = b"".join(pack(each) for each in keyframes)
+    assert [each for byte in data for each in reader.feed(bytes([byte]))] == keyframes
 
 
 def test_a_keyframe_that_is_none_is_an_error() -> None:

@@ -66,10 +66,10 @@ def test_orders_arrive_as_they_were_sent() -> None:
 
 def test_reports_arrive_byte_by_byte_as_they_were_sent() -> None:
     reader: WireReader[EngineReport] = WireReader(EngineReport)
-    found: list[EngineReport] = []
+    reports: list[EngineReport] = []
     for byte in b"".join(map(pack, REPORTS)):
-        found += reader.feed(bytes([byte]))
-    assert found == REPORTS
+        reports += reader.feed(bytes([byte]))
+    assert reports == REPORTS
 
 
 def test_a_frame_that_is_too_long_is_refused_before_it_is_read() -> None:

@@ -85,7 +85,7 @@ def test_no_server_is_reached_by_tcp() -> None:
 
 
 @SCOPED
-def test_a_signal_reaches_nobody_else() -> None:
+def test_a_signal_reaches_no_other_process() -> None:
     assert outcome(HIDE, "os.kill(os.getppid(), 0)") == "EPERM"
     assert outcome(HIDE, "os.kill(os.getpid(), 0); print('done')") == "done"
 
@@ -120,8 +120,8 @@ def test_threads_from_before_would_stay_outside_so_there_may_be_none() -> None:
 @LANDLOCK
 def test_a_file_that_is_to_be_left_and_is_not_there_is_named() -> None:
     script = "from pathlib import Path; from transcode.sandbox import landlock\n"
-    done = child("", script + "landlock.hide_files([Path('/nowhere/a.cube')])")
-    assert "SandboxError: [Errno 2] cannot leave /nowhere/a.cube readable" in done.stderr
+    completed = child("", script + "landlock.hide_files([Path('/nowhere/a.cube')])")
+    assert "SandboxError: [Errno 2] cannot leave /nowhere/a.cube readable" in completed.stderr
 
 
 @LANDLOCK
@@ -150,7 +150,7 @@ def test_a_child_still_dies_with_its_parent() -> None:
 
 @ON_X86_64
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM])
-def test_where_there_is_no_landlock_the_process_goes_on(number: int) -> None:
+def test_without_landlock_the_process_continues(number: int) -> None:
     old = stricter(number).replace("317", "444")
     script = (
         "from transcode.sandbox import landlock; "
@@ -163,15 +163,17 @@ def test_where_there_is_no_landlock_the_process_goes_on(number: int) -> None:
 @ON_X86_64
 @LANDLOCK
 @pytest.mark.parametrize(("call", "words"), [(445, "leave"), (446, "hide files")])
-def test_a_kernel_that_offers_it_and_refuses_is_told_in_a_sentence(call: int, words: str) -> None:
+def test_a_kernel_that_offers_landlock_and_refuses_is_reported_in_a_sentence(
+    call: int, words: str
+) -> None:
     strict = stricter(errno.E2BIG).replace("317", str(call))
     script = "from pathlib import Path; from transcode.sandbox import landlock\n"
-    done = child(strict, script + "landlock.hide_files([Path('/etc/hostname')])")
-    assert f"SandboxError: [Errno {errno.E2BIG}] cannot {words}" in done.stderr
+    completed = child(strict, script + "landlock.hide_files([Path('/etc/hostname')])")
+    assert f"SandboxError: [Errno {errno.E2BIG}] cannot {words}" in completed.stderr
 
 
 def test_an_engine_reads_tables_alone() -> None:
-    """What the film engine may do is tried in the very process, before it looks at a file."""
+    """The attempts are made in the engine's own process, before it reads a file."""
     script = textwrap.dedent("""
         import errno, sys
         from pathlib import Path
@@ -188,15 +190,15 @@ def test_an_engine_reads_tables_alone() -> None:
         engine._make = tried
         sys.exit(engine.main(["asset"]))
     """)
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script], stdin=subprocess.DEVNULL, capture_output=True, check=True,
         timeout=30, cwd=ROOT,
     )  # fmt: skip
-    assert done.stderr == (b"EACCES,EACCES,read," if HERE else b"read,read,read,")
+    assert completed.stderr == (b"EACCES,EACCES,read," if HERE else b"read,read,read,")
 
 
 @pytest.mark.parametrize(
     ("abi", "words"), [(0, "no Landlock"), (3, "hides files from"), (4, "hides files and TCP")]
 )
-def test_what_a_kernel_does_is_told_in_words(abi: int, words: str) -> None:
+def test_the_abilities_of_a_kernel_are_described_in_words(abi: int, words: str) -> None:
     assert words in landlock_text(abi)

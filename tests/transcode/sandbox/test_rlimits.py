@@ -96,6 +96,6 @@ def test_a_child_dies_with_its_parent() -> None:
 
 
 def test_a_child_whose_parent_is_gone_already_ends_at_once() -> None:
-    gone = child("rlimits.die_with_parent(2 ** 22 + 1)", "print('lives')")
-    assert (gone.returncode, gone.stdout) == (-signal.SIGKILL, "")
+    completed = child("rlimits.die_with_parent(2 ** 22 + 1)", "print('lives')")
+    assert (completed.returncode, completed.stdout) == (-signal.SIGKILL, "")
     assert outcome(f"rlimits.die_with_parent({os.getpid()})", "print('lives')") == "lives"

@@ -95,17 +95,23 @@ def test_the_numbers_are_those_of_the_kernels_headers(machine: str) -> None:
     if not HEADERS[machine].exists():
         pytest.skip("the headers of Linux are not installed")
     text = HEADERS[machine].read_text()
-    known = {
+    kernel_numbers = {
         name: int(number)
         for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)
     }
     offset = list(ARCHITECTURE).index(machine)
-    ours = {name: numbers[offset] for name, numbers in TABLE.items()}
+    table_numbers = {name: numbers[offset] for name, numbers in TABLE.items()}
     # Newer than these headers, or not on this machine.
-    found = {name: number for name, number in ours.items() if number >= 0 and name in known}
-    assert len(found) > 0.9 * sum(number >= 0 for number in ours.values())
-    assert found == {name: known[name] for name in found}
-    assert not {name for name, number in ours.items() if number < 0 and name in known}
+    checked = {
+        name: number
+        for name, number in table_numbers.items()
+        if number >= 0 and name in kernel_numbers
+    }
+    assert len(checked) > 0.9 * sum(number >= 0 for number in table_numbers.values())
+    assert checked == {name: kernel_numbers[name] for name in checked}
+    assert not {
+        name for name, number in table_numbers.items() if number < 0 and name in kernel_numbers
+    }
 
 
 def test_threads_start_in_the_box() -> None:
@@ -309,11 +315,11 @@ def test_a_machine_without_a_list_is_refused_in_a_sentence() -> None:
 
 
 @ON_X86_64
-def test_a_kernel_that_refuses_the_filter_is_told_in_a_sentence() -> None:
+def test_a_kernel_that_refuses_the_filter_is_reported_in_a_sentence() -> None:
     assert outcome(stricter(errno.EPERM), "seccomp.deny_network()") == "EPERM"
-    done = child(stricter(errno.EPERM), "seccomp.deny_network()")
+    completed = child(stricter(errno.EPERM), "seccomp.deny_network()")
     words = "SandboxError: [Errno 1] cannot set a seccomp filter: Operation not permitted"
-    assert words in done.stderr
+    assert words in completed.stderr
 
 
 @ON_X86_64

@@ -1,4 +1,4 @@
-"""Hostile files in the real boxes: a sentence, bounded memory and time, and nobody else's file."""
+"""Hostile files in the real sandbox: a sentence, bounded memory and time, no other file read."""
 
 import contextlib
 import io
@@ -35,10 +35,10 @@ from transcode.protocol.file_messages import AssetOrder
 from transcode.protocol.messages import EngineReport, FileOrder, Poster, Probed, Refused, WireReader
 
 GIB = 1 << 30
-# What a child has before it looks at a file: Python, the library and its tables.
+# The memory of a child before it reads a file: Python, the library and its tables.
 BASE_BYTES = 100 << 20
 LADDER = ladder_for(320, 180, LABELS)
-# Of what is alike, one stands for the others, which are `make prove`'s.
+# One of several similar files; `make prove` tests the others.
 FEW = {
     "HLS, file:", "HLS, a name", "HLS, http:", "HLS, subfile:", "HLS, a key",
     "HLS, a playlist of playlists", "a list for concat", "DASH, http:", "SDP", "RTSP",
@@ -72,7 +72,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture(scope="module")
 def canary_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
-    """Somebody else's film, beside the files that are looked at."""
+    """Another owner's film, beside the files that are probed."""
     path = tmp_path_factory.mktemp("others") / "secret.ts"
     film(path, "-c:v", "libx264", "-preset", "ultrafast", seconds=1)
     with canary(path) as watched:
@@ -87,7 +87,7 @@ def beside(canary_process: Canary, data: bytes) -> Path:
 
 
 def is_sentence(text: str, canary_process: Canary | None = None) -> bool:
-    """Whether a person can be told so: no path, no address, nothing of the library's own words."""
+    """Whether a text is fit for users: no path, no address, none of the library's messages."""
     hidden = ["/", "0x", "Error", "error:", "b'"] + (
         [canary_process.path.name] if canary_process else []
     )
@@ -120,14 +120,16 @@ async def test_a_file_that_names_another_is_refused_and_names_it_in_vain(
 @pytest.mark.prove
 @pytest.mark.parametrize("name", list(REFERENCES))
 @pytest.mark.parametrize("kind", ["asset", "video", "poster"])
-def test_nor_does_a_later_look_follow_it(kind: str, name: str, canary_process: Canary) -> None:
+def test_later_engines_do_not_follow_it_either(
+    kind: str, name: str, canary_process: Canary
+) -> None:
     path = beside(canary_process, REFERENCES[name](canary_process))
     canary_process.alarms()
     make = AssetOrder(ladder=LADDER) if kind == "asset" else FileOrder(ladder=LADDER)
-    made = MeasuredEngine(kind, path, make)
-    assert made.status == 0
+    engine = MeasuredEngine(kind, path, make)
+    assert engine.status == 0
     # A film without one readable sample ends without a segment; that fails the video later.
-    assert made.of(Refused) or (not made.of(Segment) and not made.of(Poster))
+    assert engine.of(Refused) or (not engine.of(Segment) and not engine.of(Poster))
     assert canary_process.alarms() == []
 
 
@@ -146,16 +148,16 @@ async def test_a_disguise_is_a_film_or_refused(name: str, good: bytes, tmp_path:
     change, may_pass = DISGUISES[name]
     (tmp_path / "1").write_bytes(change(good))
     try:
-        found = await probe(tmp_path / "1", seconds=5 * SCALE)
+        media = await probe(tmp_path / "1", seconds=5 * SCALE)
     except NotMedia as refused:
         assert is_sentence(refused.reason)
     else:
         assert may_pass
-        assert (found.width, found.height, found.video_codec) == (320, 180, "h264")
+        assert (media.width, media.height, media.video_codec) == (320, 180, "h264")
 
 
 class MeasuredEngine(EngineOutput):
-    """What an engine said of a file, the most memory that it held, and how long it took."""
+    """An engine's output about a file, its peak memory, and how long it took."""
 
     def __init__(self, kind: str, path: Path, make: FileOrder | AssetOrder | None = None) -> None:
         command = [sys.executable, "-I", "-m", "transcode.engine", kind]
@@ -167,11 +169,11 @@ class MeasuredEngine(EngineOutput):
             )
         with child:
             assert child.stdout is not None
-            said = child.stdout.read()
+            output = child.stdout.read()
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
         reports: WireReader[EngineReport] = WireReader(EngineReport)
-        super().__init__(reports.feed(said), child.returncode, "")
+        super().__init__(reports.feed(output), child.returncode, "")
         self.bytes = usage.ru_maxrss << 10
         self.processor_seconds = usage.ru_utime + usage.ru_stime
         self.seconds = time.monotonic() - began
@@ -181,37 +183,37 @@ class MeasuredEngine(EngineOutput):
 def test_a_bomb_takes_no_more_than_its_box_gives(name: str, tmp_path: Path) -> None:
     path = tmp_path / "1"
     path.write_bytes(BOMBS[name]())
-    found = MeasuredEngine("probe", path)
-    assert found.bytes < GIB + BASE_BYTES
-    assert found.processor_seconds < 20 + 1  # the box's own
-    assert found.status <= 0, "nothing of ours broke"  # below 0: it was ended by the kernel
-    for refused in found.of(Refused):
+    engine = MeasuredEngine("probe", path)
+    assert engine.bytes < GIB + BASE_BYTES
+    assert engine.processor_seconds < 20 + 1  # the box's own
+    assert engine.status <= 0, "nothing of ours broke"  # below 0: it was ended by the kernel
+    for refused in engine.of(Refused):
         assert is_sentence(refused.reason)
-    assert found.of(Probed) == []
+    assert engine.of(Probed) == []
 
 
 @each(PICTURE_BOMBS)
 def test_a_picture_bomb_takes_no_more_than_its_box_gives(name: str, tmp_path: Path) -> None:
     path = tmp_path / "1"
     path.write_bytes(PICTURE_BOMBS[name]())
-    found = MeasuredEngine("still", path, FileOrder(ladder=LADDER))
-    assert found.bytes < GIB + BASE_BYTES
-    assert found.seconds < 20 * SCALE
-    assert found.status == 0
-    assert len(found.of(Refused)) + bool(found.of(Poster)) == 1
-    assert all(is_sentence(refused.reason) for refused in found.of(Refused))
-    assert all((each.width, each.height) == (180, 180) for each in found.of(Poster))
+    engine = MeasuredEngine("still", path, FileOrder(ladder=LADDER))
+    assert engine.bytes < GIB + BASE_BYTES
+    assert engine.seconds < 20 * SCALE
+    assert engine.status == 0
+    assert len(engine.of(Refused)) + bool(engine.of(Poster)) == 1
+    assert all(is_sentence(refused.reason) for refused in engine.of(Refused))
+    assert all((each.width, each.height) == (180, 180) for each in engine.of(Poster))
 
 
 @pytest.mark.prove
-def test_a_film_of_far_too_many_pixels_is_refused_by_each_look(tmp_path: Path) -> None:
+def test_a_film_of_far_too_many_pixels_is_refused_by_each_engine(tmp_path: Path) -> None:
     """15360x8640, honestly coded: a frame of it alone takes 200 MB."""
     path = tmp_path / "1.avi"
     source = ("-f", "lavfi", "-i", "color=gray:s=15360x8640:r=25,format=yuvj420p")
     ffmpeg(*source, "-frames:v", "1", "-threads", "1", "-c:v", "mjpeg", "-y", path)
     for kind in ("probe", "asset"):
-        found = MeasuredEngine(kind, path, AssetOrder(ladder=LADDER) if kind == "asset" else None)
-        assert found.bytes < 3 * GIB + BASE_BYTES
-        assert found.status == 0
-        (refused,) = found.of(Refused)
+        engine = MeasuredEngine(kind, path, AssetOrder(ladder=LADDER) if kind == "asset" else None)
+        assert engine.bytes < 3 * GIB + BASE_BYTES
+        assert engine.status == 0
+        (refused,) = engine.of(Refused)
         assert is_sentence(refused.reason)

@@ -21,11 +21,11 @@ def outcome(code: str) -> str:
         f"try:\n    {code}\n    print('done')\n"
         "except OSError as error:\n    print(errno.errorcode[error.errno])\n"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True,
         cwd=ROOT,
     )  # fmt: skip
-    return done.stdout.strip()
+    return completed.stdout.strip()
 
 
 @pytest.mark.parametrize(

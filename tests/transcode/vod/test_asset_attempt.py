@@ -35,9 +35,9 @@ async def test_a_film_plays_before_its_other_rungs_are_made(
     both: VodFixture, own_film: Path
 ) -> None:
     video = (await both.add(own_film)).video.id
-    held = await lease(both)
-    assert isinstance(held, HeldJob)
-    await both.transcoder.do(held)
+    leased_job = await lease(both)
+    assert isinstance(leased_job, HeldJob)
+    await both.transcoder.do(leased_job)
     early = await both.whole_video(video)
     assert (early.video.state, early.video.published) == ("transcoding", True)
     assert early.video.completed_us is None
@@ -51,11 +51,11 @@ async def test_a_film_plays_before_its_other_rungs_are_made(
     assert await is_whole(both, whole)
     assert all(rung.transcoded for rung in whole.rungs)
     assert {rung.number: rung.transcode_seconds > 0 for rung in whole.rungs} == {1: True, 2: False}
-    job = held.id
-    made = {"1-1", "1-2", f"1-s{job}-1-1", f"1-s{job}-2-1", "poster-1-1", "previews-1-1"}
-    assert folders(await both.stored_objects(whole.video.hash)) == made
+    job = leased_job.id
+    folders_made = {"1-1", "1-2", f"1-s{job}-1-1", f"1-s{job}-2-1", "poster-1-1", "previews-1-1"}
+    assert folders(await both.stored_objects(whole.video.hash)) == folders_made
     stored = 0
     for address in await both.stored_objects(whole.video.hash):
-        found = await both.objects.stat(address)
-        stored += found.size if found is not None else 0
+        stat = await both.objects.stat(address)
+        stored += stat.size if stat is not None else 0
     assert stored == whole.video.storage_size

@@ -1,4 +1,4 @@
-"""What is to be made of a file, and how far it is: pure."""
+"""The plan of a file's renditions, and its progress: pure."""
 
 import msgspec
 import pytest
@@ -33,7 +33,7 @@ SECOND = 90_000
 def test_a_files_own_packets_serve_where_the_picture_is_shown_as_it_is_coded(
     size: tuple[int, int], coded: tuple[int, int], rotation: int, reuse: bool
 ) -> None:
-    found = Probed(
+    probed = Probed(
         container="mp4",
         length_us=1,
         width=size[0],
@@ -42,7 +42,7 @@ def test_a_files_own_packets_serve_where_the_picture_is_shown_as_it_is_coded(
         codec_height=coded[1],
         rotation=rotation,
     )
-    order = order_for(found)
+    order = order_for(probed)
     assert order.reuse is reuse
     assert order.ladder == ladder_for(*size, frozenset({"360p", "480p", "720p", "1080p"}))
 
@@ -67,16 +67,16 @@ def test_what_comes_before_the_first_picture_is_not_counted_again() -> None:
     assert pace.update(100_000, 1070.0) == (100, 0)
 
 
-def test_where_a_film_does_not_say_how_long_it_is_nothing_is_told() -> None:
+def test_without_a_declared_length_there_is_no_estimate() -> None:
     assert AssetProgress(length_us=0, started=1000.0).update(5_000, 1005.0) is None
 
 
-def test_each_attempt_has_folders_of_its_own() -> None:
+def test_each_attempt_has_its_own_folders() -> None:
     work = VideoWork(
         video=1, hash="Ab3dEf6hIj9l", source="", generation=2, media=None, posters=None
     )
-    held = HeldJob(id=1, video=1, owner="a", attempt=3, failures=0)
-    assert attempt_folders(work, held) == ("2-3", "poster-2-3", "previews-2-3")
+    job = HeldJob(id=1, video=1, owner="a", attempt=3, failures=0)
+    assert attempt_folders(work, job) == ("2-3", "poster-2-3", "previews-2-3")
 
 
 def stretch(*, first: float, key: float, pictures: int) -> SpanOrder:
@@ -117,14 +117,14 @@ def test_a_stretch_costs_its_pictures_and_a_little_for_those_before_it() -> None
 def test_a_length_is_what_is_there(
     claimed: float, there: float, length: float, warned: bool
 ) -> None:
-    found, words = length_and_warnings(round(claimed * 1_000_000), round(there * SECOND))
-    assert found == round(length * 1_000_000)
+    length_us, words = length_and_warnings(round(claimed * 1_000_000), round(there * SECOND))
+    assert length_us == round(length * 1_000_000)
     assert bool(words) is warned
 
 
-def test_attempts_at_stretches_have_folders_of_their_own() -> None:
-    held = HeldSpan(
+def test_attempts_at_spans_have_their_own_folders() -> None:
+    span = HeldSpan(
         id=9, job=4, video=1, hash="Ab3dEf6hIj9l", source="", generation=2, number=7, owner="a",
         attempt=3, failures=0, cost=1, facts="{}",
     )  # fmt: skip
-    assert span_folder(held) == "2-s4-7-3"
+    assert span_folder(span) == "2-s4-7-3"

@@ -1,4 +1,4 @@
-"""What attempts left behind goes, what is shown or about to be used stays."""
+"""Leftovers of attempts are removed; what is shown or about to be used stays."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -64,7 +64,7 @@ async def test_what_was_replaced_stays_for_its_viewers(objects: DiskObjects) -> 
     assert await remaining_folders(objects) == {"1-1", "1-2", "own-abc"}
 
 
-async def test_who_slept_while_its_media_were_replaced_leaves_them_to_their_viewers(
+async def test_a_worker_that_slept_while_its_media_were_replaced_leaves_them_to_viewers(
     objects: DiskObjects,
 ) -> None:
     await mark_replaced(objects, HASH, "1-1", generation=1, by=("1-2",))

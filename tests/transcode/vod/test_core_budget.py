@@ -1,4 +1,4 @@
-"""Cores that engines share: none is used twice, and what is given back is used again."""
+"""Cores that engines share: none is used twice, and released ones are used again."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ async def test_more_are_given_only_where_they_are_idle() -> None:
         assert (besides, cores.idle) == (1, 1)
 
 
-async def test_who_waits_gets_what_is_given_back() -> None:
+async def test_a_waiting_caller_gets_released_cores() -> None:
     cores = CoreBudget(1)
     order: list[str] = []
 
@@ -51,7 +51,7 @@ async def test_who_waits_gets_what_is_given_back() -> None:
     assert order == ["first", "second"]
 
 
-async def test_who_is_cancelled_in_waiting_keeps_none() -> None:
+async def test_a_caller_cancelled_while_waiting_keeps_none() -> None:
     cores = CoreBudget(1)
 
     async def wait() -> None:

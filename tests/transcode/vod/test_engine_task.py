@@ -74,7 +74,7 @@ async def test_an_engine_limits_its_processor_time_by_the_file(short_film: Path)
     async def look(report: EngineReport) -> None:
         if isinstance(report, Part | Segment):  # the survey is over
             for engine in engines():
-                with contextlib.suppress(ProcessLookupError):  # it has said all, and ended
+                with contextlib.suppress(ProcessLookupError):  # it has ended
                     limits.add(resource.prlimit(engine, resource.RLIMIT_CPU)[0])
 
     order = order_for(await probe(short_film))

@@ -100,36 +100,36 @@ async def at_work(
 ) -> AsyncGenerator[tuple[asyncio.Task[None], HeldJob, str]]:
     """A job that has made its first segments when the block begins."""
     hash_ = (await vod.add(path)).video.hash
-    held = await vod.lease()
+    job = await vod.lease()
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(vod.transcoder.do(held))
+        task = tasks.create_task(vod.transcoder.do(job))
         await vod.wait_for_media(hash_)
-        yield task, held, hash_
+        yield task, job, hash_
         task.cancel()
 
 
 def engines() -> list[int]:
-    """The engines that this process has begun."""
-    found: list[int] = []
+    """Return the process IDs of the engines that this process has started."""
+    pids: list[int] = []
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(FileNotFoundError):
             for number in (task / "children").read_text().split():
                 if b"transcode.engine" in Path(f"/proc/{number}/cmdline").read_bytes():
-                    found.append(int(number))
-    return found
+                    pids.append(int(number))
+    return pids
 
 
 async def test_a_job_that_is_cancelled_is_given_back_and_leaves_nothing(
     vod: VodFixture, long_film: Path
 ) -> None:
-    async with at_work(vod, long_film) as (task, held, hash_):
+    async with at_work(vod, long_film) as (task, job, hash_):
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
         assert await vod.stored_objects(hash_) == []
-        assert (await vod.status(held.video)).state == "queued"
+        assert (await vod.status(job.video)).state == "queued"
         again = await vod.lease()
-        assert (again.id, again.attempt, again.failures) == (held.id, 2, 0)
+        assert (again.id, again.attempt, again.failures) == (job.id, 2, 0)
     assert engines() == []
 
 
@@ -137,12 +137,12 @@ async def test_a_job_that_is_cancelled_is_given_back_and_leaves_nothing(
 async def test_an_engine_that_is_killed_costs_an_attempt_and_no_video(
     vod: VodFixture, long_film: Path
 ) -> None:
-    async with at_work(vod, long_film) as (task, held, hash_):
+    async with at_work(vod, long_film) as (task, job, hash_):
         (engine,) = engines()
         os.kill(engine, signal.SIGKILL)
         await task
         assert await vod.stored_objects(hash_) == []
-        assert (await vod.status(held.video)).state == "queued"
+        assert (await vod.status(job.video)).state == "queued"
         again = await vod.lease(later_us=pause_us(1))
         assert (again.attempt, again.failures) == (2, 1)
 
@@ -151,11 +151,11 @@ async def test_an_engine_that_is_killed_costs_an_attempt_and_no_video(
 async def test_a_file_that_takes_too_much_processor_time_fails_and_is_not_tried_again(
     vod: VodFixture, long_film: Path
 ) -> None:
-    async with at_work(vod, long_film) as (task, held, _):
+    async with at_work(vod, long_film) as (task, job, _):
         (engine,) = engines()
         os.kill(engine, signal.SIGXCPU)
         await task
-        status = await vod.status(held.video)
+        status = await vod.status(job.video)
         assert status.state == "failed"
         assert "processor time" in status.reason
         assert not await vod.catalog.jobs.has_due(now_us() + pause_us(1))
@@ -164,14 +164,14 @@ async def test_a_file_that_takes_too_much_processor_time_fails_and_is_not_tried_
 async def test_a_job_that_another_took_is_broken_off_and_changes_nothing(
     vod: VodFixture, long_film: Path
 ) -> None:
-    """The other takes it at once here, by a clock that is ahead."""
+    """Another worker takes the job at once, by a clock that is ahead."""
     hash_ = (await vod.add(long_film)).video.hash
-    held = await vod.lease()
+    job = await vod.lease()
     outcome: list[BaseException] = []
 
     async def lose() -> None:
         try:
-            await vod.transcoder.do(held)
+            await vod.transcoder.do(job)
         except JobLost as error:
             outcome.append(error)
 
@@ -180,11 +180,11 @@ async def test_a_job_that_another_took_is_broken_off_and_changes_nothing(
         await vod.wait_for_media(hash_)
         other = await vod.lease(later_us=LEASE_US + 1_000_000)
         work = await vod.catalog.transcoding.begin(other, 0)
-        before = (await vod.whole_video(held.video)).video
+        before = (await vod.whole_video(job.video)).video
         await task
     assert [type(error) for error in outcome] == [JobLost]
     assert (work.hash, other.attempt) == (hash_, 2)
-    assert (await vod.whole_video(held.video)).video == before
+    assert (await vod.whole_video(job.video)).video == before
     assert await vod.stored_objects(hash_) == []
 
 
@@ -192,16 +192,16 @@ async def test_a_video_that_is_deleted_meanwhile_leaves_nothing(
     vod: VodFixture, long_film: Path
 ) -> None:
     hash_ = (await vod.add(long_film)).video.hash
-    held = await vod.lease()
+    job = await vod.lease()
     async with asyncio.TaskGroup() as tasks:
 
         async def lose() -> None:
             with pytest.raises(JobLost):
-                await vod.transcoder.do(held)
+                await vod.transcoder.do(job)
 
         tasks.create_task(lose())
         await vod.wait_for_media(hash_)
-        await vod.catalog.videos.remove(held.video, 0, by=None)
+        await vod.catalog.videos.remove(job.video, 0, by=None)
     assert await vod.stored_objects(hash_) == []
 
 
@@ -210,10 +210,10 @@ async def test_a_job_that_killed_three_workers_fails_with_a_reason(
 ) -> None:
     video = (await vod.add(short_film)).video
     for death in range(3):
-        held = await vod.lease(later_us=death * (LEASE_US + 1_000_000))
-        await vod.catalog.transcoding.begin(held, held.attempt)
+        job = await vod.lease(later_us=death * (LEASE_US + 1_000_000))
+        await vod.catalog.transcoding.begin(job, job.attempt)
         # As `begin` beats with another clock, the lease is over for the next.
-        await vod.objects.put(f"videos/{video.hash}/1-{held.attempt}/360p/0.m4s", b"x")
+        await vod.objects.put(f"videos/{video.hash}/1-{job.attempt}/360p/0.m4s", b"x")
     last = await vod.lease(later_us=9 * LEASE_US)
     assert last.spent
     await vod.transcoder.do(last)
@@ -245,9 +245,9 @@ async def test_a_full_disk_puts_the_job_back_and_at_last_fails_it(
             later_us = 0
             for failures in range(3):
                 disk.fill(64 << 10)
-                held = await vod.lease(later_us=later_us)
-                assert held.failures == failures
-                await vod.transcoder.do(held)
+                job = await vod.lease(later_us=later_us)
+                assert job.failures == failures
+                await vod.transcoder.do(job)
                 disk.empty()
                 assert await vod.stored_objects(video.hash) == []
                 later_us += pause_us(failures + 1) + 1_000_000

@@ -50,8 +50,8 @@ def _damaged(damage: str) -> Maker:
 
 def _decoded_seconds(path: Path) -> float:
     """Return how long ffmpeg's output is."""
-    said = ffmpeg("-i", path, "-stats", "-f", "null", "-")
-    hours, minutes, seconds = re.findall(r"time=(\d+):(\d+):([\d.]+)", said)[-1]
+    output = ffmpeg("-i", path, "-stats", "-f", "null", "-")
+    hours, minutes, seconds = re.findall(r"time=(\d+):(\d+):([\d.]+)", output)[-1]
     return 3600 * int(hours) + 60 * int(minutes) + float(seconds)
 
 

@@ -13,11 +13,11 @@ async def test_media_are_on_the_disk_before_the_rows_that_name_them(
     await vod.add(film_with_own_packets(tmp_path))
     traces: list[Trace] = []
     while True:
-        held = await vod.transcoder.lease(f"worker {len(traces)}")
-        if held is None:
+        job = await vod.transcoder.lease(f"worker {len(traces)}")
+        if job is None:
             break
         with traced_disk(vod.objects.root) as trace:
-            await vod.transcoder.do(held)
+            await vod.transcoder.do(job)
         traces.append(trace)
     first, *spans, last = traces
     assert are_synced_before(first, "published=")  # what plays early

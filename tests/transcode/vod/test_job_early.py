@@ -27,13 +27,13 @@ def own_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def published_early(vod: VodFixture, path: Path) -> WholeVideo:
     """Add a video whose first attempt ends as soon as it plays."""
     video = (await vod.add(path)).video.id
-    held = await vod.lease()
+    job = await vod.lease()
 
     async def plays() -> bool:
         return (await vod.whole_video(video)).video.media is not None
 
     async with asyncio.TaskGroup() as tasks:
-        working = tasks.create_task(vod.transcoder.do(held))
+        working = tasks.create_task(vod.transcoder.do(job))
         await until(plays, within=PATIENCE)
         working.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -69,9 +69,9 @@ async def test_viewers_of_an_early_folder_keep_it_for_an_hour(
         with contextlib.suppress(asyncio.CancelledError):
             await working
     await do_all(vod)
-    made = (await vod.whole_video(whole.video.id)).video
-    assert made.state == "completed"
-    assert made.media not in ("1-1", "1-2")
+    video = (await vod.whole_video(whole.video.id)).video
+    assert video.state == "completed"
+    assert video.media not in ("1-1", "1-2")
     assert early <= await media_of(vod, hash_, "1-1")
     assert await media_of(vod, hash_, "1-2")
     await remove_orphans(vod.objects, vod.catalog.references, now_us() + AGE_US - 600_000_000)

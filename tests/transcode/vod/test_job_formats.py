@@ -78,9 +78,9 @@ def _check_warnings(item: Item, whole: WholeVideo, status: VideoStatus) -> None:
 
 def _check_pattern(item: Item, files: dict[str, bytes]) -> None:
     """Look for the flashes and the beeps where they belong, and whether the picture is upright."""
-    heard = item.first if item.heard is None else item.heard
+    first_heard = item.first if item.heard is None else item.heard
     beeps = onsets(files[AUDIO_RENDITION])[1] if item.sound else []
-    assert _are_due(beeps, heard, item.beeps), beeps
+    assert _are_due(beeps, first_heard, item.beeps), beeps
     rungs = [file for name, file in files.items() if name != AUDIO_RENDITION]
     assert bool(rungs) is (item.size is not None)
     for file in rungs:
@@ -102,10 +102,10 @@ def _is_upright(file: bytes) -> bool:
     return corners[0] > 70 > 50 > max(corners[1:])
 
 
-def _are_due(found: list[float], first: float, count: int) -> bool:
+def _are_due(times: list[float], first: float, count: int) -> bool:
     due = [_ORIGIN + first + second for second in range(count)]
-    pairs = zip(found, due, strict=False)
-    return len(found) == count and all(abs(time - wanted) < _SLACK for time, wanted in pairs)
+    pairs = zip(times, due, strict=False)
+    return len(times) == count and all(abs(time - wanted) < _SLACK for time, wanted in pairs)
 
 
 def test_the_page_names_every_file_and_what_comes_of_it() -> None:

@@ -1,4 +1,4 @@
-"""Leases of jobs and spans: whose turn it is, and what a slow disk costs."""
+"""Leases of jobs and spans: the order of projects, and the effect of a slow disk."""
 
 import asyncio
 import os
@@ -68,12 +68,14 @@ async def slow(vod: VodFixture, folder: Path) -> AsyncGenerator[tuple[SlowDisk, 
 
 
 def leased_until(folder: Path) -> Callable[[], int]:
-    """The end of the lease of the one job that there is."""
+    """Return a function that reads when the lease of the only job ends."""
 
     def ask() -> int:
         with sqlite3.connect(folder / "data" / "catalog.sqlite") as database:
-            ((found,),) = database.execute("SELECT coalesce(leased_until_us, 0) FROM jobs")
-        return int(found)
+            ((leased_until_us,),) = database.execute(
+                "SELECT coalesce(leased_until_us, 0) FROM jobs"
+            )
+        return int(leased_until_us)
 
     return ask
 
@@ -85,17 +87,17 @@ def later_than(ends: Callable[[], int], before: int) -> Callable[[], Awaitable[b
     return is_later
 
 
-async def test_a_lease_is_held_while_leftovers_are_looked_for(
+async def test_a_lease_is_held_while_leftovers_are_searched(
     vod: VodFixture, tmp_path: Path
 ) -> None:
-    """A worker that was killed left thousands of segments, and the disk takes its time."""
+    """A killed worker left thousands of segments, and the disk is slow."""
     (tmp_path / "a.mp4").write_text("no film")
     video = (await vod.add(tmp_path / "a.mp4")).video.id
     ends = leased_until(tmp_path)
     async with slow(vod, tmp_path) as (disk, transcoder), asyncio.TaskGroup() as tasks:
-        held = await transcoder.lease("one")
-        assert isinstance(held, HeldJob)
-        working = tasks.create_task(transcoder.do(held))
+        job = await transcoder.lease("one")
+        assert isinstance(job, HeldJob)
+        working = tasks.create_task(transcoder.do(job))
         async with asyncio.timeout(PATIENCE):
             await disk.asked.wait()
         await until(later_than(ends, ends()), within=PATIENCE)
@@ -108,17 +110,17 @@ async def test_a_lease_is_held_while_leftovers_are_looked_for(
 async def test_what_became_of_a_job_is_written_before_a_slow_disk_is_cleared(
     vod: VodFixture, tmp_path: Path
 ) -> None:
-    """Else its lease would be over, and another worker would have done it all again."""
+    """Otherwise its lease would expire, and another worker would repeat the job."""
     (tmp_path / "a.mp4").write_text("no film")
     whole = await vod.add(tmp_path / "a.mp4")
     async with slow(vod, tmp_path) as (disk, transcoder), asyncio.TaskGroup() as tasks:
-        held = await transcoder.lease("one")
-        assert isinstance(held, HeldJob)
+        job = await transcoder.lease("one")
+        assert isinstance(job, HeldJob)
         disk.let.set()
-        await vod.catalog.transcoding.begin(held, now_us())
+        await vod.catalog.transcoding.begin(job, now_us())
         await vod.objects.put(f"videos/{whole.video.hash}/1-1/audio/0.m4s", b"x")
-        working = tasks.create_task(transcoder.do(held))
-        # What was left is looked for first, and no more until the end.
+        working = tasks.create_task(transcoder.do(job))
+        # Leftovers are searched first, and not again until the end.
         async with asyncio.timeout(PATIENCE):
             await disk.asked.wait()
         disk.asked.clear()
@@ -133,8 +135,8 @@ async def test_what_became_of_a_job_is_written_before_a_slow_disk_is_cleared(
     assert await vod.stored_objects(whole.video.hash) == []
 
 
-async def test_a_film_goes_on_however_many_files_come_in(vod: VodFixture, tmp_path: Path) -> None:
-    """What makes another film play comes first, yet the rest of this one's turn comes, too."""
+async def test_a_film_progresses_however_many_files_arrive(vod: VodFixture, tmp_path: Path) -> None:
+    """Work that makes another film playable comes first, but the rest of this film follows."""
     (tmp_path / "a.mp4").write_text("no film")
     await vod.add(tmp_path / "a.mp4")
     first = await vod.transcoder.lease("first")
@@ -143,8 +145,8 @@ async def test_a_film_goes_on_however_many_files_come_in(vod: VodFixture, tmp_pa
     assert await vod.catalog.spans.plan(first, spans, now_us())
     for _ in range(8):
         await vod.add(tmp_path / "a.mp4")
-    taken = [await vod.transcoder.lease(f"worker {number}") for number in range(11)]
-    assert [type(each).__name__ for each in taken] == [
+    jobs = [await vod.transcoder.lease(f"worker {number}") for number in range(11)]
+    assert [type(each).__name__ for each in jobs] == [
         *("HeldJob", "HeldJob", "HeldSpan"),
         *("HeldJob", "HeldJob", "HeldJob", "HeldSpan"),
         *("HeldJob", "HeldJob", "HeldJob", "NoneType"),
@@ -166,18 +168,23 @@ async def test_projects_take_turns_in_jobs_and_in_stretches(
     for job in jobs[:2]:
         assert isinstance(job, HeldJob)
         assert await vod.catalog.spans.plan(job, spans, now_us())
-    taken = [await vod.transcoder.lease(f"maker {number}") for number in range(4)]
-    assert [span.project for span in taken if isinstance(span, HeldSpan)] == [1, other, 1, other]
+    leased_jobs = [await vod.transcoder.lease(f"maker {number}") for number in range(4)]
+    assert [span.project for span in leased_jobs if isinstance(span, HeldSpan)] == [
+        1,
+        other,
+        1,
+        other,
+    ]
 
 
 async def test_a_worker_that_slept_takes_nothing_of_a_video_that_others_completed(
     vod: VodFixture, tmp_path: Path
 ) -> None:
-    """What it made is part of the video, whose job's rows are gone by then."""
+    """Its media belong to the video by then, and the rows of the job have been removed."""
     whole = await vod.add(film_with_own_packets(tmp_path))
-    held = await vod.lease()
-    work = await vod.catalog.transcoding.begin(held, now_us())
-    asleep = VideoJob(context_of(vod), work, held)
+    job = await vod.lease()
+    work = await vod.catalog.transcoding.begin(job, now_us())
+    asleep = VideoJob(context_of(vod), work, job)
     assert await asleep.make() is None  # it sleeps from here on, with its spans planned
     while (span := await vod.transcoder.lease("another")) is not None:
         await vod.transcoder.do(span)
@@ -188,7 +195,7 @@ async def test_a_worker_that_slept_takes_nothing_of_a_video_that_others_complete
     await asleep.discard()
     assert await vod.stored_objects(whole.video.hash) == before
     with pytest.raises(JobLost):
-        await VideoJob(context_of(vod), work, held).make()
+        await VideoJob(context_of(vod), work, job).make()
     assert await vod.stored_objects(whole.video.hash) == before
     assert await is_whole(vod, await vod.whole_video(whole.video.id))
 

@@ -18,7 +18,7 @@ GIB = 1 << 30
 
 @pytest.mark.prove
 async def test_an_unclosed_recording_of_20_gib_becomes_a_video(vod: VodFixture) -> None:
-    """It is read whole four times: for its length, by the survey, for its sound and pictures."""
+    """The file is read four times: for its length, the survey, its sound and its pictures."""
     pictures = 20 * GIB // MOST_PADDING + 1
     hash_ = new_hash()
     source = f"sources/{hash_}/1"
@@ -38,7 +38,7 @@ async def test_an_unclosed_recording_of_20_gib_becomes_a_video(vod: VodFixture) 
 
 @pytest.mark.usefixtures("children_start")
 async def test_a_probe_that_waits_for_a_file_is_ended_once_it_is_silent(short_film: Path) -> None:
-    """No limit of time, but one of silence: here the start of its process takes longer."""
+    """Only its silence is limited; here the start of its process takes longer than the limit."""
     with pytest.raises(ProbeTimeout, match="nothing was read"):
         await probe(short_film, seconds=None, silent_seconds=0.01)
     assert (await probe(short_film, seconds=None)).width == 854

@@ -38,25 +38,25 @@ async def vod(tmp_path: Path, either_database: str | Path) -> AsyncGenerator[Vod
 
 
 async def replaced(vod: VodFixture, whole: WholeVideo, path: Path) -> str | None:
-    """Give a video another file; the old one's address."""
+    """Give a video another file; return the address of the old one."""
     source = replaced_source(whole.video.hash, secrets.token_hex(6))
     data = await asyncio.to_thread(path.read_bytes)
     await vod.objects.put(source, data)
     landed = VideoFile(source=source, size=len(data), length_us=25_000_000, width=640, height=480)
-    found = await vod.catalog.videos.replace(whole.video.id, landed, now_us(), by=None)
-    assert found is not None
-    return found[1]
+    video = await vod.catalog.videos.replace(whole.video.id, landed, now_us(), by=None)
+    assert video is not None
+    return video[1]
 
 
 async def do_all(vod: VodFixture, later_us: int = 0) -> None:
-    while (held := await next_of(vod, later_us)) is not None:
-        await vod.transcoder.do(held)
+    while (job := await next_of(vod, later_us)) is not None:
+        await vod.transcoder.do(job)
 
 
 async def next_of(vod: VodFixture, later_us: int = 0) -> HeldJob | HeldSpan | None:
     owner = secrets.token_hex(8)
-    held = await vod.catalog.jobs.lease(owner, now_us() + later_us)
-    return held or await vod.catalog.spans.lease(owner, now_us() + later_us)
+    job = await vod.catalog.jobs.lease(owner, now_us() + later_us)
+    return job or await vod.catalog.spans.lease(owner, now_us() + later_us)
 
 
 @mostly_on("sqlite")
@@ -71,9 +71,9 @@ async def test_what_plays_stays_until_the_new_file_is_made_and_an_hour_after(
     assert (waiting.video.hash, waiting.video.media) == (first.video.hash, "1-1")
     assert (waiting.video.state, waiting.video.progress) == ("queued", 0)
     assert (waiting.video.published, waiting.video.completed_us) == (True, None)
-    held = await next_of(vod)
-    assert isinstance(held, HeldJob)
-    await vod.transcoder.do(held)
+    job = await next_of(vod)
+    assert isinstance(job, HeldJob)
+    await vod.transcoder.do(job)
     # The new file's own packets would play already; but what plays has more than one rung.
     assert (await vod.whole_video(first.video.id)).video.media == "1-1"
     assert await vod.rendition_files(first) == before
@@ -111,8 +111,8 @@ async def test_a_job_and_a_span_of_the_old_file_are_lost_and_leave_nothing(
         await vod.transcoder.do(job)
     assert not any("-s" in name for name in await vod.stored_objects(whole.video.hash))
     await do_all(vod)
-    made = await vod.whole_video(whole.video.id)
-    assert (made.video.state, made.video.media) == ("completed", "2-2")
+    stored = await vod.whole_video(whole.video.id)
+    assert (stored.video.state, stored.video.media) == ("completed", "2-2")
     assert await next_of(vod, 9 * LEASE_US) is None
 
 

@@ -27,14 +27,14 @@ async def test_a_film_has_its_previews_and_subtitles_named_and_counted(
     assert (row.media, row.previews) == ("1-1", "previews-1-1")
     words = msgspec.json.decode(row.subtitles, type=tuple[MadeSubtitles, ...])
     assert [(each.folder, each.title) for each in words] == [("1-1", "Deutsch"), ("1-1", "English")]
-    found = await vod.variants(whole)
-    for each in found.subtitles:
+    multivariant = await vod.variants(whole)
+    for each in multivariant.subtitles:
         playlist = await vod.playlist(whole, each.uri)
         assert len(playlist.segments) == 1
     names = {name.removeprefix(f"videos/{hash_}/") for name in await vod.stored_objects(hash_)}
     assert {"previews-1-1/previews.vtt", "previews-1-1/sheet-0.jpg", "1-1/words1/0.vtt"} <= names
     size = sum([len(await vod.objects.get(name)) for name in await vod.stored_objects(hash_)])
     assert whole.video.storage_size == size
-    shown = await vod.catalog.visibility.find(hash_)
-    assert shown is not None
-    assert shown.previews == "previews-1-1"
+    visibility = await vod.catalog.visibility.find(hash_)
+    assert visibility is not None
+    assert visibility.previews == "previews-1-1"

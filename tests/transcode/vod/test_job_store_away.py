@@ -81,7 +81,7 @@ def logged(caplog: pytest.LogCaptureFixture, *messages: str) -> list[str]:
 async def test_a_store_that_is_away_fails_no_video_and_is_logged_once(
     vod: VodFixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The clock goes on by minutes: whatever was put back to be tried later is due again."""
+    """The clock advances by minutes, so that every job put back for later is due again."""
     caplog.set_level("INFO")
     (tmp_path / "a.mp4").write_text("no film")
     videos = [(await vod.add(tmp_path / "a.mp4")).video.id for _ in range(VIDEOS)]
@@ -98,7 +98,7 @@ async def test_a_store_that_is_away_fails_no_video_and_is_logged_once(
         shutil.move(tmp_path / "away", root)
         for video in videos:
             await vod.wait_until_ended(video, within=PATIENCE)
-    # Each was judged for what it is, once the store was back.
+    # Each file was judged on its own merits, once the store was back.
     for video in videos:
         status = await vod.status(video)
         assert status.reason.startswith("The file cannot be read: it is damaged")
@@ -114,10 +114,10 @@ async def test_work_under_way_waits_for_room_and_counts_no_attempt(
         async with vod_fixture(tmp_path / "data", disk.folder / "objects") as vod:
             whole = await vod.add(short_film)
             transcoder = TranscoderFixture(vod, vod.objects, min_free_bytes=32 * MIB)
-            held = await vod.lease()
+            job = await vod.lease()
             disk.fill(31 * MIB)
             async with asyncio.TaskGroup() as tasks:
-                working = tasks.create_task(transcoder.transcoder.do(held))
+                working = tasks.create_task(transcoder.transcoder.do(job))
                 await until(lambda: bool(logged(caplog, "jobs not leased")), within=PATIENCE)
                 await transcoder.be_checked()
                 assert disk.free >= 30 * MIB
@@ -163,17 +163,17 @@ async def test_a_video_whose_end_is_refused_once_is_not_made_again(
 async def test_a_catalog_that_is_away_for_longer_than_a_lease_costs_no_attempt(
     vod: VodFixture, short_film: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No other worker could lease the job meanwhile: the work goes on, and its lease afterwards."""
+    """No other worker could lease the job meanwhile: the work and its lease continue."""
     lease = 2.0 * SCALE
     video = (await vod.add(short_film)).video.id
     transcoder = TranscoderFixture(vod, vod.objects, lease_us=round(lease * 1_000_000))
-    held = await transcoder.transcoder.lease("one")
-    assert isinstance(held, HeldJob)
+    job = await transcoder.transcoder.lease("one")
+    assert isinstance(job, HeldJob)
     catalog = tmp_path / "data" / "catalog.sqlite"
-    opened = sqlite3.connect(catalog, isolation_level=None, check_same_thread=False)
-    with contextlib.closing(opened) as database:
+    connection = sqlite3.connect(catalog, isolation_level=None, check_same_thread=False)
+    with contextlib.closing(connection) as database:
         async with asyncio.TaskGroup() as tasks:
-            working = tasks.create_task(transcoder.transcoder.do(held))
+            working = tasks.create_task(transcoder.transcoder.do(job))
             await vod.wait_for_media((await vod.whole_video(video)).video.hash)
             # In a thread: a transaction that is under way needs this event loop for its end.
             await asyncio.to_thread(database.execute, "BEGIN EXCLUSIVE")

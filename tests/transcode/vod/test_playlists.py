@@ -51,8 +51,8 @@ FIRST, SECOND_HALF = (
 
 
 def test_stretches_follow_each_other_under_one_init_section() -> None:
-    found = vod_playlists("1-3", (RUNG,), [SOUND, SECOND_HALF, FIRST])
-    playlist = found.media["360p"]
+    playlists = vod_playlists("1-3", (RUNG,), [SOUND, SECOND_HALF, FIRST])
+    playlist = playlists.media["360p"]
     assert [each.uri for each in playlist.segments] == [
         "../../1-s1-1-1/360p/0.m4s",
         "../../1-s1-1-1/360p/1.m4s",
@@ -60,24 +60,24 @@ def test_stretches_follow_each_other_under_one_init_section() -> None:
         "../../1-s1-2-4/360p/3.m4s",
     ]
     assert {each.map_uri for each in playlist.segments} == {"../../1-s1-1-1/360p/init-0.mp4"}
-    assert (found.discontinuities, found.length) == (frozenset(), round(6.6 * SECOND))
+    assert (playlists.discontinuities, playlists.length) == (frozenset(), round(6.6 * SECOND))
     assert "DISCONTINUITY" not in render(playlist)
-    assert found.sizes == {"360p": 400_000, "audio": 128_000}
+    assert playlists.sizes == {"360p": 400_000, "audio": 128_000}
 
 
-def test_what_stands_in_the_same_folder_is_named_without_it() -> None:
-    found = vod_playlists("1-1", (), [SOUND])
-    assert found.media["audio"].segments[0].uri == "0.m4s"
-    assert found.media["audio"].segments[0].map_uri == "init-0.mp4"
+def test_files_in_the_same_folder_are_named_without_it() -> None:
+    playlists = vod_playlists("1-1", (), [SOUND])
+    assert playlists.media["audio"].segments[0].uri == "0.m4s"
+    assert playlists.media["audio"].segments[0].map_uri == "init-0.mp4"
 
 
 def test_another_init_section_makes_a_seam_in_all_renditions() -> None:
     other = piece("1-s1-2-1", made("360p", 2, [2, 0.6], digest="another"))
-    found = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, other])
-    assert found.discontinuities == {2}
-    for playlist in found.media.values():
+    playlists = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, other])
+    assert playlists.discontinuities == {2}
+    for playlist in playlists.media.values():
         assert [each.discontinuity for each in playlist.segments] == [False, False, True, False]
-    assert found.media["360p"].segments[3].map_uri == "../../1-s1-2-1/360p/init-0.mp4"
+    assert playlists.media["360p"].segments[3].map_uri == "../../1-s1-2-1/360p/init-0.mp4"
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_pieces_that_do_not_fit_together_are_refused(pieces: list[MadePiece]) ->
 
 
 def test_a_video_without_sound_has_no_audio_rendition() -> None:
-    found = vod_playlists("1-3", (RUNG,), [FIRST, SECOND_HALF], audible=False)
-    text = render(found.multivariant)
-    assert list(found.media) == ["360p"]
+    playlists = vod_playlists("1-3", (RUNG,), [FIRST, SECOND_HALF], audible=False)
+    text = render(playlists.multivariant)
+    assert list(playlists.media) == ["360p"]
     assert "AUDIO" not in text
     assert 'CODECS="avc1.64001E"' in text
 
@@ -105,40 +105,40 @@ def test_a_video_without_sound_has_no_audio_rendition() -> None:
 def test_the_bandwidth_is_the_peak_by_the_playlists_own_target_duration() -> None:
     """RFC 8216, 4.1: sets of 0.5 to 1.5 target durations, of 1 to 3 s here."""
     picture, sound = made("360p", 0, [2, 1, 2]), made("audio", 0, [2, 1, 2], size=1_000)
-    found = vod_playlists("1-1", (RUNG,), [piece("1-1", picture, sound)])
-    (variant,) = found.multivariant.variants
-    assert found.media["360p"].target == 2
+    playlists = vod_playlists("1-1", (RUNG,), [piece("1-1", picture, sound)])
+    (variant,) = playlists.multivariant.variants
+    assert playlists.media["360p"].target == 2
     assert variant.bandwidth == 8 * 101_000  # of the middle segment alone
 
 
 def test_the_frame_rate_is_that_of_the_fastest_segments() -> None:
-    """A held picture at the end, or pictures that are missing, do not change it."""
+    """A held picture at the end or missing pictures do not change the rate."""
     segments = (
         MadeSegment(0, 1_000, 2 * SECOND, 50),
         MadeSegment(1, 1_000, 2 * SECOND, 20),
         MadeSegment(2, 1_000, SECOND // 10, 9),
     )
     picture = msgspec.structs.replace(made("360p", 0, [2]), segments=segments)
-    found = vod_playlists("1-1", (RUNG,), [piece("1-1", picture)], audible=False)
-    assert found.multivariant.variants[0].frame_rate == 25_000
+    playlists = vod_playlists("1-1", (RUNG,), [piece("1-1", picture)], audible=False)
+    assert playlists.multivariant.variants[0].frame_rate == 25_000
 
 
 def test_subtitles_count_towards_the_bit_rates() -> None:
     plain = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF]).multivariant.variants[0]
-    found = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
-    more = found.multivariant.variants[0].bandwidth - plain.bandwidth
+    playlists = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
+    more = playlists.multivariant.variants[0].bandwidth - plain.bandwidth
     assert 8 * 100 / 6.6 <= more < 8 * 100 / 6.6 + 1
 
 
 def test_sound_of_one_channel_is_announced_so() -> None:
-    found = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], channels=1)
-    assert 'CHANNELS="1"' in render(found.multivariant)
+    playlists = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], channels=1)
+    assert 'CHANNELS="1"' in render(playlists.multivariant)
 
 
 async def test_playlists_are_written_and_the_one_that_names_them_last(tmp_path: Path) -> None:
-    found = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF])
+    playlists = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF])
     with DiskObjects(tmp_path) as objects:
-        sizes = await store_playlists(objects, HASH, "1-3", found)
+        sizes = await store_playlists(objects, HASH, "1-3", playlists)
         text = (await objects.get(f"videos/{HASH}/1-3/360p/index.m3u8")).decode()
         playlist = parse(text)
         assert isinstance(playlist, MediaPlaylist)
@@ -163,12 +163,12 @@ WORDS = tuple(
 
 
 def test_subtitles_are_one_segment_as_long_as_the_film() -> None:
-    found = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
-    playlist = found.media["words1"]
+    playlists = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
+    playlist = playlists.media["words1"]
     (segment,) = playlist.segments
-    assert (segment.uri, segment.duration) == ("../../1-1/words1/0.vtt", found.length)
+    assert (segment.uri, segment.duration) == ("../../1-1/words1/0.vtt", playlists.length)
     assert (playlist.target, playlist.whole, segment.map_uri) == (7, True, None)
-    variants = found.multivariant
+    variants = playlists.multivariant
     assert [each.uri for each in variants.subtitles] == [
         "1-3/words1/index.m3u8",
         "1-3/words2/index.m3u8",
@@ -177,22 +177,22 @@ def test_subtitles_are_one_segment_as_long_as_the_film() -> None:
     assert {each.group for each in variants.subtitles} == {"subtitles"}
 
 
-def test_subtitles_that_stand_in_the_same_folder_are_named_without_it() -> None:
-    found = vod_playlists("1-1", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
-    assert found.media["words2"].segments[0].uri == "0.vtt"
+def test_subtitles_in_the_same_folder_are_named_without_it() -> None:
+    playlists = vod_playlists("1-1", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
+    assert playlists.media["words2"].segments[0].uri == "0.vtt"
 
 
 def test_sound_alone_has_no_subtitles() -> None:
-    found = vod_playlists("1-1", (), [SOUND], subtitles=WORDS)
-    assert set(found.media) == {"audio"}
-    assert found.multivariant.subtitles == ()
-    assert found.multivariant.variants[0].subtitles is None
+    playlists = vod_playlists("1-1", (), [SOUND], subtitles=WORDS)
+    assert set(playlists.media) == {"audio"}
+    assert playlists.multivariant.subtitles == ()
+    assert playlists.multivariant.variants[0].subtitles is None
 
 
-async def test_the_event_loop_goes_on_while_the_playlists_of_a_long_video_are_written(
+async def test_the_event_loop_is_not_blocked_while_the_playlists_of_a_long_video_are_written(
     tmp_path: Path,
 ) -> None:
-    """Twelve hours in four sizes, of which the loop may not notice a fifth of what they take."""
+    """Twelve hours in four sizes: the loop may be blocked for less than a fifth of the work."""
     rungs = tuple(
         Rendition(name=f"{height}p", width=2 * height, height=height, rate=800_000)
         for height in (1080, 720, 480, 360)
@@ -202,7 +202,7 @@ async def test_the_event_loop_goes_on_while_the_playlists_of_a_long_video_are_wr
     # In CPU time of the thread, which other processes of a busy machine do not lengthen.
     began = time.thread_time()
     vod_playlists("1-1", rungs, (long,))
-    took = time.thread_time() - began
+    elapsed = time.thread_time() - began
     gaps: list[float] = []
 
     async def measure_gaps() -> None:
@@ -223,4 +223,4 @@ async def test_the_event_loop_goes_on_while_the_playlists_of_a_long_video_are_wr
             _, sizes = await written
             measuring.cancel()
     assert sizes["1080p"] > 500_000
-    assert max(gaps) < took / 5
+    assert max(gaps) < elapsed / 5

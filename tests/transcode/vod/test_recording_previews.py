@@ -37,11 +37,11 @@ TIME = re.compile(r"(\d\d):(\d\d):(\d\d)\.(\d{3}) -->")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> EngineOutput:
+def output(tmp_path_factory: pytest.TempPathFactory) -> EngineOutput:
     """Six segments of two epochs, each lighter than the one before."""
-    found = record(tmp_path_factory.mktemp("run"), *EPOCHS)
-    assert [each.init for each in found.segments(RUNG)] == [0, 0, 0, 1, 1, 1]
-    return found
+    output = record(tmp_path_factory.mktemp("run"), *EPOCHS)
+    assert [each.init for each in output.segments(RUNG)] == [0, 0, 0, 1, 1, 1]
+    return output
 
 
 @pytest.fixture
@@ -60,15 +60,15 @@ def preview_maker(vod: VodFixture) -> PreviewMaker:
 
 
 @pytest.fixture
-async def recording(vod: VodFixture, made: EngineOutput) -> AsyncGenerator[WholeVideo]:
-    yield await add_recording(vod, made, gaps=frozenset())
+async def recording(vod: VodFixture, output: EngineOutput) -> AsyncGenerator[WholeVideo]:
+    yield await add_recording(vod, output, gaps=frozenset())
 
 
 async def lease(vod: VodFixture, later_us: int = 0) -> HeldJob:
     owner = secrets.token_hex(8)
-    held = await vod.catalog.jobs.lease(owner, now_us() + later_us, PREVIEWS)
-    assert held is not None
-    return held
+    job = await vod.catalog.jobs.lease(owner, now_us() + later_us, PREVIEWS)
+    assert job is not None
+    return job
 
 
 async def no_job_is_left(vod: VodFixture) -> bool:
@@ -121,37 +121,37 @@ def test_each_segment_of_a_short_recording_is_sampled_at_its_beginning() -> None
 
 
 def test_a_gap_has_no_picture_and_keeps_its_time() -> None:
-    found = sampled_segments(playlist(2, 2, 2, gaps=frozenset({1})))
-    assert [(each.at, each.media) for each in found] == [(0, "0.m4s"), (4000, "2.m4s")]
+    samples = sampled_segments(playlist(2, 2, 2, gaps=frozenset({1})))
+    assert [(each.at, each.media) for each in samples] == [(0, "0.m4s"), (4000, "2.m4s")]
     assert sampled_segments(playlist(2, gaps=frozenset({0}))) == []
     assert sampled_segments(playlist()) == []
 
 
 def test_half_a_day_is_sampled_400_times() -> None:
-    found = sampled_segments(playlist(*[2.0] * 21_600))
-    assert len(found) == 400
-    steps = {later.at - each.at for each, later in pairwise(found)}
+    samples = sampled_segments(playlist(*[2.0] * 21_600))
+    assert len(samples) == 400
+    steps = {later.at - each.at for each, later in pairwise(samples)}
     assert steps == {108_000}  # 12 h through 400
 
 
 @given(st.lists(st.integers(1, 1_000_000), max_size=60), st.sets(st.integers(0, 59)))
 def test_samples_rise_and_show_what_begins_there(ticks: list[int], gaps: set[int]) -> None:
     listed = playlist(*(each / VIDEO_SCALE for each in ticks), gaps=frozenset(gaps))
-    found = sampled_segments(listed)
-    numbers = [int(each.media.removesuffix(".m4s")) for each in found]
+    samples = sampled_segments(listed)
+    numbers = [int(each.media.removesuffix(".m4s")) for each in samples]
     assert numbers == sorted(set(numbers) - gaps)
-    for number, each in zip(numbers, found, strict=True):
+    for number, each in zip(numbers, samples, strict=True):
         assert abs(each.at - sum(ticks[:number]) / 90) <= 1
 
 
 # -- what is read --------------------------------------------------------------------------------
 
 
-def test_only_the_first_chunk_of_a_segment_is_read(tmp_path: Path, made: EngineOutput) -> None:
-    (tmp_path / "init").write_bytes(init := made.inits(RUNG)[0].data)
-    segment = made.segments(RUNG)[0]
-    (tmp_path / "media").write_bytes(made.data(segment))
-    parts = [each.data for each in made.parts(RUNG) if each.sequence == segment.sequence]
+def test_only_the_first_chunk_of_a_segment_is_read(tmp_path: Path, output: EngineOutput) -> None:
+    (tmp_path / "init").write_bytes(init := output.inits(RUNG)[0].data)
+    segment = output.segments(RUNG)[0]
+    (tmp_path / "media").write_bytes(output.data(segment))
+    parts = [each.data for each in output.parts(RUNG) if each.sequence == segment.sequence]
     assert len(parts) > 1
     assert read_keyframe(tmp_path / "init", tmp_path / "media") == init + parts[0]
 
@@ -179,10 +179,12 @@ async def test_a_recording_gets_the_picture_of_each_moment(
     video = recording.video.id
     await maker.do(await lease(vod))
     assert await folder_of(vod, video) == "previews-1-1"
-    found = await shades(vod, recording, "previews-1-1")
-    assert list(found) == [STEP * number for number in range(sum(EPOCHS))]
+    sheet_shades = await shades(vod, recording, "previews-1-1")
+    assert list(sheet_shades) == [STEP * number for number in range(sum(EPOCHS))]
     # Each is 20 lighter than the one before: 23 in the full range of a JPEG.
-    assert [round((each - found[0]) / 23.3) for each in found.values()] == list(range(6))
+    assert [round((each - sheet_shades[0]) / 23.3) for each in sheet_shades.values()] == list(
+        range(6)
+    )
     after = await vod.whole_video(video)
     place = f"videos/{recording.video.hash}/previews-1-1"
     sizes = [len(await vod.objects.get(name)) for name in await vod.objects.addresses(place)]
@@ -202,11 +204,11 @@ async def test_a_recording_keeps_the_poster_that_it_has(
 
 @pytest.mark.parametrize("posters", [None, BORROWED_POSTERS], ids=["none", "the stream's"])
 @pytest.mark.parametrize("alone", [False, True], ids=["segments", "one segment"])
-async def test_a_clip_gets_a_poster_of_its_own_pictures(
-    vod: VodFixture, maker: PreviewMaker, made: EngineOutput, posters: str | None, alone: bool
+async def test_a_clip_gets_a_poster_from_its_own_pictures(
+    vod: VodFixture, maker: PreviewMaker, output: EngineOutput, posters: str | None, alone: bool
 ) -> None:
     gaps = frozenset(range(1, 6)) if alone else frozenset[int]()
-    whole = await add_recording(vod, made, gaps=gaps, posters=posters)
+    whole = await add_recording(vod, output, gaps=gaps, posters=posters)
     await maker.do(await lease(vod))
     after = (await vod.whole_video(whole.video.id)).video
     assert (after.posters, after.labels) == ("poster-1-1", RUNG)
@@ -219,27 +221,32 @@ async def test_a_clip_gets_a_poster_of_its_own_pictures(
 
 
 async def test_a_poster_that_its_owner_sends_meanwhile_stays(
-    vod: VodFixture, maker: PreviewMaker, made: EngineOutput
+    vod: VodFixture, maker: PreviewMaker, output: EngineOutput
 ) -> None:
-    whole = await add_recording(vod, made, gaps=frozenset(), posters=BORROWED_POSTERS)
-    held = await lease(vod)
+    whole = await add_recording(vod, output, gaps=frozenset(), posters=BORROWED_POSTERS)
+    job = await lease(vod)
     video = whole.video.id
     await vod.catalog.videos.set_posters(video, "own-abc", (RUNG,), now_us(), by=None)
-    await maker.do(held)
+    await maker.do(job)
     assert (await vod.whole_video(video)).video.posters == "own-abc"
     folders = {name.split("/")[2] for name in await vod.stored_objects(whole.video.hash)}
     assert not any(name.startswith("poster-1-1") for name in folders)
 
 
 async def test_gaps_and_missing_segments_have_no_picture(
-    vod: VodFixture, maker: PreviewMaker, made: EngineOutput
+    vod: VodFixture, maker: PreviewMaker, output: EngineOutput
 ) -> None:
-    whole = await add_recording(vod, made, gaps=frozenset({1}))
+    whole = await add_recording(vod, output, gaps=frozenset({1}))
     await vod.objects.delete(f"videos/{whole.video.hash}/{MEDIA}/{RUNG}/4.m4s")
     await maker.do(await lease(vod))
-    found = await shades(vod, whole, "previews-1-1")
-    assert list(found) == [0, 4, 6, 10]
-    assert [round((each - found[0]) / 23.3) for each in found.values()] == [0, 2, 3, 5]
+    sheet_shades = await shades(vod, whole, "previews-1-1")
+    assert list(sheet_shades) == [0, 4, 6, 10]
+    assert [round((each - sheet_shades[0]) / 23.3) for each in sheet_shades.values()] == [
+        0,
+        2,
+        3,
+        5,
+    ]
 
 
 async def test_sound_alone_has_no_previews(vod: VodFixture) -> None:
@@ -248,15 +255,15 @@ async def test_sound_alone_has_no_previews(vod: VodFixture) -> None:
 
 
 async def test_one_picture_is_not_worth_a_list(
-    vod: VodFixture, maker: PreviewMaker, made: EngineOutput
+    vod: VodFixture, maker: PreviewMaker, output: EngineOutput
 ) -> None:
-    whole = await add_recording(vod, made, gaps=frozenset(range(1, 6)))
+    whole = await add_recording(vod, output, gaps=frozenset(range(1, 6)))
     await maker.do(await lease(vod))
     assert await folder_of(vod, whole.video.id) is None
     assert await no_job_is_left(vod)
 
 
-async def test_a_recording_without_its_playlist_stays_as_it_is(
+async def test_a_recording_without_its_playlist_is_not_changed(
     vod: VodFixture, maker: PreviewMaker, recording: WholeVideo
 ) -> None:
     hash_ = recording.video.hash
@@ -287,8 +294,8 @@ async def test_a_file_that_kills_every_worker_is_given_up(
 ) -> None:
     later_us = 0
     for _ in range(MAX_FAILURES):
-        held = await lease(vod, later_us)
-        later_us += held.lease_us + 1
+        job = await lease(vod, later_us)
+        later_us += job.lease_us + 1
     last = await lease(vod, later_us)
     assert last.spent
     await maker.do(last)
@@ -300,7 +307,7 @@ async def test_nothing_is_left_of_the_previews_of_a_deleted_video(
     vod: VodFixture, recording: WholeVideo
 ) -> None:
     """It is deleted while its segments are read."""
-    held = await lease(vod)
+    job = await lease(vod)
     reads = 0
 
     def lend(address: str) -> AbstractAsyncContextManager[Path]:
@@ -327,7 +334,7 @@ async def test_nothing_is_left_of_the_previews_of_a_deleted_video(
         now_us=now_us,
     )
     with pytest.raises(JobLost):
-        await maker.do(held)
+        await maker.do(job)
     assert reads == 2 * sum(EPOCHS)
     folders = {name.split("/")[2] for name in await vod.stored_objects(recording.video.hash)}
     assert folders == {MEDIA, POSTERS}
@@ -337,12 +344,12 @@ async def test_another_file_ends_the_job(
     vod: VodFixture, maker: PreviewMaker, recording: WholeVideo
 ) -> None:
     """The job of the file that the owner sent takes the place of this one."""
-    held = await lease(vod)
+    job = await lease(vod)
     source = replaced_source(recording.video.hash, "another")
     await vod.objects.put(source, b"film")
     file = VideoFile(source=source, size=4, length_us=0, width=0, height=0)
     assert await vod.catalog.videos.replace(recording.video.id, file, now_us(), by=None)
     with pytest.raises(JobLost):
-        await maker.do(held)
+        await maker.do(job)
     assert await folder_of(vod, recording.video.id) is None
     assert (await vod.lease()).video == recording.video.id

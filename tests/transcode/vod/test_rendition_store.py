@@ -1,4 +1,4 @@
-"""Renditions on their way to a real store: stored as they come, and what is known of them."""
+"""Renditions on their way to a real store: stored as they arrive, with their totals."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -58,9 +58,9 @@ async def test_a_segment_is_its_parts(objects: DiskObjects, renditions: Renditio
     await renditions.store(segment("360p", 7, 6))
     assert await objects.get(f"{FOLDER}/360p/7.m4s") == b"onetwo"
     assert await objects.get(f"{FOLDER}/360p/init-0.mp4") == b"init360p"
-    (made,) = renditions.made(["360p"])
-    assert made.segments == (MadeSegment(7, 6, 2 * SECOND, 50),)
-    assert (made.codecs, made.size) == ("avc1.64001E", 6 + 8)
+    (rendition,) = renditions.made(["360p"])
+    assert rendition.segments == (MadeSegment(7, 6, 2 * SECOND, 50),)
+    assert (rendition.codecs, rendition.size) == ("avc1.64001E", 6 + 8)
     assert [each.name for each in renditions.made()] == ["360p", "audio"]
 
 
@@ -86,7 +86,7 @@ async def test_what_is_not_whole_is_refused(renditions: RenditionStore) -> None:
 
 
 async def test_parts_without_an_end_are_no_segment(renditions: RenditionStore) -> None:
-    """An engine that a file has made its own fills its own memory alone."""
+    """An engine that a hostile file controls can fill its own memory alone."""
     await renditions.store(init("360p"))
     data = bytes(10 << 20)
     with pytest.raises(OutOfStep):

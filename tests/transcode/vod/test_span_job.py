@@ -40,19 +40,19 @@ async def both(tmp_path: Path, either_database: str | Path) -> AsyncGenerator[Vo
 
 
 async def lease(vod: VodFixture, later_us: int = 0) -> HeldJob | HeldSpan | None:
-    held = await vod.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
-    if held is not None:
-        return held
+    job = await vod.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
+    if job is not None:
+        return job
     return await vod.catalog.spans.lease(secrets.token_hex(8), now_us() + later_us)
 
 
 async def do_all(vod: VodFixture) -> list[HeldJob | HeldSpan]:
     """Do all jobs and spans that are due, one after the other."""
-    done: list[HeldJob | HeldSpan] = []
-    while (held := await lease(vod)) is not None:
-        await vod.transcoder.do(held)
-        done.append(held)
-    return done
+    work: list[HeldJob | HeldSpan] = []
+    while (job := await lease(vod)) is not None:
+        await vod.transcoder.do(job)
+        work.append(job)
+    return work
 
 
 def folders(names: list[str]) -> set[str]:
@@ -63,8 +63,8 @@ async def test_stretches_that_begin_between_keyframes_have_every_picture_once(
     vod: VodFixture, sparse_film: Path
 ) -> None:
     video = (await vod.add(sparse_film)).video.id
-    done = await do_all(vod)
-    assert len([each for each in done if isinstance(each, HeldSpan)]) == 2
+    work = await do_all(vod)
+    assert len([each for each in work if isinstance(each, HeldSpan)]) == 2
     whole = await vod.whole_video(video)
     assert sorted(await vod.rendition_files(whole)) == ["360p", "480p", "audio"]
     assert await is_whole(vod, whole)
@@ -74,14 +74,14 @@ async def test_progress_rises_with_the_spans_and_never_falls(
     vod: VodFixture, own_film: Path
 ) -> None:
     video = (await vod.add(own_film)).video.id
-    seen: list[int] = []
-    while (held := await lease(vod)) is not None:
-        await vod.transcoder.do(held)
-        seen.append((await vod.status(video)).progress)
-    assert seen == sorted(seen)
-    assert seen[0] == 0
-    assert 40 <= seen[1] <= 60
-    assert seen[2:] == [99, 100]
+    percents: list[int] = []
+    while (job := await lease(vod)) is not None:
+        await vod.transcoder.do(job)
+        percents.append((await vod.status(video)).progress)
+    assert percents == sorted(percents)
+    assert percents[0] == 0
+    assert 40 <= percents[1] <= 60
+    assert percents[2:] == [99, 100]
 
 
 async def test_a_span_that_failed_is_made_again_and_no_other(
@@ -128,8 +128,8 @@ async def test_a_span_whose_end_is_refused_once_is_not_made_again(
             tasks.create_task(vod.transcoder.do(span))
             await until(lambda: "catalog not written yet" in caplog.text, within=PATIENCE)
             database.execute("DROP TRIGGER refuses")
-        (made,) = database.execute("SELECT state, attempt FROM spans WHERE id = ?", (span.id,))
-    assert made == ("done", 1)
+        (row,) = database.execute("SELECT state, attempt FROM spans WHERE id = ?", (span.id,))
+    assert row == ("done", 1)
 
 
 async def test_a_span_that_fails_three_times_fails_the_video_and_leaves_what_plays(
@@ -142,9 +142,9 @@ async def test_a_span_that_fails_three_times_fails_the_video_and_leaves_what_pla
     later_us = 0
     for _ in range(3):
         later_us += LEASE_US + 1_000_000
-        held = await lease(vod, later_us)
-        while isinstance(held, HeldSpan) and held.number != 1:
-            held = await lease(vod, later_us)
+        job = await lease(vod, later_us)
+        while isinstance(job, HeldSpan) and job.number != 1:
+            job = await lease(vod, later_us)
     spent = await lease(vod, later_us + LEASE_US + 1_000_000)
     assert isinstance(spent, HeldSpan)
     assert spent.spent
@@ -176,8 +176,8 @@ async def test_a_worker_that_lost_its_span_changes_nothing(vod: VodFixture, own_
         await vod.transcoder.do(late)
     await vod.transcoder.do(again)
     await asyncio.sleep(0)
-    while (held := await lease(vod, 3 * LEASE_US)) is not None:
-        await vod.transcoder.do(held)
+    while (job := await lease(vod, 3 * LEASE_US)) is not None:
+        await vod.transcoder.do(job)
     assert await is_whole(vod, await vod.whole_video(video))
 
 
@@ -238,11 +238,11 @@ async def test_nothing_is_begun_while_live_streams_need_the_machine(
 ) -> None:
     video = (await vod.add(own_film)).video.id
     shedding = True
-    asked = 0
+    asks = 0
 
     def may_begin() -> bool:
-        nonlocal asked
-        asked += 1
+        nonlocal asks
+        asks += 1
         return not shedding
 
     workers = TranscodeWorkers(
@@ -252,7 +252,7 @@ async def test_nothing_is_begun_while_live_streams_need_the_machine(
         running = tasks.create_task(workers.run())
 
         async def was_asked() -> bool:
-            return asked > 2
+            return asks > 2
 
         await until(was_asked, within=PATIENCE)
         assert (await vod.status(video)).state == "queued"

@@ -19,16 +19,16 @@ def track(title: str = "", language: str = "", *, forced: bool = False) -> Subti
 async def test_the_words_of_a_file_are_read_and_stored(tmp_path: Path) -> None:
     path = subtitled(tmp_path / "a.mkv", (GERMAN, ENGLISH), seconds=1)
     warnings: dict[str, int] = {}
-    found = await read_subtitles("film", path, warnings)
+    tracks = await read_subtitles("film", path, warnings)
     assert warnings == {}
     objects = DiskObjects(tmp_path / "objects")
-    made = await store_subtitles(objects, HASH, "1-1", found)
-    assert [(each.rendition, each.title, each.language) for each in made] == [
+    stored = await store_subtitles(objects, HASH, "1-1", tracks)
+    assert [(each.rendition, each.title, each.language) for each in stored] == [
         ("words1", "Deutsch", "de"),
         ("words2", "English", "en"),
     ]
     data = await objects.get(f"videos/{HASH}/1-1/words1/0.vtt")
-    assert len(data) == made[0].size
+    assert len(data) == stored[0].size
     assert data.decode() == (
         "WEBVTT\nX-TIMESTAMP-MAP=MPEGTS:900000,LOCAL:00:00:00.000\n"
         "\n00:00:02.000 --> 00:00:04.000\nGuten Morgen\n"
@@ -60,8 +60,8 @@ async def test_no_two_are_called_alike_and_all_can_be_named(tmp_path: Path) -> N
         track('a"b\n\x07c', forced=True),
         track("\x00"),
     ]
-    made = await store_subtitles(DiskObjects(tmp_path), HASH, "1-1", tracks)
-    assert [each.title for each in made] == [
+    stored = await store_subtitles(DiskObjects(tmp_path), HASH, "1-1", tracks)
+    assert [each.title for each in stored] == [
         "English", "English (2)", "English (3)", "gsw", "Subtitles", "a b c", "Subtitles (2)",
     ]  # fmt: skip
-    assert [each.forced for each in made] == [False] * 5 + [True, False]
+    assert [each.forced for each in stored] == [False] * 5 + [True, False]

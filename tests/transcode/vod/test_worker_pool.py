@@ -23,7 +23,7 @@ PATIENCE = 240.0  # a busy machine makes the long film in half of it
 
 @contextmanager
 def worker(data: Path) -> Generator[subprocess.Popen[bytes]]:
-    """The real command over a data folder; killed where it is still there."""
+    """Run the real command over a data folder; kill it at the end if it still runs."""
     command = [sys.executable, "-c", "from headend.command import main; main()", "transcode"]
     with (
         (data / "worker.log").open("ab") as log,
@@ -84,8 +84,8 @@ async def test_workers_of_one_process_do_several_jobs_at_once(
     assert together == 2
 
 
-async def test_a_nudge_is_quicker_than_the_next_look(vod: VodFixture, tmp_path: Path) -> None:
-    """The workers sleep half a second between two looks; here they are asked ten times."""
+async def test_a_nudge_is_quicker_than_the_next_poll(vod: VodFixture, tmp_path: Path) -> None:
+    """The workers sleep half a second between two polls; here ten polls are observed."""
     workers = TranscodeWorkers(vod.transcoder, size=1, new_owner=lambda: "worker")
     (tmp_path / "a.mp4").write_text("no film")
     async with asyncio.TaskGroup() as tasks:
@@ -124,7 +124,7 @@ async def test_a_mistake_of_ours_over_one_file_does_not_end_the_worker(
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
         assert (await vod.wait_until_ended(other, within=PATIENCE)).attempt == 1
-        # Once its lease has run out.
+        # Once the lease has expired.
         assert (await vod.wait_until_ended(poison, within=PATIENCE)).attempt == 2
         running.cancel()
     assert [record.message for record in caplog.records].count("job broke off") == 1
@@ -156,8 +156,8 @@ async def test_a_worker_that_is_told_to_stop_gives_its_job_back_at_once(
                 assert first.wait(timeout=20) == 0
         assert (await vod.status(whole.video.id)).state == "queued"
         assert await vod.stored_objects(whole.video.hash) == []
-        held = await vod.lease()
-        assert (held.attempt, held.failures) == (2, 0)
+        job = await vod.lease()
+        assert (job.attempt, job.failures) == (2, 0)
 
 
 @pytest.mark.prove

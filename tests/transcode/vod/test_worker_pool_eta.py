@@ -54,20 +54,20 @@ async def vod(tmp_path: Path) -> AsyncGenerator[VodFixture]:
 
 async def watched(vod: VodFixture, video: int) -> list[ProgressSample]:
     """Samples of a video's progress until it is completed; the last one is taken then."""
-    found: list[ProgressSample] = []
+    progress: list[ProgressSample] = []
     async with asyncio.timeout(PATIENCE):
         while True:
             status = await vod.status(video)
-            found.append(ProgressSample(time.monotonic(), status.progress, status.eta))
+            progress.append(ProgressSample(time.monotonic(), status.progress, status.eta))
             if status.state == "completed":
-                return found
+                return progress
             assert status.state in ("queued", "transcoding")
             await asyncio.sleep(_LOOK)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name", list(_FILMS))
-async def test_what_is_told_of_a_film_under_way_comes_true(
+async def test_the_estimates_for_a_film_in_progress_are_right(
     vod: VodFixture, tmp_path: Path, name: str, workers: int, proof: Proof
 ) -> None:
     path = film(tmp_path / name, *_FILMS[name], seconds=_SECONDS, size=(854, 480))

@@ -33,7 +33,7 @@ from tests.support.transcode.spanned_asset import film_with_own_packets, is_whol
 from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 from tests.support.waiting import until
 
-# Seconds: so that a run is quick. A beat must come through on a busy machine all the same.
+# Seconds: short, so that a run is quick, but long enough for beats of a busy machine.
 _LEASE: Final = 4.0 * SCALE
 PATIENCE: Final = 90.0 * SCALE
 # How long after a moment has begun a worker is killed, at most: all but span are over soon.
@@ -56,17 +56,17 @@ class WorkerProcess(msgspec.Struct, frozen=True):
     log: Path
 
     def engines(self) -> set[str]:
-        """The kinds of engines that it is running now."""
-        found: set[str] = set()
+        """Return the kinds of the engines that it is running now."""
+        pids: set[str] = set()
         for child in children_of(self.process.pid):
             with suppress(OSError):
                 words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
                 if b"transcode.engine" in words:
-                    found.add(words[words.index(b"transcode.engine") + 1].decode())
-        return found
+                    pids.add(words[words.index(b"transcode.engine") + 1].decode())
+        return pids
 
     def moment(self, data: Path, location: str | Path, video: VideoRecord) -> str | None:
-        """The step of the video that it is working on now."""
+        """Return the step of the video that it is working on now."""
         engines = self.engines()
         for kind, moment in (("probe", "probe"), ("asset", "asset"), ("span", "span")):
             if kind in engines:
@@ -150,7 +150,7 @@ def caught(
 
 
 def done_spans(location: str | Path, video: int) -> set[tuple[int, int]]:
-    """Number and attempt of a video's spans that are done."""
+    """Return number and attempt of a video's spans that are done."""
     rows = run_sql(
         location,
         "SELECT spans.number, spans.attempt FROM spans JOIN jobs ON jobs.id = spans.job_id"
@@ -160,20 +160,20 @@ def done_spans(location: str | Path, video: int) -> set[tuple[int, int]]:
 
 
 def published_spans(folders: set[str]) -> set[tuple[int, int]]:
-    """Number and attempt of the spans that some folders hold."""
-    found = (_SPAN.fullmatch(folder) for folder in folders)
-    return {(int(each[1]), int(each[2])) for each in found if each and each[1] != "0"}
+    """Return number and attempt of the spans that some folders hold."""
+    matches = (_SPAN.fullmatch(folder) for folder in folders)
+    return {(int(each[1]), int(each[2])) for each in matches if each and each[1] != "0"}
 
 
 async def named(vod: VodFixture, whole: WholeVideo) -> set[str]:
-    """The folders that a video's playlists name."""
-    found = {str(whole.video.media), str(whole.video.posters)}
+    """Return the folders that a video's playlists name."""
+    folders = {str(whole.video.media), str(whole.video.posters)}
     variants = await vod.variants(whole)
     for each in (*variants.variants, *variants.sounds):
         for segment in (await vod.playlist(whole, each.uri)).segments:
             if segment.uri.startswith("../../"):
-                found.add(segment.uri.split("/")[2])
-    return found
+                folders.add(segment.uri.split("/")[2])
+    return folders
 
 
 async def has_ended_well(vod: VodFixture, location: str | Path, whole: WholeVideo) -> bool:
@@ -193,10 +193,10 @@ async def survives(
 ) -> tuple[WorkerProcess, str | None] | None:  # fmt: skip
     """Kill a worker and let the other one finish the film; return it and the step."""
     added = (await vod.add(film)).video
-    found = await asyncio.to_thread(caught, workers, data, location, added, wanted, delay)
-    if found is None:
+    state = await asyncio.to_thread(caught, workers, data, location, added, wanted, delay)
+    if state is None:
         return None
-    victim, moment = found
+    victim, moment = state
     victim.process.send_signal(signal.SIGKILL)
     victim.process.wait()
     before = done_spans(location, added.id)
@@ -207,13 +207,13 @@ async def survives(
     assert before <= published
     assert len(published) == _SPANS
     assert await has_ended_well(vod, location, whole)
-    if moment in ("probe", "asset", "span"):  # else it may be the one who was to clear up
+    if moment in ("probe", "asset", "span"):  # else it may have had to clean up
 
         async def is_clean() -> bool:
             names = await vod.stored_objects(added.hash)
             # What an attempt published early before it died stays for its viewers, for an hour.
-            seen = {name.split("/")[2] for name in names if name.endswith("/replaced")}
-            have = {name.split("/")[2] for name in names} - seen
+            replaced = {name.split("/")[2] for name in names if name.endswith("/replaced")}
+            have = {name.split("/")[2] for name in names} - replaced
             return {name for name in have if _ATTEMPT.fullmatch(name)} <= need
 
         await until(is_clean, within=PATIENCE)
@@ -221,7 +221,7 @@ async def survives(
 
 
 def prepared(folder: Path, location: str | Path) -> tuple[Path, str | Path]:
-    """A data folder, and the catalog that a worker finds there: a file of SQLite stands in it."""
+    """Return a data folder and its catalog, which is a file of SQLite within it."""
     data = folder / "data"
     data.mkdir()
     return data, data / "catalog.sqlite" if isinstance(location, Path) else location
@@ -285,10 +285,10 @@ async def test_films_survive_the_deaths_of_their_workers(
 
 async def digest(vod: VodFixture, whole: WholeVideo) -> str:
     """A digest of every byte that the video's folders hold."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for name in await vod.stored_objects(whole.video.hash):
-        found.update(name.encode() + b"\0" + await vod.objects.get(name))
-    return found.hexdigest()
+        sha256.update(name.encode() + b"\0" + await vod.objects.get(name))
+    return sha256.hexdigest()
 
 
 @pytest.mark.prove
@@ -301,12 +301,12 @@ async def test_a_worker_that_slept_changes_no_byte_when_it_wakes(
         added = (await vod.add(own_film)).video
         with worker(data, location, 1) as first:
             while True:
-                found = await asyncio.to_thread(
+                state = await asyncio.to_thread(
                     caught, [first], data, location, added, moment, 0.001
                 )
-                assert found is not None
-                asleep, _ = found
-                # Who sleeps in a transaction holds the others up until it wakes: not meant here.
+                assert state is not None
+                asleep, _ = state
+                # A worker stopped in a transaction blocks the others, which is not tested here.
                 if is_free(location):
                     break
                 asleep.process.send_signal(signal.SIGCONT)

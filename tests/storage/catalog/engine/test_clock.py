@@ -1,4 +1,4 @@
-"""The clock by which leases are judged: the database's, on whatever host the workers are."""
+"""Leases are judged by the clock of the database, whichever host a worker runs on."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ async def test_a_clock_follows_the_database_and_no_host() -> None:
 
     async def read() -> int:
         nonlocal host_us
-        host_us += 20_000  # the way there and back
+        host_us += 20_000  # the round trip to the database
         return database_us
 
     clock = DatabaseClock(read, monotonic_us=lambda: host_us, wall_us=lambda: 9 * HOUR)
@@ -60,9 +60,9 @@ async def test_a_clock_that_is_kept_synchronized_outlives_a_database_that_is_awa
 @ON_BOTH
 async def test_databases_tell_the_time(database: Database) -> None:
     before = wall_clock_us()
-    found = await database.now_us()
+    database_us = await database.now_us()
     # The server of the test is on this host; SQLite counts milliseconds.
-    assert before - 2_000 <= found <= wall_clock_us() + 2_000
+    assert before - 2_000 <= database_us <= wall_clock_us() + 2_000
 
 
 @ON_BOTH
@@ -80,9 +80,9 @@ async def test_a_worker_whose_host_is_an_hour_ahead_takes_nothing_from_others(
     await catalog.installation.first_start(wall_clock_us())
     file = new_video()
     await catalog.videos.add(1, file, here.now_us(), by=None)
-    held = await catalog.jobs.lease("here", here.now_us())
-    assert held is not None
+    job = await catalog.jobs.lease("here", here.now_us())
+    assert job is not None
     assert await catalog.jobs.lease("ahead", ahead.now_us()) is None
-    # And a lease that it holds itself is no hour longer than another.
-    await catalog.jobs.extend(held, ahead.now_us())
+    # A lease that the fast host extends is not an hour longer either.
+    await catalog.jobs.extend(job, ahead.now_us())
     assert await catalog.jobs.lease("late", here.now_us() + LEASE_US + SECOND) is not None

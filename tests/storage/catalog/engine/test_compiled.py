@@ -37,14 +37,14 @@ async def test_a_statement_is_compiled_once_for_all_engines_of_a_driver(
     location: str | Path,
 ) -> None:
     _compiled.clear()
-    found: list[int] = []
+    values: list[int] = []
     for opened in range(2):
         async with open_database(database_url(location), create=True) as database:
             for number, begin in enumerate((database.reading, database.writing, database.beating)):
                 async with begin() as connection:
-                    asked = select(_Marked() + _number(opened * 10 + number))
-                    found.append((await connection.execute(asked)).scalar_one())
-    assert found == [40, 41, 42, 50, 51, 52]
+                    query = select(_Marked() + _number(opened * 10 + number))
+                    values.append((await connection.execute(query)).scalar_one())
+    assert values == [40, 41, 42, 50, 51, 52]
     assert len(_compiled) == 1
 
 

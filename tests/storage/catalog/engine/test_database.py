@@ -24,8 +24,8 @@ async def _names(database: Database) -> list[str]:
 async def test_the_file_is_its_owners_alone(file: Path) -> None:
     async with open_database(database_url(file / "deep" / "x.db"), create=True) as database:
         await migrate(database)
-        for made in (file / "deep").iterdir():
-            assert stat.S_IMODE(made.stat().st_mode) == 0o600, made.name
+        for path in (file / "deep").iterdir():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
 
 
 @ON_BOTH
@@ -85,8 +85,8 @@ async def test_writers_of_one_process_read_what_the_one_before_wrote(location: s
 
         async def count_up() -> None:
             async with database.writing() as connection:
-                asked = select(installation.c.created_us).with_for_update()
-                now = (await connection.execute(asked)).scalar_one()
+                query = select(installation.c.created_us).with_for_update()
+                now = (await connection.execute(query)).scalar_one()
                 await asyncio.sleep(0)
                 await connection.execute(update(installation).values(created_us=now + 1))
 
@@ -100,10 +100,10 @@ async def test_writers_of_one_process_read_what_the_one_before_wrote(location: s
 async def test_a_beat_waits_for_no_other_transaction_of_the_process(postgres_url: str) -> None:
     async with (
         open_database(database_url(postgres_url), create=False) as database,
-        AsyncExitStack() as held,
+        AsyncExitStack() as stack,
     ):
         for kind in 5 * [database.writing, database.reading]:
-            connection = await held.enter_async_context(kind())
+            connection = await stack.enter_async_context(kind())
             await connection.execute(select(projects.c.id))
         async with asyncio.timeout(60):
             async with database.beating() as connection:

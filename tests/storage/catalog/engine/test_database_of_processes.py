@@ -11,7 +11,7 @@ from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 
 EDITORS = 8
-# Of each process, all at once; the same for longer is for `make proofs`.
+# Rounds of each process, all at once; `make proofs` runs more of them.
 rounds = pytest.mark.parametrize("rounds", [20, pytest.param(60, marks=pytest.mark.prove)])
 edits = pytest.mark.parametrize("edits", [6, pytest.param(15, marks=pytest.mark.prove)])
 
@@ -50,7 +50,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
 
-# Changes the same two rows as all others do, by what it read in them; tries again when told to.
+# Updates the same two rows as all others, based on what it read; retries when told to.
 EDITOR = """
 import asyncio, json, sys
 from sqlalchemy import select, update

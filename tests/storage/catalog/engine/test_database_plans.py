@@ -31,7 +31,7 @@ NUMBERS = f"WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE
 OF = f"CASE WHEN i % 10 = 0 THEN {SMALL} ELSE {BIG} END"
 NAME = "'title ' || CAST(i * 7919 % 10007 AS TEXT)"
 TEXT = "CAST(i AS TEXT)"
-# By table: its columns and, in the same order, what stands in them; `n.i` counts the rows.
+# By table: its columns and, in the same order, their values; `n.i` counts the rows.
 FILLED = {
     "streams": (
         "project_id, hash, secret, secret_digest, title, title_fold, description, created_us,"
@@ -81,7 +81,7 @@ Question = Callable[[Catalog], Awaitable[object]]
 
 
 def _lists(of: int) -> dict[str, Question]:
-    """Return what is asked of a project, each by a name."""
+    """Return the queries about one project, by name."""
     ascending = Sort(column="title", descending=False)
     failed = VideoQuery(phase="failed")
     span = VideoQuery(from_us=int(MOST_US * 0.95), until_us=MOST_US)
@@ -121,7 +121,7 @@ async def filled(either_database: str | Path) -> AsyncGenerator[Database]:
         run_sql(
             either_database,
             *(
-                # The order of the words that both databases take.
+                # The clause order that both databases accept.
                 f"INSERT INTO {table} ({columns}) {NUMBERS} SELECT {values} FROM n"
                 for table, (columns, values) in FILLED.items()
             ),
@@ -147,14 +147,14 @@ Plans = dict[str, list[str]]  # steps, by statement
 
 
 async def _plans(database: Database, question: Question) -> Plans:
-    """Ask a question, and return the plan of each of its statements."""
-    with caught_statements() as caught:
+    """Run a query and return the plan of each of its statements."""
+    with caught_statements() as statements:
         await question(Catalog(database))
     async with database.writing() as connection:
-        asked = [each for each in caught if re.search("SELECT|UPDATE|DELETE", each[0])]
+        queries = [each for each in statements if re.search("SELECT|UPDATE|DELETE", each[0])]
         return {
             statement: await connection.run_sync(plan_of, statement, parameters)
-            for statement, parameters in asked
+            for statement, parameters in queries
         }
 
 
@@ -165,40 +165,40 @@ def _costly(name: str, plans: Plans, *, counts: bool = True) -> Plans:
     `counts` off, a statement that counts may read all that it counts.
     """
     assert plans, name
-    found: Plans = {}
+    costly: Plans = {}
     for statement, steps in plans.items():
         is_list = "LIMIT" in statement and name not in SORTED
         counted = "count(" in statement and not counts
         if (_scans(steps) and not counted) or (_sorts(steps) and is_list):
-            found[f"{name}: {statement}"] = steps
-    return found
+            costly[f"{name}: {statement}"] = steps
+    return costly
 
 
 @ON_BOTH
 async def test_lists_go_by_an_index(filled: Database) -> None:
-    found: Plans = {}
+    costly: Plans = {}
     for name, question in (_lists(SMALL) | QUESTIONS).items():
-        found |= _costly(name, await _plans(filled, question))
+        costly |= _costly(name, await _plans(filled, question))
     for name, question in _lists(BIG).items():
         # Events are counted, up to the 10 000 that are kept; where one project has nearly all of
         # them, reading the table is the shortest way to that.
-        found |= _costly(name, await _plans(filled, question), counts=name != "events")
+        costly |= _costly(name, await _plans(filled, question), counts=name != "events")
 
-    with caught_statements() as caught:
+    with caught_statements() as statements:
         assert len(await Catalog(filled).commands.find_unanswered()) == ROWS // 500
-    (asked,) = [each for each in caught if "FROM commands" in each[0]]
+    (query,) = [each for each in statements if "FROM commands" in each[0]]
     async with filled.reading() as connection:
-        plan = await connection.run_sync(plan_of, *asked)
-    found |= _costly("commands that wait", {asked[0]: plan})
-    assert not found, json.dumps(found, indent=1)
+        plan = await connection.run_sync(plan_of, *query)
+    costly |= _costly("commands that wait", {query[0]: plan})
+    assert not costly, json.dumps(costly, indent=1)
 
 
 @ON_BOTH
 async def test_a_question_without_an_index_is_noticed(filled: Database) -> None:
     async with filled.reading() as connection:
-        for asked in (
+        for query in (
             "SELECT * FROM videos WHERE description = 'other' ORDER BY id LIMIT 10",
             "SELECT * FROM videos WHERE project_id = 1 ORDER BY description LIMIT 10",
         ):
-            plan = await connection.run_sync(plan_of, asked, ())
-            assert _costly("a question", {asked: plan}), plan
+            plan = await connection.run_sync(plan_of, query, ())
+            assert _costly("a question", {query: plan}), plan

@@ -22,10 +22,10 @@ OTHER = VideoFile(source="other", size=1, length_us=1, width=1, height=1, rungs=
 
 
 async def test_deferred_writes_are_made_in_the_order_of_their_rows(sqlite_database: str) -> None:
-    written: list[str] = []
+    writes: list[str] = []
 
     async def write(_connection: AsyncConnection, *, name: str) -> None:
-        written.append(name)
+        writes.append(name)
 
     async with open_database(database_url(sqlite_database), create=False) as database:
         nudges = _count_nudges(database)
@@ -35,11 +35,11 @@ async def test_deferred_writes_are_made_in_the_order_of_their_rows(sqlite_databa
             defer(connection, Rank.TOTALS, partial(write, name="2 a"), row=(2, "a"))
             defer(connection, Rank.OUTBOX, partial(write, name="second notice"))
             defer(connection, Rank.TOTALS, partial(write, name="1 c"), row=(1, "c"))
-            assert written == []
-        assert written == ["1 c", "2 a", "2 b", "first notice", "second notice"]
+            assert writes == []
+        assert writes == ["1 c", "2 a", "2 b", "first notice", "second notice"]
         async with database.writing() as connection:
             defer(connection, Rank.TOTALS, partial(write, name="alone"), row=(1, "c"))
-    assert (written[-1], len(nudges)) == ("alone", 1)
+    assert (writes[-1], len(nudges)) == ("alone", 1)
 
 
 def _count_nudges(database: Database) -> list[None]:
@@ -58,19 +58,19 @@ async def test_videos_complete_while_others_get_another_file(postgres_url: str) 
         await catalog.installation.first_start(NOW)
 
         async def complete(owner: str) -> None:
-            held = await catalog.jobs.lease(owner, NOW)
-            assert held is not None
-            await catalog.transcoding.complete(held, MADE, NOW)
+            leased = await catalog.jobs.lease(owner, NOW)
+            assert leased is not None
+            await catalog.transcoding.complete(leased, MADE, NOW)
 
-        done = [await _add_video(catalog) for _ in range(CALLERS * CALLS)]
-        for video in done:
+        completed = [await _add_video(catalog) for _ in range(CALLERS * CALLS)]
+        for video in completed:
             await complete(f"first {video}")
-        for _ in done:
+        for _ in completed:
             await _add_video(catalog)
         callers: list[list[Call]] = []
         for caller in range(CALLERS):
             callers.append([partial(complete, f"{caller} {call}") for call in range(CALLS)])
-            replaced = done[caller::CALLERS]
+            replaced = completed[caller::CALLERS]
             callers.append(
                 [partial(catalog.videos.replace, video, OTHER, NOW, by=None) for video in replaced]
             )

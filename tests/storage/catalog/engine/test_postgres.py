@@ -29,17 +29,17 @@ async def _opened(url: str, busy_ms: int = SHORT_MS) -> AsyncGenerator[Database]
         yield opened
 
 
-async def _said(opened: Database, name: str) -> list[object]:
-    found: list[object] = []
-    for transaction in (opened.reading(), opened.writing()):
+async def _said(postgres: Database, name: str) -> list[object]:
+    values: list[object] = []
+    for transaction in (postgres.reading(), postgres.writing()):
         async with transaction as connection:
-            found.append((await connection.execute(text(f"SHOW {name}"))).scalar_one())
-    return found
+            values.append((await connection.execute(text(f"SHOW {name}"))).scalar_one())
+    return values
 
 
 @contextmanager
 def _held(url: str, statement: str) -> Generator[None]:
-    """Keep what a statement locks, as another process would."""
+    """Hold the locks that a statement takes, as another process would."""
     with psycopg.connect(url) as other:
         other.execute(statement.encode())
         yield
@@ -47,20 +47,23 @@ def _held(url: str, statement: str) -> Generator[None]:
 
 
 async def test_readers_see_a_snapshot_and_nothing_waits_for_ever(postgres_url: str) -> None:
-    async with _opened(postgres_url, busy_ms=10_000) as opened:
-        assert await _said(opened, "transaction_isolation") == ["repeatable read", "read committed"]
-        assert await _said(opened, "transaction_read_only") == ["on", "off"]
-        assert await _said(opened, "lock_timeout") == ["10s", "10s"]
-        assert await _said(opened, "statement_timeout") == ["30s", "30s"]
-        assert await _said(opened, "idle_in_transaction_session_timeout") == ["30s", "5s"]
+    async with _opened(postgres_url, busy_ms=10_000) as postgres:
+        assert await _said(postgres, "transaction_isolation") == [
+            "repeatable read",
+            "read committed",
+        ]
+        assert await _said(postgres, "transaction_read_only") == ["on", "off"]
+        assert await _said(postgres, "lock_timeout") == ["10s", "10s"]
+        assert await _said(postgres, "statement_timeout") == ["30s", "30s"]
+        assert await _said(postgres, "idle_in_transaction_session_timeout") == ["30s", "5s"]
 
 
 async def test_options_in_the_address_count(postgres_url: str) -> None:
     url = f"{postgres_url}&application_name=mine&options=-c%20statement_timeout%3D7s"
-    async with _opened(url) as opened:
-        assert await _said(opened, "application_name") == ["mine", "mine"]
-        assert await _said(opened, "statement_timeout") == ["7s", "7s"]
-        assert await _said(opened, "lock_timeout") == ["200ms", "200ms"]
+    async with _opened(url) as postgres:
+        assert await _said(postgres, "application_name") == ["mine", "mine"]
+        assert await _said(postgres, "statement_timeout") == ["7s", "7s"]
+        assert await _said(postgres, "lock_timeout") == ["200ms", "200ms"]
 
 
 async def test_an_address_may_name_the_sockets_folder_as_its_host(
@@ -73,56 +76,56 @@ async def test_an_address_may_name_the_sockets_folder_as_its_host(
 
 
 async def test_a_row_that_another_process_keeps_is_reported_as_busy(postgres_url: str) -> None:
-    async with _opened(postgres_url) as opened:
-        async with opened.writing() as connection:
+    async with _opened(postgres_url) as postgres:
+        async with postgres.writing() as connection:
             await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
         with _held(postgres_url, "SELECT * FROM projects FOR UPDATE"):
             with pytest.raises(CatalogBusy):
-                async with opened.writing() as connection:
+                async with postgres.writing() as connection:
                     await connection.execute(select(projects.c.id).with_for_update())
-            async with opened.reading() as connection:  # readers do not wait for writers
+            async with postgres.reading() as connection:  # readers do not wait for writers
                 assert (await connection.execute(select(projects.c.name))).scalar_one() == "a"
-        async with opened.writing() as connection:
+        async with postgres.writing() as connection:
             await connection.execute(select(projects.c.id).with_for_update())
 
 
-async def test_who_stops_in_the_middle_of_a_change_holds_others_up_for_seconds(
+async def test_a_writer_that_stops_in_a_transaction_blocks_others_for_seconds_only(
     postgres_url: str,
 ) -> None:
-    """As a host that is frozen or cut off: its connections stay open, and its rows locked."""
-    async with _opened(postgres_url, busy_ms=database.BUSY_MS) as opened:
-        async with opened.writing() as connection:
+    """A host that is frozen or cut off keeps its connections open and its rows locked."""
+    async with _opened(postgres_url, busy_ms=database.BUSY_MS) as postgres:
+        async with postgres.writing() as connection:
             await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
-        asked = select(projects.c.id).with_for_update()
+        query = select(projects.c.id).with_for_update()
         clock = asyncio.get_running_loop().time
-        with pytest.raises(CatalogBusy):  # its own: the change is undone
-            async with opened.writing() as stopped:
-                await stopped.execute(asked)
+        with pytest.raises(CatalogBusy):  # the statement's own lock; the change is rolled back
+            async with postgres.writing() as stopped:
+                await stopped.execute(query)
                 began = clock()
-                async with opened.writing() as connection:
-                    await connection.execute(asked)
+                async with postgres.writing() as connection:
+                    await connection.execute(query)
                 assert clock() - began < database.BUSY_MS / 1000
-                await stopped.execute(asked)
+                await stopped.execute(query)
 
 
 @pytest.fixture
 def remote_postgres_url() -> Iterator[str]:
-    """A database behind an address, as of another host."""
+    """Return the URL of a database that is reached over an address, as on another host."""
     with running_postgres("127.0.0.1") as server, server.fresh_database() as location:
         yield location
 
 
 async def test_the_server_notices_that_a_host_is_gone(remote_postgres_url: str) -> None:
-    async with _opened(remote_postgres_url) as opened:
-        assert await _said(opened, "tcp_keepalives_idle") == ["5", "5"]
-        assert await _said(opened, "tcp_keepalives_count") == ["2", "2"]
+    async with _opened(remote_postgres_url) as postgres:
+        assert await _said(postgres, "tcp_keepalives_idle") == ["5", "5"]
+        assert await _said(postgres, "tcp_keepalives_count") == ["2", "2"]
 
 
 async def test_writers_that_wait_for_each_other_are_told_that_it_is_busy(
     postgres_url: str,
 ) -> None:
-    async with _opened(postgres_url, busy_ms=10_000) as opened:
-        async with opened.writing() as connection:
+    async with _opened(postgres_url, busy_ms=10_000) as postgres:
+        async with postgres.writing() as connection:
             for key in ("a", "b"):
                 await connection.execute(insert(projects).values(key=key, name=key, created_us=1))
         first = asyncio.Barrier(2)
@@ -130,10 +133,10 @@ async def test_writers_that_wait_for_each_other_are_told_that_it_is_busy(
 
         async def lock(*keys: str) -> None:
             try:
-                async with opened.writing() as connection:
+                async with postgres.writing() as connection:
                     for key in keys:
-                        asked = select(projects).where(projects.c.key == key)
-                        await connection.execute(asked.with_for_update())
+                        query = select(projects).where(projects.c.key == key)
+                        await connection.execute(query.with_for_update())
                         if key == keys[0]:
                             await first.wait()
                 ends.append("done")
@@ -147,9 +150,9 @@ async def test_writers_that_wait_for_each_other_are_told_that_it_is_busy(
 
 
 async def test_a_statement_that_takes_too_long_is_reported_as_busy(postgres_url: str) -> None:
-    async with _opened(f"{postgres_url}&options=-c%20statement_timeout%3D100") as opened:
+    async with _opened(f"{postgres_url}&options=-c%20statement_timeout%3D100") as postgres:
         with pytest.raises(CatalogBusy):
-            async with opened.reading() as connection:
+            async with postgres.reading() as connection:
                 await connection.execute(text("SELECT pg_sleep(20)"))
 
 
@@ -209,25 +212,25 @@ async def test_sessions_that_an_operator_ended_are_replaced_unnoticed(
 async def test_a_transaction_whose_session_was_ended_is_unavailable(
     postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    async with _opened(postgres_url) as opened:
+    async with _opened(postgres_url) as postgres:
         with pytest.raises(CatalogUnavailable):
-            async with opened.writing() as connection:
+            async with postgres.writing() as connection:
                 await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
                 postgres_server.execute(
                     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                     " WHERE application_name = 'headend'"
                 )
                 await connection.execute(insert(projects).values(key="b", name="b", created_us=1))
-        async with opened.reading() as connection:
+        async with postgres.reading() as connection:
             assert (await connection.execute(select(projects.c.id))).all() == []
 
 
-async def test_a_server_that_stands_still_holds_nobody_up_for_ever(
+async def test_a_server_that_hangs_blocks_no_caller_for_ever(
     postgres_server: PostgresServer, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "_TRANSACTION_SECONDS", 0.5)
-    async with _opened(postgres_url) as opened:
-        async with opened.reading() as connection:
+    async with _opened(postgres_url) as postgres:
+        async with postgres.reading() as connection:
             await connection.execute(select(projects.c.id))
         stopped = postgres_server.processes()
         try:
@@ -235,22 +238,22 @@ async def test_a_server_that_stands_still_holds_nobody_up_for_ever(
                 with suppress(ProcessLookupError):  # a worker that had little to do
                     os.kill(process, signal.SIGSTOP)
             with pytest.raises(CatalogUnavailable, match="does not answer"):
-                async with asyncio.timeout(40), opened.reading() as connection:
+                async with asyncio.timeout(40), postgres.reading() as connection:
                     await connection.execute(select(projects.c.id))
         finally:
             for process in stopped:
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGCONT)
         monkeypatch.undo()
-        async with opened.reading() as connection:
+        async with postgres.reading() as connection:
             await connection.execute(select(projects.c.id))
 
 
-async def test_a_database_that_can_only_be_read_says_so(postgres_url: str) -> None:
+async def test_a_read_only_database_is_reported(postgres_url: str) -> None:
     read_only = f"{postgres_url}&options=-c%20default_transaction_read_only%3Don"
-    async with _opened(read_only) as opened:
+    async with _opened(read_only) as postgres:
         with pytest.raises(CatalogUnavailable, match="can only be read"):
-            async with opened.writing() as connection:
+            async with postgres.writing() as connection:
                 await connection.execute(insert(projects).values(key="a", name="a", created_us=1))
 
 
@@ -285,20 +288,20 @@ async def test_no_text_holds_the_password(
     right = postgres_server.url(name, "guarded", PASSWORD)
     if form == "among the options":
         right = f"{postgres_server.url(name, 'guarded')}&password={PASSWORD}"
-    async with _opened(right) as opened:
-        async with opened.reading() as connection:
-            shown = [repr(connection), repr(connection.engine), str(connection.engine.url)]
-        shown += [
-            repr(opened),
-            opened.location,
+    async with _opened(right) as postgres:
+        async with postgres.reading() as connection:
+            texts = [repr(connection), repr(connection.engine), str(connection.engine.url)]
+        texts += [
+            repr(postgres),
+            postgres.location,
             repr(database_url(right)),
             str(database_url(right)),
         ]
     with pytest.raises(CatalogError) as caught:
-        async with _opened(right.replace(PASSWORD, PASSWORD + "0")) as opened, opened.reading():
+        async with _opened(right.replace(PASSWORD, PASSWORD + "0")) as postgres, postgres.reading():
             pass
-    shown += traceback.format_exception(caught.value)
-    assert PASSWORD not in "".join(shown)
+    texts += traceback.format_exception(caught.value)
+    assert PASSWORD not in "".join(texts)
 
 
 async def test_texts_with_a_nul_are_looked_up_and_not_found(postgres_url: str) -> None:
@@ -321,8 +324,8 @@ async def test_titles_are_in_the_order_of_code_points_as_on_sqlite(
             open_database(database_url(place), create=False) as opened,
             opened.reading() as connection,
         ):
-            asked = select(streams.c.title_fold).order_by(streams.c.title_fold)
-            orders.append(list((await connection.execute(asked)).scalars()))
+            query = select(streams.c.title_fold).order_by(streams.c.title_fold)
+            orders.append(list((await connection.execute(query)).scalars()))
     assert orders[0] == orders[1] == sorted(orders[0])
 
 

@@ -25,7 +25,7 @@ async def test_both_kinds_of_transactions_run_under_wal_with_foreign_keys(file: 
             assert await _pragma(connection, "foreign_keys") == 1
             assert await _pragma(connection, "query_only") == 1
         async with database.writing() as connection:
-            # It waits by itself, so that whoever is cancelled can stop waiting.
+            # The engine waits itself, so that a cancelled caller can stop waiting.
             assert await _pragma(connection, "busy_timeout") == 0
             assert await _pragma(connection, "foreign_keys") == 1
             assert await _pragma(connection, "synchronous") == 1

@@ -76,10 +76,10 @@ class _NoStalls(DiskStalls):
 
 @asynccontextmanager
 async def writing(
-    opened: _ConnectionLog, *, size: int = 1, busy_ms: int = 2000
+    connections: _ConnectionLog, *, size: int = 1, busy_ms: int = 2000
 ) -> AsyncGenerator[SqliteEngine]:
     drive = partial(SqliteWriter, busy_ms=busy_ms)
-    engine = SqliteEngine(opened, drive, size=size, busy_ms=busy_ms)
+    engine = SqliteEngine(connections, drive, size=size, busy_ms=busy_ms)
     try:
         yield engine
     finally:
@@ -87,11 +87,11 @@ async def writing(
 
 
 @asynccontextmanager
-async def reading(opened: _ConnectionLog, budget: float = 10) -> AsyncGenerator[SqliteEngine]:
+async def reading(connections: _ConnectionLog, budget: float = 10) -> AsyncGenerator[SqliteEngine]:
     def drive(raw: sqlite3.Connection, threads: Executor) -> SqliteReader:
         return SqliteReader(raw, threads, 2000, budget=budget, stalls=_NoStalls())
 
-    engine = SqliteEngine(opened, drive, size=4, busy_ms=2000)
+    engine = SqliteEngine(connections, drive, size=4, busy_ms=2000)
     try:
         yield engine
     finally:
@@ -113,17 +113,17 @@ async def test_a_disposed_engine_is_unavailable(location: Path) -> None:
 async def test_connections_are_opened_on_a_thread_when_needed_and_used_again(
     location: Path,
 ) -> None:
-    opened = _ConnectionLog(location)
-    async with reading(opened) as engine:
-        assert opened.threads == []
+    connections = _ConnectionLog(location)
+    async with reading(connections) as engine:
+        assert connections.threads == []
         for _ in range(3):
             assert await count_in(engine) == 0
-        assert len(opened.threads) == 1
+        assert len(connections.threads) == 1
         async with engine.begin(), engine.begin():
             pass
-        assert len(opened.threads) == 2
-        assert threading.get_ident() not in opened.threads
-    assert opened.are_closed
+        assert len(connections.threads) == 2
+        assert threading.get_ident() not in connections.threads
+    assert connections.are_closed
 
 
 async def test_waiting_for_a_connection_ends_in_time_and_does_not_block_the_loop(
@@ -150,33 +150,33 @@ async def test_waiting_for_a_connection_ends_in_time_and_does_not_block_the_loop
 async def test_transactions_get_the_connection_in_the_order_in_which_they_asked(
     location: Path,
 ) -> None:
-    found: list[int] = []
+    order: list[int] = []
 
     async def write(engine: SqliteEngine, number: int) -> None:
         async with engine.begin() as connection:
             await connection.execute(ADD)
-            found.append(number)
+            order.append(number)
 
     async with writing(_ConnectionLog(location)) as engine, asyncio.TaskGroup() as tasks:
         for number in range(10):
             tasks.create_task(write(engine, number))
-    assert found == list(range(10))
+    assert order == list(range(10))
 
 
 async def test_a_connection_opened_for_a_cancelled_caller_is_closed(location: Path) -> None:
-    opened = _ConnectionLog(location)
-    opened.may_open.clear()
-    async with writing(opened) as engine:
+    connections = _ConnectionLog(location)
+    connections.may_open.clear()
+    async with writing(connections) as engine:
         async with asyncio.TaskGroup() as tasks:
             asking = tasks.create_task(count_in(engine))
-            await asyncio.to_thread(opened.opening.wait, 30)
+            await asyncio.to_thread(connections.opening.wait, 30)
             asking.cancel()
         assert asking.cancelled()
-        opened.may_open.set()
+        connections.may_open.set()
         # The only thread opens the next connection after it.
         assert await count_in(engine) == 0
         await asyncio.sleep(0)
-        assert [_is_closed(each) for each in opened.connections] == [True, False]
+        assert [_is_closed(each) for each in connections.connections] == [True, False]
 
 
 async def test_a_file_that_cannot_be_opened_is_an_error_each_time(tmp_path: Path) -> None:
@@ -188,14 +188,14 @@ async def test_a_file_that_cannot_be_opened_is_an_error_each_time(tmp_path: Path
 
 
 async def test_executing_a_statement_fetches_all_its_rows(location: Path) -> None:
-    opened = _ConnectionLog(location)
-    async with writing(opened) as engine:
+    connections = _ConnectionLog(location)
+    async with writing(connections) as engine:
         async with engine.begin() as connection:
-            asked = text("INSERT INTO t VALUES (:x), (:x + 1) RETURNING x AS y")
-            added = await connection.execute(asked, {"x": 1})
+            query = text("INSERT INTO t VALUES (:x), (:x + 1) RETURNING x AS y")
+            added = await connection.execute(query, {"x": 1})
             await connection.execute(text("INSERT INTO t VALUES (:x)"), [{"x": 3}, {"x": 4}])
             changed = await connection.execute(text("UPDATE t SET x = x WHERE x > 1"))
-        opened.connections[0].close()
+        connections.connections[0].close()
         assert list(added.keys()) == ["y"]
         assert added.all() == [(1,), (2,)]
         assert changed.rowcount == 3
@@ -203,22 +203,22 @@ async def test_executing_a_statement_fetches_all_its_rows(location: Path) -> Non
 
 
 async def test_a_long_query_is_interrupted_and_repeated_on_a_thread(location: Path) -> None:
-    seen: list[int] = []
+    idents: list[int] = []
 
     def here() -> int:
-        seen.append(threading.get_ident())
+        idents.append(threading.get_ident())
         return 1
 
-    opened = _ConnectionLog(location)
-    async with reading(opened, budget=0.0005) as engine:
+    connections = _ConnectionLog(location)
+    async with reading(connections, budget=0.0005) as engine:
         await count_in(engine)
-        opened.connections[0].create_function("here", 0, here)
+        connections.connections[0].create_function("here", 0, here)
         async with engine.begin() as connection:
-            asked = text(LONG.format(300_000) + " WHERE here()")
-            assert (await connection.execute(asked)).one().number == 300_000
+            query = text(LONG.format(300_000) + " WHERE here()")
+            assert (await connection.execute(query)).one().number == 300_000
             assert (await connection.execute(text("SELECT here()"))).scalar_one() == 1
     mine = threading.get_ident()
-    first, *between, last = seen
+    first, *between, last = idents
     assert first == last == mine
     assert between[-1] != mine
 
@@ -253,8 +253,8 @@ async def test_a_function_gets_the_synchronous_connection_on_a_thread_once(locat
 async def test_a_cancelled_transaction_is_rolled_back_and_releases_the_lock(
     location: Path,
 ) -> None:
-    opened, others = _ConnectionLog(location), _ConnectionLog(location)
-    async with writing(opened) as engine, writing(others) as other:
+    connections, others = _ConnectionLog(location), _ConnectionLog(location)
+    async with writing(connections) as engine, writing(others) as other:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1), engine.begin() as connection:
                 await connection.execute(ADD)
@@ -262,17 +262,17 @@ async def test_a_cancelled_transaction_is_rolled_back_and_releases_the_lock(
         async with asyncio.timeout(5):
             assert await count_in(other) == 0
             assert await count_in(engine) == 0
-        assert len(opened.connections) == 1
+        assert len(connections.connections) == 1
 
 
 async def test_an_unfinished_statement_keeps_no_lock(location: Path) -> None:
-    opened = _ConnectionLog(location)
-    async with writing(opened) as engine, writing(_ConnectionLog(location)) as other:
-        kept: list[sqlite3.Cursor] = []
+    connections = _ConnectionLog(location)
+    async with writing(connections) as engine, writing(_ConnectionLog(location)) as other:
+        cursors: list[sqlite3.Cursor] = []
         with pytest.raises(ZeroDivisionError):
             async with engine.begin():
-                asked = "INSERT INTO t VALUES (1), (2) RETURNING x"
-                kept.append(opened.connections[0].execute(asked))
+                statement = "INSERT INTO t VALUES (1), (2) RETURNING x"
+                cursors.append(connections.connections[0].execute(statement))
                 raise ZeroDivisionError
         async with asyncio.timeout(5):
             assert await count_in(other) == 0
@@ -289,25 +289,25 @@ class _Stuck(sqlite3.Connection):
 async def test_a_connection_that_cannot_be_rolled_back_is_not_used_again(
     location: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = _ConnectionLog(location)
+    connections = _ConnectionLog(location)
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=_Stuck))
-    async with writing(opened) as engine:
+    async with writing(connections) as engine:
         with pytest.raises(DBAPIError, match="disk"):
             async with engine.begin() as connection:
                 await connection.execute(ADD)
                 raise ZeroDivisionError
-        assert opened.are_closed
+        assert connections.are_closed
         monkeypatch.undo()
         assert await count_in(engine) == 0
-        assert len(opened.connections) == 2
+        assert len(connections.connections) == 2
 
 
 async def test_a_connection_in_use_is_closed_after_its_transaction(location: Path) -> None:
-    opened = _ConnectionLog(location)
-    async with writing(opened) as engine:
+    connections = _ConnectionLog(location)
+    async with writing(connections) as engine:
         async with engine.begin() as connection:
             await engine.dispose()
             await connection.execute(ADD)
-        assert opened.are_closed
+        assert connections.are_closed
     async with reading(_ConnectionLog(location)) as engine:
         assert await count_in(engine) == 1

@@ -1,4 +1,4 @@
-"""A connection that reads: at once, on a thread, broken off, in everybody's way."""
+"""A reading connection: at once, on a thread, interrupted, and when it blocks the event loop."""
 
 import asyncio
 import sqlite3
@@ -60,7 +60,7 @@ async def query(
 
 
 class ThreadRecorder:
-    """Notes on which threads a connection's questions are answered."""
+    """Records the threads on which the queries of a connection are executed."""
 
     def __init__(self, reader: SqliteReader) -> None:
         self.threads: list[int] = []
@@ -73,22 +73,22 @@ class ThreadRecorder:
 
 async def test_a_short_question_is_answered_where_it_is_asked(location: Path) -> None:
     async with opened(location, budget=10) as reader:
-        seen = ThreadRecorder(reader)
+        recorder = ThreadRecorder(reader)
         assert await query(reader, "SELECT x, here() FROM t WHERE x > ?", 1) == [(2, 1)]
-        assert seen.threads == [threading.get_ident()]
+        assert recorder.threads == [threading.get_ident()]
 
 
 async def test_a_long_question_is_broken_off_and_answered_on_a_thread(location: Path) -> None:
     async with opened(location, budget=0.0005) as reader:
-        seen = ThreadRecorder(reader)
+        recorder = ThreadRecorder(reader)
         question = LONG.format(300_000) + " WHERE here()"
         assert await query(reader, question) == [(300_000,)]
-        assert seen.threads[0] == threading.get_ident()
-        assert seen.threads[-1] != threading.get_ident()
+        assert recorder.threads[0] == threading.get_ident()
+        assert recorder.threads[-1] != threading.get_ident()
         # And the next short one is again answered at once.
-        seen.threads.clear()
+        recorder.threads.clear()
         assert await query(reader, "SELECT here()") == [(1,)]
-        assert seen.threads == [threading.get_ident()]
+        assert recorder.threads == [threading.get_ident()]
 
 
 async def test_the_others_go_on_while_a_long_question_is_answered(location: Path) -> None:
@@ -119,7 +119,7 @@ async def test_one_transaction_sees_one_state(location: Path) -> None:
         other.commit()
         other.close()
         assert await query(reader, "SELECT count(*) FROM t") == [(2,)]
-        # A question that is asked twice, too.
+        # The same holds for a query that is run twice.
         assert await query(reader, LONG.format(300_000) + ", t") == [(600_000,)]
         assert await query(reader, "SELECT count(*) FROM t") == [(2,)]
         await reader.commit()
@@ -139,7 +139,7 @@ async def test_what_the_database_refuses_is_refused_once(location: Path) -> None
         assert await query(reader, "SELECT 1") == [(1,)]
 
 
-async def test_a_question_that_nobody_waits_for_any_more_is_broken_off(location: Path) -> None:
+async def test_a_cancelled_question_is_interrupted(location: Path) -> None:
     stalls = DiskStalls()
     async with opened(location, stalls=stalls) as reader:
         began = time.monotonic()
@@ -148,10 +148,10 @@ async def test_a_question_that_nobody_waits_for_any_more_is_broken_off(location:
                 await query(reader, LONG.format(AGES))
         assert time.monotonic() - began < 10
         # The connection is as it was before.
-        seen = ThreadRecorder(reader)
+        recorder = ThreadRecorder(reader)
         assert await query(reader, "SELECT here()") == [(1,)]
         # A busy machine may have held up the first question for as long as a disk that stalls.
-        assert seen.threads == [threading.get_ident()] or stalls.are_recent
+        assert recorder.threads == [threading.get_ident()] or stalls.are_recent
 
 
 async def test_a_lock_is_waited_for_on_a_thread_and_not_for_ever(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ async def test_a_task_with_many_short_transactions_lets_other_tasks_run(location
 
 
 def stall(reader: SqliteReader, seconds: float) -> None:
-    """Give SQL a function that waits, as a page that the disk has to be read for does."""
+    """Give SQL a function that waits, as a read of a page from the disk does."""
 
     def wait() -> int:
         time.sleep(seconds)
@@ -252,12 +252,12 @@ async def test_a_question_that_waits_without_work_is_moved_to_a_thread(location:
 
 async def test_after_a_disk_has_stalled_questions_are_asked_on_threads(location: Path) -> None:
     async with opened(location) as reader:
-        seen = ThreadRecorder(reader)
+        recorder = ThreadRecorder(reader)
         stall(reader, 0.8)
         await query(reader, "SELECT here()")
         await query(reader, "SELECT wait()")  # cannot be interrupted
         await query(reader, "SELECT here()")
-        here, there = seen.threads
+        here, there = recorder.threads
         assert here == threading.get_ident()
         assert there != here
         gaps = await gaps_while(query(reader, "SELECT wait()"))

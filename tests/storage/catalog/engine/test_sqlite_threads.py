@@ -40,7 +40,7 @@ def other(file: Path) -> Generator[sqlite3.Connection]:
     connection.close()
 
 
-def test_what_meets_a_lock_is_done_when_the_lock_is_gone(
+def test_a_statement_that_meets_a_lock_runs_once_the_lock_is_released(
     holder: sqlite3.Connection, other: sqlite3.Connection
 ) -> None:
     tries = 0
@@ -66,7 +66,7 @@ def test_a_lock_that_stays_is_an_error_after_the_time(
         )
 
 
-def test_what_nobody_waits_for_any_more_is_not_tried_again(
+def test_a_cancelled_statement_is_not_retried(
     holder: sqlite3.Connection, other: sqlite3.Connection
 ) -> None:
     cancelled = threading.Event()
@@ -135,7 +135,7 @@ async def test_a_cancelled_statement_that_takes_long_to_end_is_waited_for(
     assert (running.done(), waiting.cancelled()) == (True, True)
 
 
-async def test_a_statement_that_fails_says_so(other: sqlite3.Connection) -> None:
+async def test_a_statement_that_fails_raises(other: sqlite3.Connection) -> None:
     def act() -> None:
         other.execute("SELECT * FROM absent")
 
@@ -144,7 +144,7 @@ async def test_a_statement_that_fails_says_so(other: sqlite3.Connection) -> None
         await wait_or_interrupt(running, other, threading.Event())
 
 
-def test_the_code_of_an_error_is_sqlites_own_whoever_raises_it(other: sqlite3.Connection) -> None:
+def test_every_error_has_the_code_of_sqlite(other: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.OperationalError) as refused:
         other.execute("SELECT * FROM absent")
     error = refused.value

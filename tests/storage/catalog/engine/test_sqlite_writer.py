@@ -47,7 +47,7 @@ async def run(writer: SqliteWriter, statement: str) -> list[tuple[object, ...]]:
     return answers[-1]
 
 
-async def test_what_is_written_counts_when_it_is_committed(location: Path) -> None:
+async def test_writes_take_effect_when_committed(location: Path) -> None:
     async with opened(location) as writer, opened(location) as other:
         await writer.begin()
         assert await run(writer, "INSERT INTO t VALUES (1) RETURNING x") == [(1,)]
@@ -108,10 +108,10 @@ async def test_an_action_that_must_run_once_is_not_repeated(location: Path) -> N
 @pytest.mark.parametrize(
     "seed", [1, *(pytest.param(seed, marks=pytest.mark.prove) for seed in (2, 3))]
 )
-async def test_writers_that_are_cancelled_at_any_moment_stop_nobody(
+async def test_writers_that_are_cancelled_at_any_moment_block_no_others(
     tmp_path: Path, seed: int
 ) -> None:
-    """The event loop stands still at times, so that an answer and a deadline come at once."""
+    """The event loop stops at times, so that an answer and a deadline arrive together."""
     moments = random.Random(seed)
 
     async with open_catalog(tmp_path / "catalog.db", migrate=True) as catalog:

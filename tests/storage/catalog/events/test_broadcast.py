@@ -1,4 +1,4 @@
-"""Notices on both databases: what is told exactly when its transaction counts, in what order."""
+"""Notices on both databases: sent exactly when their transaction commits, and in which order."""
 
 import asyncio
 from pathlib import Path
@@ -24,7 +24,7 @@ async def publish_events(catalog: Catalog, *names: str, now_us: int = NOW_US) ->
 
 
 @ON_BOTH
-async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
+async def test_a_reader_that_continues_from_the_last_misses_nothing_while_others_write(
     location: str | Path,
 ) -> None:
     heard: list[str] = []
@@ -37,10 +37,10 @@ async def test_who_reads_on_from_the_last_misses_nothing_while_others_write(
     async def read(catalog: Catalog) -> None:
         last = 0
         while len(heard) < writers * each * 2:
-            found, gone = await catalog.outbox.read_after(last, 7)
+            notices, gone = await catalog.outbox.read_after(last, 7)
             assert not gone
-            heard.extend(notice.event for notice in found)
-            last = found[-1].id if found else last
+            heard.extend(notice.event for notice in notices)
+            last = notices[-1].id if notices else last
             await asyncio.sleep(0)
 
     async with (
@@ -68,28 +68,28 @@ async def test_what_was_undone_is_not_there_and_its_hole_loses_nothing(catalog: 
     with pytest.raises(CatalogError):
         await catalog.outbox.publish([broken], NOW_US)
     await publish_events(catalog, "after")
-    found, gone = await catalog.outbox.read_after(last, 10)
-    assert ([notice.event for notice in found], gone) == (["after"], False)
+    notices, gone = await catalog.outbox.read_after(last, 10)
+    assert ([notice.event for notice in notices], gone) == (["after"], False)
     assert len(delivered) == 2
 
 
-async def test_a_change_that_tells_nothing_nudges_nobody(catalog: Catalog) -> None:
+async def test_a_change_without_notices_nudges_no_reader(catalog: Catalog) -> None:
     delivered: list[int] = []
     catalog.outbox.on_commit(lambda: delivered.append(1))
     await catalog.projects.add("a project", NOW_US)
     assert delivered == []
 
 
-async def test_old_notices_go_and_who_was_away_learns_it(catalog: Catalog) -> None:
+async def test_old_notices_are_removed_and_a_reader_that_was_away_is_told(catalog: Catalog) -> None:
     await publish_events(catalog, *(f"{number}" for number in range(60)))
     last = await catalog.outbox.newest() - 20
     await publish_events(
         catalog, *(f"new {number}" for number in range(60)), now_us=NOW_US + KEPT_US + 1
     )
-    found, gone = await catalog.outbox.read_after(last, 1000)
+    notices, gone = await catalog.outbox.read_after(last, 1000)
     assert gone
-    assert {notice.event[:3] for notice in found} == {"new"}
-    assert (await catalog.outbox.read_after(found[0].id, 1000))[1] is False
+    assert {notice.event[:3] for notice in notices} == {"new"}
+    assert (await catalog.outbox.read_after(notices[0].id, 1000))[1] is False
 
 
 @ON_BOTH
@@ -109,12 +109,12 @@ async def test_any_text_that_can_be_stored_comes_back(catalog: Catalog) -> None:
 
 async def _public_channels(catalog: Catalog, after: int) -> tuple[list[str], int]:
     """Return the public channels of the notices after a number, and the newest number."""
-    found, _ = await catalog.outbox.read_after(after, 100)
-    for notice in found:
+    notices, _ = await catalog.outbox.read_after(after, 100)
+    for notice in notices:
         assert "private-project.1" in notice.channel.split()
-    names = [name for each in found for name in each.channel.split()]
+    names = [name for each in notices for name in each.channel.split()]
     public = [name for name in names if not name.startswith("private-")]
-    return public, found[-1].id if found else after
+    return public, notices[-1].id if notices else after
 
 
 async def test_the_public_channel_of_a_stream_is_silent_while_its_page_is_not_for_everyone(

@@ -55,8 +55,8 @@ async def test_the_events_of_each_stream_are_counted_and_no_others(catalog: Cata
     for stream in (first, other, first):
         await catalog.events.add(stream.hash, "rung shed", {}, SINCE)
     await catalog.streams.remove(other.id, now_us=SINCE, by=None)
-    found = (await catalog.events.find_page(1)).items[::-1]
-    assert [(each.kind, each.subject, each.number) for each in found] == [
+    events = (await catalog.events.find_page(1)).items[::-1]
+    assert [(each.kind, each.subject, each.number) for each in events] == [
         ("stream added", first.hash, 1),
         ("stream added", other.hash, 1),
         ("project edited", "", None),
@@ -102,7 +102,7 @@ async def test_the_oldest_go_when_there_are_too_many(
     monkeypatch.setattr(event_log, "KEPT", 50)
     first = await catalog.installation.first_start(1)
     assert first.stream is not None
-    # Now and then the oldest are looked for: at the 200th, with the one of the stream itself.
+    # The oldest are removed from time to time: at the 200th, counting the stream's own event.
     before = (await catalog.events.find_page(1)).items[0].id
     for number in range(before + 1, 201):
         await catalog.events.add(first.stream.hash, "rung shed", {}, number)
@@ -119,8 +119,12 @@ async def test_the_newest_event_of_some_kinds_is_that_of_the_stream(catalog: Cat
         (first, "live"), (first, "switched"), (first, "rung shed"), (other, "live"),
     ):  # fmt: skip
         await catalog.events.add(stream.hash, kind, {"to": "backup-1"}, SINCE)
-    found = await catalog.events.find_newest(1, first.hash, ("live", "switched"))
-    assert found is not None
-    assert (found.kind, found.subject, found.facts) == ("switched", first.hash, {"to": "backup-1"})
+    newest = await catalog.events.find_newest(1, first.hash, ("live", "switched"))
+    assert newest is not None
+    assert (newest.kind, newest.subject, newest.facts) == (
+        "switched",
+        first.hash,
+        {"to": "backup-1"},
+    )
     assert await catalog.events.find_newest(1, first.hash, ("slate",)) is None
     assert await catalog.events.find_newest(2, first.hash, ("live",)) is None

@@ -60,7 +60,9 @@ async def test_a_full_host_hands_new_streams_over_and_keeps_its_own(catalog: Cat
     assert set(await catalog.owners.owned_by(c)) == {5, 6}
 
 
-async def test_who_takes_a_stream_for_itself_gets_it_without_room(catalog: Catalog) -> None:
+async def test_a_host_that_claims_a_stream_for_itself_gets_it_without_room(
+    catalog: Catalog,
+) -> None:
     a, _ = await hosts(catalog, 0, 5)
     assert (await catalog.owners.claim(1, a, dead_seconds=DEAD)).host == a
 
@@ -71,8 +73,8 @@ async def test_a_host_that_stops_gets_no_new_streams_and_keeps_its_own(catalog: 
     await catalog.hosts.limit(b, 0)
     assert await claim(catalog, 3, a) == c
     assert await claim(catalog, 2, a) == b
-    found = await catalog.hosts.find_all(DEAD)
-    assert [each.capacity for each in found] == [1, 0, 5]
+    listed = await catalog.hosts.find_all(DEAD)
+    assert [each.capacity for each in listed] == [1, 0, 5]
 
 
 async def test_the_stream_of_a_host_that_has_ended_goes_where_there_is_room(

@@ -1,4 +1,4 @@
-"""One host owns a stream: who claims it, when another may take it, and what its generation is."""
+"""One host owns a stream: claims, takeovers by other hosts, and generations."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -20,7 +20,7 @@ from tests.support.storage.counted_generations import BEFORE_FIRST, count_genera
 DEAD = 60.0  # seconds: no test takes as long
 STREAM = 7
 FIRST, SECOND, THIRD = BEFORE_FIRST + 1, BEFORE_FIRST + 2, BEFORE_FIRST + 3
-# Streams that no host has owned.
+# Streams that no host has ever owned.
 UNOWNED = range(11, 19)
 
 
@@ -53,13 +53,13 @@ async def b(catalog: Catalog) -> int:
 
 
 def seen_steadily(location: str | Path, host: int, seconds: float = DEAD) -> None:
-    """Have a host be seen without a break since that many seconds ago."""
+    """Mark a host as seen without a break for that many seconds."""
     ago_us = round(seconds * 1_000_000)
     run_sql(location, f"UPDATE hosts SET steady_us = seen_us - {ago_us} WHERE id = {host}")
 
 
 def last_seen(location: str | Path, host: int, seconds: float) -> None:
-    """Have a host be seen that many seconds ago."""
+    """Mark a host as last seen that many seconds ago."""
     ago_us = round(seconds * 1_000_000)
     run_sql(location, f"UPDATE hosts SET seen_us = seen_us - {ago_us} WHERE id = {host}")
 
@@ -86,7 +86,7 @@ async def test_an_owner_that_was_not_seen_loses_to_the_next_claim(
     seen_steadily(location, b)
     assert await claim(catalog, b) == (b, SECOND)
     assert await catalog.owners.owned_by(a) == {}
-    # It comes back, and is told so.
+    # The former owner comes back and learns that it lost the stream.
     assert await catalog.hosts.beat(a, "a", DEAD)
     assert await claim(catalog, a) == (b, SECOND)
 
@@ -99,7 +99,7 @@ async def test_an_owner_that_was_seen_in_time_stays(
     seen_steadily(location, b)
     assert await claim(catalog, b) == (a, FIRST)
     last_seen(location, a, DEAD)
-    # And it keeps what nobody else has claimed, however long it was away.
+    # An owner keeps a stream that no other host has claimed, however long it was away.
     assert await claim(catalog, a) == (a, FIRST)
 
 
@@ -112,7 +112,7 @@ async def test_an_owner_that_two_witnesses_miss_loses_sooner(
     assert await claim(catalog, b, silent=FIRST) == (a, FIRST)
     last_seen(location, a, DEAD * 0.2)  # earlier
     assert await claim(catalog, b) == (a, FIRST)
-    assert await claim(catalog, b, silent=FIRST - 1) == (a, FIRST)  # said of the one before
+    assert await claim(catalog, b, silent=FIRST - 1) == (a, FIRST)  # about an earlier generation
     assert await claim(catalog, b, silent=FIRST) == (b, SECOND)
 
 
@@ -129,7 +129,7 @@ async def test_after_the_database_was_away_the_first_that_is_back_takes_nothing(
     assert await claim(catalog, b) == (a, FIRST)
     assert await catalog.hosts.beat(a, "a", DEAD)
     assert await catalog.owners.owned_by(a) == {STREAM: FIRST}
-    # Once it was seen for long enough itself, it notices that another is not.
+    # A host that has been seen for long enough itself notices that another host is not.
     last_seen(location, a, DEAD)
     seen_steadily(location, b, DEAD / 2)
     assert await claim(catalog, b) == (a, FIRST)
@@ -142,11 +142,11 @@ async def test_an_owner_known_to_be_gone_loses_once(catalog: Catalog, a: int, b:
     await claim(catalog, a)
     assert await claim(catalog, b, gone=0) == (a, FIRST)
     assert await claim(catalog, b, gone=FIRST) == (b, SECOND)
-    # Another host that saw the same owner go comes too late.
+    # Another host that noticed the loss of the same owner comes too late.
     assert await claim(catalog, a, gone=FIRST) == (b, SECOND)
 
 
-async def test_a_released_stream_is_free_and_its_generation_goes_on(
+async def test_a_released_stream_is_free_and_its_generation_rises(
     catalog: Catalog, a: int, b: int
 ) -> None:
     await claim(catalog, a)
@@ -161,14 +161,14 @@ async def test_a_database_that_was_restored_gives_later_generations_than_before(
 ) -> None:
     stream = UNOWNED[0]
     _, before = await claim(catalog, a, stream=stream)
-    # The backup is of when the stream was owned for the first time, some years ago.
+    # The backup was made when the stream had its first owner, some years ago.
     run_sql(location, f"UPDATE stream_owners SET generation = 1 WHERE stream_id = {stream}")
     owner, after = await claim(catalog, b, stream=stream, gone=1)
     assert owner == b
     assert after >= before
     seconds = (datetime.now(UTC) - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds()
     assert after == pytest.approx(seconds, abs=60)
-    # Not even a clock that was set back makes them smaller.
+    # A clock that was set back does not make generations smaller.
     ahead = after + 86_400
     run_sql(location, f"UPDATE stream_owners SET generation = {ahead} WHERE stream_id = {stream}")
     assert await claim(catalog, a, stream=stream, gone=ahead) == (a, ahead + 1)
@@ -178,7 +178,7 @@ async def test_only_the_present_owner_releases(catalog: Catalog, a: int, b: int)
     await claim(catalog, a)
     assert await claim(catalog, b, gone=FIRST) == (b, SECOND)
     assert await claim(catalog, a, gone=SECOND) == (a, THIRD)
-    await catalog.owners.release(STREAM, a, FIRST)  # what it released is no longer its
+    await catalog.owners.release(STREAM, a, FIRST)  # the host has lost this generation
     await catalog.owners.release(STREAM, b, THIRD)
     await catalog.owners.release(STREAM + 1, a, FIRST)
     assert await catalog.owners.owned_by(a) == {STREAM: THIRD}
@@ -265,12 +265,12 @@ async def test_left_streams_are_found_in_batches(
     for number in numbers:
         _, generation = await claim(catalog, a, stream=number)
         await catalog.owners.release(number, a, generation, ended=False)
-    found: list[list[int]] = []
+    batches: list[list[int]] = []
     after = 0
     while page := await catalog.owners.find_orphaned(a, DEAD, after=after):
-        found.append([each.stream for each in page])
+        batches.append([each.stream for each in page])
         after = page[-1].stream
-    assert found == [numbers[:2], numbers[2:4], numbers[4:]]
+    assert batches == [numbers[:2], numbers[2:4], numbers[4:]]
 
 
 @ON_BOTH
@@ -283,17 +283,17 @@ async def test_the_first_living_host_finds_the_streams_that_others_left(
     find = catalog.owners.find_orphaned
     assert await find(b, DEAD) == await find(a, DEAD) == ()
     last_seen(location, a, DEAD)
-    left = OrphanedStream(
+    orphan = OrphanedStream(
         stream=stream.id, hash=stream.hash, generation=FIRST, reconnect_seconds=None
     )
-    assert await find(b, DEAD) == (left,)
-    assert await find(a, DEAD) == ()  # it does not live
-    # What became of its host, that left or is no more, makes no difference.
+    assert await find(b, DEAD) == (orphan,)
+    assert await find(a, DEAD) == ()  # this host is dead
+    # It makes no difference whether the host left or was removed.
     await catalog.hosts.leave(a)
-    assert await find(b, DEAD) == (left,)
+    assert await find(b, DEAD) == (orphan,)
     late = await catalog.hosts.register("c", "ingest", None, "1")
     assert await find(late, DEAD) == ()
-    # A stream that was let go has no run; one of a living host is not left.
+    # A released stream has no run; a stream of a living host is not orphaned.
     assert await claim(catalog, b, stream=stream.id) == (b, SECOND)
     assert await find(b, DEAD) == ()
     await catalog.owners.release(stream.id, b, SECOND)

@@ -18,11 +18,11 @@ async def register(catalog: Catalog, name: str = "a", address: str | None = None
 
 
 def last_seen(location: str | Path, host: int, *, ago_us: int) -> None:
-    """Have a host be seen that long ago."""
+    """Mark a host as last seen that long ago."""
     run_sql(location, f"UPDATE hosts SET seen_us = seen_us - {ago_us} WHERE id = {host}")
 
 
-async def test_a_host_is_found_with_what_it_said_of_itself(catalog: Catalog) -> None:
+async def test_a_host_is_found_with_the_facts_that_it_registered(catalog: Catalog) -> None:
     before_us = wall_clock_us()
     number = await catalog.hosts.register("b", "serve", "10.0.0.1:1937", "2.1")
     other = await register(catalog)
@@ -91,7 +91,7 @@ async def test_a_new_start_takes_the_name_and_frees_the_streams(catalog: Catalog
 async def test_the_host_of_another_name_that_has_the_number_is_another_one(
     catalog: Catalog, location: str | Path
 ) -> None:
-    """As after a restored backup: the host of before it must not keep another one alive."""
+    """After a backup is restored, an earlier host must not keep another one alive."""
     number = await register(catalog)
     run_sql(location, f"UPDATE hosts SET name = 'other' WHERE id = {number}")
     last_seen(location, number, ago_us=60 * SECOND_US)

@@ -30,8 +30,8 @@ async def names(catalog: Catalog, kind: Kind, project: int, **query: object) -> 
     search, page = str(query.get("search", "")), int(str(query.get("page", 1)))
     column = query.get("sort")
     sort = Sort(str(column), descending=bool(query.get("down"))) if column else None
-    found = await catalog.labels.find_page(kind, project, search=search, sort=sort, page=page)
-    return [record.name for record in found.items]
+    labels = await catalog.labels.find_page(kind, project, search=search, sort=sort, page=page)
+    return [record.name for record in labels.items]
 
 
 async def counts(location: str | Path, project: int, kind: str) -> int:
@@ -77,17 +77,17 @@ async def test_a_name_is_there_once_whatever_its_case(
         await made(catalog, kind, one, twin)
     with pytest.raises(NameTaken):
         await catalog.labels.edit(kind, sport.id, name=twin, by=None, now_us=2)
-    # What was refused changed nothing, and the name is another project's to take.
+    # A refused change has no effect, and another project may use the name.
     assert await names(catalog, kind, one) == ["Sport", "Știri"]
     await made(catalog, kind, two, twin)
-    # Its own name in another case is not another's.
+    # A label may take its own name in another case.
     renamed = await catalog.labels.edit(kind, news.id, name=twin, by=None, now_us=2)
     assert renamed is not None
     assert (renamed.id, renamed.name) == (news.id, twin)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_an_edit_changes_what_it_names_alone(catalog: Catalog, kind: Kind) -> None:
+async def test_an_edit_changes_only_the_fields_that_it_names(catalog: Catalog, kind: Kind) -> None:
     project = (await catalog.projects.add("One", 1)).id
     (label,) = await made(catalog, kind, project, "News")
     off = await catalog.labels.edit(kind, label.id, active=False, by=7, now_us=2)
@@ -239,7 +239,7 @@ async def test_a_category_is_of_its_project(location: str | Path, catalog: Catal
             assert (refused.value.kind, refused.value.number) == ("category", number)
 
 
-# Makes tags of the same names as others do at the same time, by both ways, and deletes some.
+# Makes tags with the same names as the other processes, in both ways, and deletes some.
 MAKER = """
 import asyncio, sys
 from storage.catalog import open_catalog
@@ -280,15 +280,15 @@ async def test_processes_that_make_the_same_tags_make_one_of_each(
         (await catalog.streams.add(project, f"Stream {number}", 1)).id
         for number in range(PROCESSES)
     ]
-    made = await run_together(
+    outputs = await run_together(
         *((MAKER, str(location), str(project), str(stream), str(ROUNDS)) for stream in streams)
     )
-    assert sum(map(int, made)) == ROUNDS
+    assert sum(map(int, outputs)) == ROUNDS
     assert await counts(location, project, "tags") == 2 * ROUNDS + 1
-    found = {
+    stored_names = {
         name for page in range(1, 6) for name in await names(catalog, "tag", project, page=page)
     }
-    assert {name.casefold() for name in found} == {
+    assert {name.casefold() for name in stored_names} == {
         *(f"added {number}" for number in range(ROUNDS)),
         *(f"linked {number}" for number in range(ROUNDS + 1)),
     }
@@ -315,7 +315,7 @@ async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
                 await link(location, project, stream, TagById(tag))
                 outcomes.add("linked")
             except CatalogError as error:
-                # Never what a client would be told is our fault.
+                # Never an error that a client would see as an internal one.
                 assert isinstance(error, NoSuchLabel)
                 outcomes.add("refused")
 
@@ -333,14 +333,14 @@ async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
 async def test_a_check_that_raises_keeps_the_label_as_it_is(catalog: Catalog, kind: Kind) -> None:
     project = (await catalog.projects.add("One", 1)).id
     (label,) = await made(catalog, kind, project, "News")
-    seen: list[LabelRecord] = []
+    records: list[LabelRecord] = []
 
     def refuse(record: LabelRecord) -> None:
-        seen.append(record)
+        records.append(record)
         raise LookupError
 
     with pytest.raises(LookupError):
         await catalog.labels.edit(kind, label.id, name="x", by=None, now_us=2, check=refuse)
-    assert seen == [label]
+    assert records == [label]
     assert await catalog.labels.find(kind, label.id) == label
     assert await catalog.labels.edit(kind, 999, name="x", by=None, now_us=2, check=refuse) is None

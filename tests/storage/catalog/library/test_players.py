@@ -66,13 +66,15 @@ async def test_a_name_may_be_there_twice_and_lists_find_both(catalog: Catalog) -
     project = (await catalog.projects.add("One", 1)).id
     numbers = [(await made(catalog, project, "Ăl mare")).id for _ in range(2)]
     await made(catalog, project, "other")
-    found = await catalog.players.find_page(project, search="ăL M")
-    assert ([each.id for each in found.items], found.total) == (numbers[::-1], 2)
+    players = await catalog.players.find_page(project, search="ăL M")
+    assert ([each.id for each in players.items], players.total) == (numbers[::-1], 2)
     assert (await catalog.players.find_page(project)).total == 3
 
 
 @ON_BOTH
-async def test_a_deleted_player_is_nobodys(location: str | Path, catalog: Catalog) -> None:
+async def test_a_player_belongs_to_one_project_until_it_is_deleted(
+    location: str | Path, catalog: Catalog
+) -> None:
     one = (await catalog.projects.add("One", 1)).id
     two = (await catalog.projects.add("Two", 1)).id
     player = await made(catalog, one, "Mine")
@@ -108,21 +110,21 @@ async def test_edits_of_several_options_at_once_are_all_kept(
                 tasks.create_task(edit(catalog, "muted"))
                 tasks.create_task(edit(other, "loop"))
                 tasks.create_task(edit(other, "autoplay"))
-            found = await catalog.players.find(player.id)
-            assert found is not None
-            assert found.options == PlayerOptions(muted=on, loop=on, autoplay=on)
+            stored = await catalog.players.find(player.id)
+            assert stored is not None
+            assert stored.options == PlayerOptions(muted=on, loop=on, autoplay=on)
 
 
 async def test_a_check_that_raises_keeps_the_player_as_it_is(catalog: Catalog) -> None:
     project = (await catalog.projects.add("One", 1)).id
     player = await made(catalog, project, "One")
-    seen: list[PlayerRecord] = []
+    records: list[PlayerRecord] = []
 
     def refuse(record: PlayerRecord) -> None:
-        seen.append(record)
+        records.append(record)
         raise LookupError
 
     with pytest.raises(LookupError):
         await catalog.players.edit(player.id, options={"muted": True}, by=3, now_us=2, check=refuse)
-    assert seen == [player]
+    assert records == [player]
     assert await catalog.players.find(player.id) == player

@@ -21,10 +21,10 @@ async def test_only_restricted_records_of_the_project_are_found(
     for video in (old, new, theirs):
         change = VideoChange(countries=(romania, japan))
         assert await catalog.videos.edit(video.id, change, NOW_US, by=None) is not None
-    found = await catalog.restrictions.find(project.id, 10)
-    assert [(each.kind, each.id, each.title) for each in found] == [
+    restricted = await catalog.restrictions.find(project.id, 10)
+    assert [(each.kind, each.id, each.title) for each in restricted] == [
         ("video", new.id, "c"), ("video", old.id, "b"),
     ]  # fmt: skip
-    assert {each.code for each in found[0].countries} == {"RO", "JP"}
+    assert {each.code for each in restricted[0].countries} == {"RO", "JP"}
     assert [each.id for each in await catalog.restrictions.find(project.id, 1)] == [new.id]
-    assert free.id not in {each.id for each in found}
+    assert free.id not in {each.id for each in restricted}

@@ -33,7 +33,7 @@ async def test_a_session_is_its_tokens(catalog: Catalog, token: int) -> None:
     assert not principal.reaches(principal.project + 1)
 
 
-async def test_each_sign_in_has_a_secret_of_its_own(catalog: Catalog, token: int) -> None:
+async def test_each_sign_in_has_its_own_secret(catalog: Catalog, token: int) -> None:
     secrets = {await catalog.sessions.add(token, NOW) for _ in range(5)}
     assert len(secrets) == 5
     assert all(len(secret) == 43 for secret in secrets)
@@ -65,15 +65,15 @@ async def test_use_is_written_once_an_hour(
     catalog: Catalog, token: int, location: str | Path
 ) -> None:
     secret = await catalog.sessions.add(token, NOW)
-    seen: list[object] = []
+    last_uses: list[object] = []
     for moment in (NOW + 1, NOW + HOUR_US, NOW + HOUR_US + 1, NOW + HOUR_US + 2):
         await catalog.sessions.authenticate(secret, moment)
         ((at,),) = run_sql(location, "SELECT seen_us FROM sessions")
-        seen.append(at)
-    assert seen == [NOW, NOW, NOW + HOUR_US + 1, NOW + HOUR_US + 1]
+        last_uses.append(at)
+    assert last_uses == [NOW, NOW, NOW + HOUR_US + 1, NOW + HOUR_US + 1]
 
 
-async def test_who_signs_out_is_out(catalog: Catalog, token: int) -> None:
+async def test_a_signed_out_session_is_refused(catalog: Catalog, token: int) -> None:
     mine, other = await catalog.sessions.add(token, NOW), await catalog.sessions.add(token, NOW)
     await catalog.sessions.remove(mine)
     await catalog.sessions.remove("unknown")
@@ -90,12 +90,12 @@ async def test_a_revoked_token_takes_its_sessions_and_links_along(
     secrets = {each: await catalog.sessions.add(each, NOW) for each in (token, child.id, other.id)}
     links = {each: await catalog.sessions.add_link(each, NOW) for each in (token, other.id)}
     await catalog.tokens.revoke(token, NOW, descendants=True)
-    kept = run_sql(location, "SELECT token_id FROM sessions")
-    assert kept == [(other.id,)]
+    remaining_rows = run_sql(location, "SELECT token_id FROM sessions")
+    assert remaining_rows == [(other.id,)]
     assert run_sql(location, "SELECT token_id FROM sign_in_links") == [(other.id,)]
     for each, secret in secrets.items():
-        found = await catalog.sessions.authenticate(secret, NOW)
-        assert (found is not None) is (each == other.id)
+        principal = await catalog.sessions.authenticate(secret, NOW)
+        assert (principal is not None) is (each == other.id)
     assert await catalog.sessions.redeem_link(links[token], NOW) is None
     for adding in (catalog.sessions.add, catalog.sessions.add_link):
         for gone in (token, 999, 2**70):
@@ -107,9 +107,9 @@ async def test_a_revoked_token_takes_its_sessions_and_links_along(
 async def test_a_link_signs_in_once_and_soon(catalog: Catalog, token: int) -> None:
     link = await catalog.sessions.add_link(token, NOW)
     late = await catalog.sessions.add_link(token, NOW)
-    found = await catalog.sessions.redeem_link(link, NOW + LINK_SECONDS * SECOND_US - 1)
-    assert found is not None
-    number, secret = found
+    redeemed = await catalog.sessions.redeem_link(link, NOW + LINK_SECONDS * SECOND_US - 1)
+    assert redeemed is not None
+    number, secret = redeemed
     assert number == token
     assert await catalog.sessions.authenticate(secret, NOW) is not None
     assert await catalog.sessions.redeem_link(link, NOW) is None
@@ -130,7 +130,7 @@ async def test_sessions_and_links_are_bounded_and_the_oldest_go(
     catalog: Catalog, token: int, location: str | Path
 ) -> None:
     other, _ = await catalog.tokens.add("other", None, write=True, now_us=3)
-    kept = await catalog.sessions.add(other.id, NOW - 1)
+    other_session = await catalog.sessions.add(other.id, NOW - 1)
     first = await catalog.sessions.add(token, NOW)
     second = await catalog.sessions.add(token, NOW + 1)
     for number in range(99):
@@ -142,7 +142,7 @@ async def test_sessions_and_links_are_bounded_and_the_oldest_go(
     assert run_sql(location, f"SELECT count(*) FROM sessions WHERE token_id = {token}") == [(100,)]
     assert await catalog.sessions.authenticate(first, NOW) is None
     assert await catalog.sessions.authenticate(second, NOW) is not None
-    assert await catalog.sessions.authenticate(kept, NOW) is not None
+    assert await catalog.sessions.authenticate(other_session, NOW) is not None
 
 
 async def test_what_has_ended_is_removed_with_the_next_sign_in(
@@ -164,6 +164,6 @@ async def test_the_files_hold_no_secret(file: Path) -> None:
             await catalog.sessions.add(record.id, NOW),
             await catalog.sessions.add_link(record.id, NOW),
         ]
-        kept = b"".join(path.read_bytes() for path in file.parent.iterdir())
-    assert b"editor" in kept
-    assert not any(secret.encode() in kept for secret in secrets)
+        stored_bytes = b"".join(path.read_bytes() for path in file.parent.iterdir())
+    assert b"editor" in stored_bytes
+    assert not any(secret.encode() in stored_bytes for secret in secrets)

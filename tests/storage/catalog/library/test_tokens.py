@@ -64,14 +64,14 @@ async def test_the_files_hold_no_token(file: Path) -> None:
         owner = (await catalog.installation.first_start(1)).owner_token
         _, token = await catalog.tokens.add("player", None, write=False, now_us=5)
         assert owner is not None
-        kept = _stored_bytes(
+        stored_bytes = _stored_bytes(
             file.parent
-        )  # while the write-ahead log still stands beside the database
-    kept += _stored_bytes(file.parent)
-    assert b"player" in kept
+        )  # while the write-ahead log is still beside the database
+    stored_bytes += _stored_bytes(file.parent)
+    assert b"player" in stored_bytes
     for secret in (owner, token):
-        assert secret.encode() not in kept
-        assert secret.removeprefix("headend_").encode() not in kept
+        assert secret.encode() not in stored_bytes
+        assert secret.removeprefix("headend_").encode() not in stored_bytes
 
 
 async def test_tokens_are_listed_newest_first_as_far_as_a_caller_reaches(
@@ -93,7 +93,7 @@ async def test_tokens_are_listed_newest_first_as_far_as_a_caller_reaches(
         assert not await catalog.tokens.revoke(number, 1)
 
 
-async def test_what_becomes_of_a_token_is_told_without_the_token(catalog: Catalog) -> None:
+async def test_events_about_a_token_do_not_contain_it(catalog: Catalog) -> None:
     first = (await catalog.installation.first_start(1)).project
     project = (await catalog.projects.add("Sport", 1)).id
     mine, token = await catalog.tokens.add("mine", project, write=True, now_us=2, by=1)
@@ -123,7 +123,7 @@ async def test_a_token_is_revoked_with_all_that_were_made_with_it(catalog: Catal
     grandchild = await added("grandchild", child)
     other = await added("other", owner)
     assert [each.id for each in await catalog.tokens.revoke(child, 2)] == [child]
-    # The child was revoked before; its own child is revoked all the same.
+    # The child was revoked earlier; its own child is revoked nevertheless.
     revoked = await catalog.tokens.revoke(leaked, 3, descendants=True, by=owner)
     assert [(each.id, each.revoked_us) for each in revoked] == [(leaked, 3), (grandchild, 3)]
     valid = {each.id for each in await catalog.tokens.find_all() if each.revoked_us is None}

@@ -50,15 +50,17 @@ async def _fill(file: Path, videos: int) -> str:
                 change = VideoChange(tags=(TagById(tag.id),))
                 await catalog.videos.edit(added.video.id, change, 3, by=1)
         await catalog.streams.edit(1, StreamChange(description="live"), now_us=4, by=1)
-        gone = await catalog.streams.add(1, "deleted", 5)
-        assert await catalog.streams.remove(gone.id, by=1, now_us=6) is not None
+        deleted = await catalog.streams.add(1, "deleted", 5)
+        assert await catalog.streams.remove(deleted.id, by=1, now_us=6) is not None
     for table, changed in _MULTIPLIED.items():
-        kept = [each.name for each in METADATA.tables[table].c if each.name not in ("id", *changed)]
+        columns = [
+            each.name for each in METADATA.tables[table].c if each.name not in ("id", *changed)
+        ]
         run_sql(
             file,
             f"WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < {videos})"
-            f" INSERT INTO {table} ({', '.join((*kept, *changed))})"
-            f" SELECT {', '.join((*kept, *changed.values()))} FROM {table}, n"
+            f" INSERT INTO {table} ({', '.join((*columns, *changed))})"
+            f" SELECT {', '.join((*columns, *changed.values()))} FROM {table}, n"
             f" WHERE {_SECOND[table]} AND i < {videos}",
         )
     assert first.owner_token is not None
@@ -66,7 +68,7 @@ async def _fill(file: Path, videos: int) -> str:
 
 
 async def _rows(location: str | Path) -> dict[str, list[tuple[object, ...]]]:
-    """Return the rows of each table, with what PostgreSQL holds in the place of NUL."""
+    """Return the rows of each table, with NUL replaced as PostgreSQL stores it."""
     async with (
         open_database(database_url(location), create=False) as database,
         database.reading() as connection,
@@ -83,7 +85,7 @@ async def _rows(location: str | Path) -> dict[str, list[tuple[object, ...]]]:
         }
 
 
-async def test_every_row_is_copied_in_order_and_numbering_goes_on(
+async def test_every_row_is_copied_in_order_and_numbering_continues(
     file: Path, empty_postgres_url: str
 ) -> None:
     token = await _fill(file, 1003)  # more than are copied at once
@@ -114,13 +116,13 @@ async def test_hosts_stay_behind_and_runs_that_may_be_open_are_left_by_none(
     assert after["stream_owners"] == [(first.id, 0, 0, 0)]
     async with open_catalog(empty_postgres_url, migrate=False) as catalog:
         host = await catalog.hosts.register("there", "ingest", None, "1")
-        (left,) = await catalog.owners.find_orphaned(host, 60)
-        assert left.stream == first.id
+        (orphan,) = await catalog.owners.find_orphaned(host, 60)
+        assert orphan.stream == first.id
         assert (await catalog.owners.claim(first.id, host, dead_seconds=60)).generation > 0
 
 
 async def _check(catalog: Catalog, token: str) -> None:
-    """See that the copy works: its key, its token, its counters and its next numbers."""
+    """Check that the copy works: its key, its token, its counters and its next numbers."""
     assert await catalog.installation.find_key() == "k" * 32
     principal = await catalog.tokens.authenticate(token)
     assert principal is not None

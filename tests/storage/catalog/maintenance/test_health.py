@@ -1,4 +1,4 @@
-"""How a catalog is, asked of both databases."""
+"""The health of a catalog, on both databases."""
 
 from storage.catalog import Catalog
 from storage.catalog.migrations import REVISION
@@ -19,7 +19,9 @@ async def test_a_new_catalog_is_well(catalog: Catalog) -> None:
     assert await catalog.health.find_slates() == ()
 
 
-async def test_a_job_that_nobody_takes_is_stuck(catalog: Catalog, project: ProjectRecord) -> None:
+async def test_a_job_that_no_worker_takes_is_stuck(
+    catalog: Catalog, project: ProjectRecord
+) -> None:
     video = await add(catalog, project)
     assert await catalog.health.find_stuck_jobs(NOW_US + 1) == ()
     (stuck,) = await catalog.health.find_stuck_jobs(NOW_US + HOUR_US)
@@ -32,10 +34,10 @@ async def test_while_a_worker_works_the_others_wait_their_turn(
     await add(catalog, project)
     await add(catalog, project)
     later_us = NOW_US + HOUR_US
-    held = await catalog.jobs.lease("me", later_us)
-    assert held is not None
+    job = await catalog.jobs.lease("me", later_us)
+    assert job is not None
     assert await catalog.health.find_stuck_jobs(later_us + 1) == ()
-    # The worker died, and no other came.
+    # The worker died, and no other has started.
     states = [each.state for each in await catalog.health.find_stuck_jobs(later_us + HOUR_US)]
     assert states == ["running", "queued"]
 
@@ -68,7 +70,7 @@ async def test_slates_are_named_by_their_owners(catalog: Catalog, project: Proje
     await catalog.settings.set_stream_slate(stream.id, name, now_us=NOW_US, by=None)
     await catalog.settings.set_project_slate(project.id, name, now_us=NOW_US, by=None)
     mine, ours = f"s-{stream.key.hash}", f"p-{project.key}"
-    wanted = {f"slates/{mine}/{name}.jpg", f"slates/{ours}/{name}.jpg"}
-    assert set(await catalog.health.find_slates()) == wanted
-    assert await catalog.references.slates([mine, ours, "s-unknown"]) == wanted
+    addresses = {f"slates/{mine}/{name}.jpg", f"slates/{ours}/{name}.jpg"}
+    assert set(await catalog.health.find_slates()) == addresses
+    assert await catalog.references.slates([mine, ours, "s-unknown"]) == addresses
     assert await catalog.references.slates([mine]) == {f"slates/{mine}/{name}.jpg"}

@@ -12,7 +12,7 @@ async def test_videos_come_in_pages_by_hash(catalog: Catalog, project: ProjectRe
     hashes = sorted([(await add(catalog, project)).video.hash for _ in range(5)])
     first = await catalog.references.page("", 3)
     rest = await catalog.references.page(first[-1].hash, 3)
-    # Which order letters have is the database's own.
+    # The order of letters depends on the database.
     assert sorted(row.hash for row in (*first, *rest)) == hashes
     assert all(row.at_work for row in first)
     assert await catalog.references.page(rest[-1].hash, 3) == ()
@@ -23,19 +23,19 @@ async def test_videos_come_in_pages_by_hash(catalog: Catalog, project: ProjectRe
 async def test_streams_that_are_still_recorded_are_known(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    kept = await catalog.streams.add(project.id, "Morning", NOW_US)
-    assert await catalog.references.streams([kept.key.hash, "unknown"]) == {kept.key.hash}
-    assert await catalog.recordings.begin(kept.key.hash, "run", 1, NOW_US) is not None
-    await catalog.streams.remove(kept.id, by=None, now_us=NOW_US)
-    assert await catalog.references.streams([kept.key.hash]) == {kept.key.hash}
+    stream = await catalog.streams.add(project.id, "Morning", NOW_US)
+    assert await catalog.references.streams([stream.key.hash, "unknown"]) == {stream.key.hash}
+    assert await catalog.recordings.begin(stream.key.hash, "run", 1, NOW_US) is not None
+    await catalog.streams.remove(stream.id, by=None, now_us=NOW_US)
+    assert await catalog.references.streams([stream.key.hash]) == {stream.key.hash}
 
 
 async def test_a_row_names_its_folders_and_the_address_of_its_file(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    made = (await add(catalog, project, posters="poster-1", poster_labels=("360p",))).video
-    (row,) = await catalog.references.find_references([made.hash])
-    assert (row.source, row.posters) == (video_source(made.hash, 1), "poster-1")
+    record = (await add(catalog, project, posters="poster-1", poster_labels=("360p",))).video
+    (row,) = await catalog.references.find_references([record.hash])
+    assert (row.source, row.posters) == (video_source(record.hash, 1), "poster-1")
     assert (row.media, row.previews, row.subtitles) == (None, None, "[]")
 
 
@@ -44,7 +44,7 @@ async def test_what_a_deleted_project_had_is_known_until_its_rows_go(
 ) -> None:
     """Its media are removed by its rows, so they are no orphans; nothing asks for its files."""
     other = await catalog.projects.add("other", NOW_US)  # the first cannot be deleted
-    made = (await add(catalog, other)).video
+    record = (await add(catalog, other)).video
     assert await catalog.projects.remove(other.id, by=None, now_us=NOW_US)
-    assert await catalog.references.videos([made.hash, "unknown"]) == {made.hash}
+    assert await catalog.references.videos([record.hash, "unknown"]) == {record.hash}
     assert await catalog.references.page("", 9) == ()

@@ -9,26 +9,26 @@ from tests.storage.catalog.videos.test_queries import NOW_US, add
 
 
 async def test_a_new_catalog_has_no_work(catalog: Catalog, project: ProjectRecord) -> None:
-    found = await catalog.workload.find(10)
-    assert (found.counts, found.jobs, found.live_streams) == ((), (), 0)
+    workload = await catalog.workload.find(10)
+    assert (workload.counts, workload.jobs, workload.live_streams) == ((), (), 0)
 
 
 async def test_what_runs_comes_first_and_all_is_counted(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    made = [(await add(catalog, project, title=f"Film {number}")).video for number in range(4)]
-    held = await catalog.jobs.lease("me", NOW_US, after=0)
-    assert held is not None
-    found = await catalog.workload.find(2)
-    assert found.counts == (
+    videos = [(await add(catalog, project, title=f"Film {number}")).video for number in range(4)]
+    job = await catalog.jobs.lease("me", NOW_US, after=0)
+    assert job is not None
+    workload = await catalog.workload.find(2)
+    assert workload.counts == (
         JobCount(kind="transcode", state="queued", number=3),
         JobCount(kind="transcode", state="running", number=1),
     )
-    first, second = found.jobs
-    assert (first.state, first.video, first.attempt) == ("running", held.video, 1)
-    waiting = [each.id for each in made if each.id != held.video]
+    first, second = workload.jobs
+    assert (first.state, first.video, first.attempt) == ("running", job.video, 1)
+    waiting = [each.id for each in videos if each.id != job.video]
     assert (second.state, second.video) == ("queued", waiting[0])
-    assert second.title == f"Film {[each.id for each in made].index(second.video)}"
+    assert second.title == f"Film {[each.id for each in videos].index(second.video)}"
     assert second.project == project.key
 
 
@@ -39,5 +39,5 @@ async def test_the_work_of_a_deleted_project_is_not_shown(
     await add(catalog, other)
     assert len((await catalog.workload.find(10)).jobs) == 1
     assert await catalog.projects.remove(other.id, by=None, now_us=NOW_US)
-    found = await catalog.workload.find(10)
-    assert (found.counts, found.jobs) == ((), ())
+    workload = await catalog.workload.find(10)
+    assert (workload.counts, workload.jobs) == ((), ())

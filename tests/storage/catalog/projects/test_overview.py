@@ -1,4 +1,4 @@
-"""What is going on, over all projects or one."""
+"""The overview of current work, over all projects or one."""
 
 from pathlib import Path
 
@@ -12,20 +12,20 @@ from tests.support.storage.new_videos import new_video
 
 
 async def fill(catalog: Catalog, project: ProjectRecord, location: str | Path) -> dict[str, int]:
-    """Add what is live, and what is not, to a project; return the numbers by titles."""
-    found: dict[str, int] = {}
+    """Add live and other streams and videos to a project; return their numbers by title."""
+    numbers: dict[str, int] = {}
     for title in ("live", "idle"):
-        found[title] = (await catalog.streams.add(project.id, title, 1)).id
+        numbers[title] = (await catalog.streams.add(project.id, title, 1)).id
     for title in ("working", "failed", "done"):
         added = await catalog.videos.add(project.id, new_video(title=title), 1, by=None)
-        found[title] = added.video.id
+        numbers[title] = added.video.id
     run_sql(
         location,
-        f"UPDATE streams SET live = true WHERE id = {found['live']}",
-        f"UPDATE videos SET phase = 'failed', state = 'failed' WHERE id = {found['failed']}",
-        f"UPDATE videos SET phase = 'completed', state = 'completed' WHERE id = {found['done']}",
+        f"UPDATE streams SET live = true WHERE id = {numbers['live']}",
+        f"UPDATE videos SET phase = 'failed', state = 'failed' WHERE id = {numbers['failed']}",
+        f"UPDATE videos SET phase = 'completed', state = 'completed' WHERE id = {numbers['done']}",
     )
-    return found
+    return numbers
 
 
 async def test_what_is_live_made_and_failed_is_found_in_all_projects_or_in_one(
@@ -62,9 +62,9 @@ async def test_troubled_are_live_streams_without_their_primary_on_air(
     for title, changed in values.items():
         number = (await catalog.streams.add(project.id, title, 1)).id
         run_sql(location, f"UPDATE streams SET {changed} WHERE id = {number}")
-    found = await catalog.overviews.find(reach=project.id)
-    assert [record.title for record in found.troubled] == ["slate", "backup"]
-    assert len(found.live) == 4
+    overview = await catalog.overviews.find(reach=project.id)
+    assert [record.title for record in overview.troubled] == ["slate", "backup"]
+    assert len(overview.live) == 4
 
 
 async def test_no_more_is_read_than_a_page_shows(catalog: Catalog, location: str | Path) -> None:
@@ -72,6 +72,6 @@ async def test_no_more_is_read_than_a_page_shows(catalog: Catalog, location: str
     for number in range(MOST + 1):
         await catalog.streams.add(project.id, f"{number}", 1)
     run_sql(location, "UPDATE streams SET live = true")
-    found = await catalog.overviews.find(reach=None)
-    assert len(found.live) == MOST
-    assert found.live[0].title == f"{MOST}"
+    overview = await catalog.overviews.find(reach=None)
+    assert len(overview.live) == MOST
+    assert overview.live[0].title == f"{MOST}"

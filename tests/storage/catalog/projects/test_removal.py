@@ -1,4 +1,4 @@
-"""What a deleted project held is found no more at once, and its rows go a few at a time."""
+"""A deleted project's contents are hidden at once, and its rows are removed in batches."""
 
 from pathlib import Path
 
@@ -112,7 +112,7 @@ async def test_nothing_of_a_deleted_project_is_found(
         await catalog.streams.add(project.id, "Another", NOW)
     with pytest.raises(NoSuchProject):
         await film(catalog, project.id, "W" * 12)
-    # Its media are known until they are removed: they are no orphans.
+    # Its media stay referenced until they are removed: they are no orphans.
     assert await catalog.references.videos(["V" * 12]) == {"V" * 12}
     assert await catalog.references.streams([stream.hash]) == {stream.hash}
 
@@ -134,7 +134,7 @@ async def test_rows_go_a_few_at_a_time_until_nothing_is_left(
     counted = run_sql(location, f"SELECT count(*) FROM events WHERE project_id = {project.id}")
     before = await catalog.streams.find(1)
     assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
-    # Hidden, and every row there yet but those of tokens.
+    # Everything is hidden, and all rows but those of tokens still exist.
     assert run_sql(location, "SELECT count(*) FROM videos") == [(number + 1,)]
     assert (
         run_sql(location, f"SELECT count(*) FROM events WHERE project_id = {project.id}") == counted
@@ -142,8 +142,8 @@ async def test_rows_go_a_few_at_a_time_until_nothing_is_left(
     # The upload's video, the upload, the recording and the stream are four more.
     assert await remove_rows(catalog) == [MAX_MEDIA_ROWS, MAX_MEDIA_ROWS, 14]
     for table in OF_PROJECT:
-        left = f"SELECT count(*) FROM {table} WHERE project_id = {project.id}"
-        assert run_sql(location, left) == [(0,)], table
+        query = f"SELECT count(*) FROM {table} WHERE project_id = {project.id}"
+        assert run_sql(location, query) == [(0,)], table
     for table in ("jobs", "videos", "uploads", "recordings"):
         assert run_sql(location, f"SELECT count(*) FROM {table}") == [(0,)], table
     assert run_sql(location, f"SELECT id FROM projects WHERE id = {project.id}") == []
@@ -156,17 +156,17 @@ async def test_its_jobs_go_first_in_batches_and_workers_lose_them(
     catalog: Catalog, project: ProjectRecord, location: str | Path
 ) -> None:
     await films(catalog, location, project.id, MAX_MEDIA_ROWS + 1)
-    held = await catalog.jobs.lease("worker", NOW)
-    assert held is not None
+    job = await catalog.jobs.lease("worker", NOW)
+    assert job is not None
     await film(catalog, 1, "K" * 12)
     assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
     removed = catalog.removed_projects
     assert [await removed.remove_jobs(project.id) for _ in range(3)] == [True, True, False]
     with pytest.raises(JobLost):
-        await catalog.jobs.extend(held, NOW)
-    left = await catalog.jobs.lease("worker", NOW)
-    assert left is not None
-    assert left.project == 1
+        await catalog.jobs.extend(job, NOW)
+    job_left = await catalog.jobs.lease("worker", NOW)
+    assert job_left is not None
+    assert job_left.project == 1
     assert await catalog.jobs.lease("worker", NOW) is None
 
 

@@ -56,12 +56,12 @@ async def test_a_project_is_renamed_and_keeps_its_key(catalog: Catalog) -> None:
 
 
 async def test_projects_are_listed_as_far_as_a_caller_reaches(catalog: Catalog) -> None:
-    made = [await catalog.projects.add(f"{number}", number) for number in range(12)]
+    created = [await catalog.projects.add(f"{number}", number) for number in range(12)]
     first = await catalog.projects.find_page()
-    assert first.items == tuple(made[:1:-1])
+    assert first.items == tuple(created[:1:-1])
     assert (first.total, first.last) == (12, 2)
-    mine = await catalog.projects.find_page(reach=made[3].id)
-    assert (mine.items, mine.total) == ((made[3],), 1)
+    mine = await catalog.projects.find_page(reach=created[3].id)
+    assert (mine.items, mine.total) == ((created[3],), 1)
     assert (await catalog.projects.find_page(reach=999)).items == ()
 
 
@@ -115,7 +115,7 @@ async def test_the_first_project_and_one_on_air_are_kept(catalog: Catalog) -> No
 
 
 @ON_BOTH
-async def test_a_project_is_deleted_while_its_streams_change_and_nobody_is_held_up(
+async def test_a_project_is_deleted_while_its_streams_change_and_no_caller_is_blocked(
     catalog: Catalog,
 ) -> None:
     await catalog.installation.first_start(1)

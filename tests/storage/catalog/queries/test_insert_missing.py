@@ -18,5 +18,5 @@ async def test_a_row_is_added_where_there_is_none_with_its_key(database: Databas
         again = insert_missing(connection, stream_owners, row | {"generation": 2})
         added = await connection.execute(again.returning(stream_owners.c.stream_id))
         assert added.scalar_one_or_none() is None
-        kept = await connection.execute(select(stream_owners.c.generation))
-        assert kept.scalars().all() == [1]
+        rows = await connection.execute(select(stream_owners.c.generation))
+        assert rows.scalars().all() == [1]

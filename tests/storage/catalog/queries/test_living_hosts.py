@@ -22,8 +22,8 @@ async def test_hosts_live_while_they_are_seen_and_own_streams_while_they_live(
         run_sql(location, f"UPDATE hosts SET seen_us = seen_us - {seen}000000 WHERE id = {host}")
     for dead_seconds, living in ((3.0, 2), (1.0, 1), (60.0, 4)):
         async with database.reading() as connection:
-            asked = select(hosts.c.name).where(is_living(connection, dead_seconds))
-            assert len((await connection.execute(asked)).all()) == living
+            query = select(hosts.c.name).where(is_living(connection, dead_seconds))
+            assert len((await connection.execute(query)).all()) == living
             owned = (await connection.execute(select_owned(connection, dead_seconds))).scalars()
             assert sorted(owned) == list(range(1, living + 1))
 

@@ -45,18 +45,18 @@ async def test_a_page_beyond_the_end_is_empty_however_far(
 ) -> None:
     await add(catalog, project, "one")
     for page in (2, 1 << 40, 10**30):
-        found = await listed(database, project.id, page=page)
-        assert (found.items, found.total, found.last) == ((), 1, 1)
+        rows = await listed(database, project.id, page=page)
+        assert (rows.items, rows.total, rows.last) == ((), 1, 1)
 
 
 @ON_BOTH
-async def test_a_search_ignores_case_and_knows_no_wildcards(
+async def test_a_search_ignores_case_and_has_no_wildcards(
     catalog: Catalog, database: Database, project: ProjectRecord
 ) -> None:
     await add(catalog, project, "ȘTIRI 100%", "știri_azi", "other")
     for search, count in (("știri", 2), ("%", 1), ("_", 1), ("\\", 0), ("nothing", 0)):
-        found = await listed(database, project.id, search=search)
-        assert (len(found.items), found.total) == (count, count), search
+        rows = await listed(database, project.id, search=search)
+        assert (len(rows.items), rows.total) == (count, count), search
 
 
 async def test_rows_of_other_projects_are_not_listed(

@@ -45,15 +45,15 @@ async def test_a_deleted_project_is_found_in_no_way(
     catalog: Catalog, database: Database, project: ProjectRecord
 ) -> None:
     await catalog.streams.add(project.id, "The news", NOW_US)
-    asked = select(streams.c.id).where(project_lookup.is_of_present(streams.c.project_id))
+    query = select(streams.c.id).where(project_lookup.is_of_present(streams.c.project_id))
     async with database.writing() as connection:
         await project_lookup.require(connection, project.id)
-        assert len((await connection.execute(asked)).all()) == 1
+        assert len((await connection.execute(query)).all()) == 1
     await catalog.projects.remove(project.id, by=None, now_us=NOW_US)
     assert await find_project(database, str(project.id)) is None
     assert await find_project(database, project.key) is None
     async with database.writing() as connection:
-        assert (await connection.execute(asked)).all() == []
+        assert (await connection.execute(query)).all() == []
         with pytest.raises(NoSuchProject):
             await project_lookup.require(connection, project.id)
 

@@ -1,4 +1,4 @@
-"""What viewers may come to know, on both databases, through the calls that make it so."""
+"""What viewers may learn, on both databases, after the calls that change it."""
 
 from media.countries import Country, find_country
 from media.stream_keys import new_hash
@@ -16,14 +16,14 @@ ORANGE = PlayerOptions(autoplay=True, loop=True, color="#ff8800")
 
 
 def lands(*codes: str) -> tuple[Country, ...]:
-    found = [find_country(code) for code in codes]
-    return tuple(each for each in found if each is not None)
+    countries = [find_country(code) for code in codes]
+    return tuple(each for each in countries if each is not None)
 
 
 async def shown(catalog: Catalog, hash_: str) -> PublicRecord:
-    found = await catalog.visibility.find(hash_)
-    assert found is not None
-    return found
+    visibility = await catalog.visibility.find(hash_)
+    assert visibility is not None
+    return visibility
 
 
 async def add_video(catalog: Catalog) -> tuple[int, str]:
@@ -90,10 +90,10 @@ async def test_a_video_is_known_from_its_upload_to_its_media(catalog: Catalog) -
     change = VideoChange(title="A title", countries=lands("RO"))
     await catalog.videos.edit(number, change, NOW, by=None)
     await catalog.videos.set_player(number, player.id, NOW, by=None)
-    held = await catalog.jobs.lease("one", NOW)
-    assert held is not None
-    await catalog.transcoding.begin(held, NOW)
-    made = MadeVideo(
+    job = await catalog.jobs.lease("one", NOW)
+    assert job is not None
+    await catalog.transcoding.begin(job, NOW)
+    made_video = MadeVideo(
         media="1-1",
         size=5,
         length_us=61_500_000,
@@ -101,7 +101,7 @@ async def test_a_video_is_known_from_its_upload_to_its_media(catalog: Catalog) -
         posters="poster-1-1",
         poster_labels=("1080p", "720p", "360p"),
     )
-    await catalog.transcoding.complete(held, made, NOW)
+    await catalog.transcoding.complete(job, made_video, NOW)
     late = await shown(catalog, hash_)
     assert (late.title, late.countries, late.player) == ("A title", {"RO"}, ORANGE)
     assert (late.published, late.media, late.posters) == (True, "1-1", "poster-1-1")
@@ -109,15 +109,15 @@ async def test_a_video_is_known_from_its_upload_to_its_media(catalog: Catalog) -
     assert late.length_us == 61_500_000
 
 
-async def test_a_video_that_cannot_be_made_says_so(catalog: Catalog) -> None:
+async def test_a_video_that_cannot_be_made_is_shown_as_failed(catalog: Catalog) -> None:
     await catalog.installation.first_start(NOW)
     _, hash_ = await add_video(catalog)
-    held = await catalog.jobs.lease("one", NOW)
-    assert held is not None
-    await catalog.transcoding.begin(held, NOW)
-    await catalog.transcoding.fail(held, "It is empty.", NOW)
-    found = await shown(catalog, hash_)
-    assert (found.failed, found.published, found.media) == (True, False, None)
+    job = await catalog.jobs.lease("one", NOW)
+    assert job is not None
+    await catalog.transcoding.begin(job, NOW)
+    await catalog.transcoding.fail(job, "It is empty.", NOW)
+    visibility = await shown(catalog, hash_)
+    assert (visibility.failed, visibility.published, visibility.media) == (True, False, None)
 
 
 async def test_what_is_not_there_is_not_known(catalog: Catalog) -> None:

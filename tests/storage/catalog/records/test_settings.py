@@ -1,4 +1,4 @@
-"""Settings of a stream over those of its project, key by key; stored ones can be read for ever."""
+"""A stream's settings override its project's, key by key; old stored settings stay readable."""
 
 import msgspec
 import pytest
@@ -37,11 +37,11 @@ def text(settings: StreamSettings) -> str:
 def test_each_key_is_the_streams_own_or_else_the_projects(
     own: StreamSettings, project: StreamSettings
 ) -> None:
-    found = effective_settings(text(own), text(project))
+    effective = effective_settings(text(own), text(project))
     for merged, mine, theirs in (
-        (found, own, project),
-        (found.failover, own.failover, project.failover),
-        (found.recording, own.recording, project.recording),
+        (effective, own, project),
+        (effective.failover, own.failover, project.failover),
+        (effective.recording, own.recording, project.recording),
     ):
         for field in mine.__struct_fields__:
             value = getattr(mine, field)
@@ -57,8 +57,8 @@ def test_settings_are_read_as_they_were_stored(settings: StreamSettings) -> None
 
 def test_settings_of_other_versions_are_read() -> None:
     assert parse_settings("{}") == StreamSettings()
-    found = parse_settings('{"recording": {"keep_days": 3}, "of_a_later_version": 1}')
-    assert found == StreamSettings(recording=StreamRecording(keep_days=3))
+    settings = parse_settings('{"recording": {"keep_days": 3}, "of_a_later_version": 1}')
+    assert settings == StreamSettings(recording=StreamRecording(keep_days=3))
 
 
 @pytest.mark.parametrize("bounds", [DETECT_SECONDS, RETURN_SECONDS, KEEP_DAYS, DVR_SECONDS])

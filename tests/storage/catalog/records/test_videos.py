@@ -1,4 +1,4 @@
-"""What a video's row says of it that the row does not hold."""
+"""Properties that are computed from a video's row."""
 
 import msgspec
 import pytest
@@ -15,7 +15,7 @@ VIDEO = VideoRecord(
 
 
 @pytest.mark.parametrize(("own", "shown"), [(None, "holiday"), ("Holiday!", "Holiday!"), ("", "")])
-def test_a_title_of_ones_own_shows_instead_of_the_files(own: str | None, shown: str) -> None:
+def test_the_owners_title_replaces_that_of_the_file(own: str | None, shown: str) -> None:
     assert msgspec.structs.replace(VIDEO, own_title=own).title == shown
 
 

@@ -1,4 +1,4 @@
-"""What is asked of the process that takes streams in: taken once, in time, answered."""
+"""Commands to the process that receives streams: taken once, in time, and answered."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -28,8 +28,8 @@ async def second(location: str | Path, catalog: Catalog) -> AsyncGenerator[Catal
 
 
 async def status_of(catalog: Catalog, number: int) -> CommandStatus | None:
-    found = await catalog.commands.find(number)
-    return None if found is None else found.status
+    command = await catalog.commands.find(number)
+    return None if command is None else command.status
 
 
 async def on_air(catalog: Catalog) -> StreamRecord:
@@ -56,9 +56,9 @@ async def test_a_command_waits_is_taken_and_answered(catalog: Catalog, second: C
     assert await second.commands.start(number, 50)
     assert await status_of(catalog, number) is CommandStatus.TAKEN
     await second.commands.answer(number, {"ended": False, "left": 3}, 60)
-    found = await catalog.commands.find(number)
-    assert found is not None
-    assert (found.status, found.answer) == (CommandStatus.DONE, {"ended": False, "left": 3})
+    command = await catalog.commands.find(number)
+    assert command is not None
+    assert (command.status, command.answer) == (CommandStatus.DONE, {"ended": False, "left": 3})
     assert await second.commands.find_unanswered() == ()
 
 
@@ -74,15 +74,13 @@ async def test_a_command_is_not_taken_after_its_deadline(catalog: Catalog) -> No
 async def test_a_command_without_a_deadline_is_taken_at_any_time(catalog: Catalog) -> None:
     number = await catalog.commands.add(FORGET, 10)
     assert await catalog.commands.start(number, 20 * DAY_US)
-    # As after the death of who took it.
+    # As after the death of the process that took the command.
     assert [record.id for record in await catalog.commands.find_unanswered()] == [number]
     assert await catalog.commands.start(number, 21 * DAY_US)
 
 
 @ON_BOTH
-async def test_a_command_that_was_withdrawn_is_not_taken_nor_the_other_way_round(
-    catalog: Catalog, second: Catalog
-) -> None:
+async def test_a_command_is_either_withdrawn_or_taken(catalog: Catalog, second: Catalog) -> None:
     one, two = await catalog.commands.add(END, 10), await catalog.commands.add(END, 10)
     assert await catalog.commands.withdraw(one, 20)
     assert not await second.commands.start(one, 21)
@@ -102,7 +100,7 @@ async def test_old_commands_are_swept_out_answered_or_not(catalog: Catalog) -> N
     assert await status_of(catalog, waiting) is None
 
 
-async def test_an_end_is_an_event_once_it_was_done_and_names_who_asked(catalog: Catalog) -> None:
+async def test_an_end_is_an_event_once_done_and_names_the_token(catalog: Catalog) -> None:
     first = await catalog.installation.first_start(1)
     assert first.stream is not None
     stream = first.stream
@@ -137,8 +135,8 @@ async def test_a_pause_is_written_with_its_command_and_taken_back_where_no_run_w
     for done in (True, False):
         number = await catalog.streams.pause(stream.id, now_us=10, by=7)
         assert number is not None
-        (asked,) = await catalog.commands.find_unanswered()
-        assert (asked.id, asked.command.kind) == (number, CommandKind.PAUSE)
+        (command,) = await catalog.commands.find_unanswered()
+        assert (command.id, command.command.kind) == (number, CommandKind.PAUSE)
         with pytest.raises(StreamStateConflict, match="paused already"):
             await catalog.streams.pause(stream.id, now_us=10, by=7)
         with pytest.raises(StreamStateConflict, match="paused"):
@@ -153,8 +151,8 @@ async def test_a_pause_is_written_with_its_command_and_taken_back_where_no_run_w
             assert not await paused(catalog, stream)
         with pytest.raises(StreamStateConflict, match="not paused"):
             await catalog.streams.resume(stream.id, now_us=30, by=7)
-    found = [(each.kind, each.token) for each in (await catalog.events.find_page(1)).items[::-1]]
-    assert found[-4:] == [("paused", 7), ("resumed", 7), ("paused", 7), ("resumed", None)]
+    events = [(each.kind, each.token) for each in (await catalog.events.find_page(1)).items[::-1]]
+    assert events[-4:] == [("paused", 7), ("resumed", 7), ("paused", 7), ("resumed", None)]
 
 
 async def test_a_stream_that_is_not_live_is_not_paused_and_not_drilled(catalog: Catalog) -> None:
@@ -179,14 +177,14 @@ async def test_a_command_that_was_dropped_is_gone_for_all(
     await catalog.commands.remove(number)
 
 
-async def test_what_nobody_has_is_not_found(catalog: Catalog) -> None:
+async def test_an_unknown_command_is_not_found(catalog: Catalog) -> None:
     assert await catalog.commands.find(12) is None
     assert not await catalog.commands.start(12, 1)
     assert not await catalog.commands.withdraw(12, 1)
     await catalog.commands.answer(12, {}, 1)
 
 
-async def test_a_host_gets_the_commands_of_its_streams_and_the_first_also_what_nobody_owns(
+async def test_a_host_gets_the_commands_of_its_streams_and_the_first_also_those_without_owner(
     catalog: Catalog, location: str | Path
 ) -> None:
     first, second, third = [
@@ -195,15 +193,15 @@ async def test_a_host_gets_the_commands_of_its_streams_and_the_first_also_what_n
     for stream, host in ((1, first), (2, second), (3, third), (4, second)):
         claimed = await catalog.owners.claim(stream, host, dead_seconds=DEAD)
     await catalog.owners.release(4, second, claimed.generation)
-    for stream in range(1, 6):  # 4 is released, nobody ever owned 5
+    for stream in range(1, 6):  # 4 is released, 5 never had an owner
         await catalog.commands.add(msgspec.structs.replace(END, stream=stream), 10)
 
     async def streams_of(host: int) -> list[int]:
-        found = await catalog.commands.find_for_host(host, DEAD)
-        return [each.command.stream for each in found]
+        commands = await catalog.commands.find_for_host(host, DEAD)
+        return [each.command.stream for each in commands]
 
     assert [await streams_of(host) for host in (first, second, third)] == [[1, 4, 5], [2], [3]]
-    # A host that is not seen any more loses what others may carry out.
+    # A host that is no longer seen loses the commands that others may carry out.
     silent = f"UPDATE hosts SET seen_us = seen_us - 2 * {round(DEAD)} * 1000000 WHERE id = "
     run_sql(location, f"{silent} {first}")
     assert [await streams_of(host) for host in (second, third)] == [[1, 2, 4, 5], [3]]

@@ -28,14 +28,14 @@ WAITING = """
 @contextmanager
 def _statements() -> Generator[list[str]]:
     """Collect the statements that any database is sent within the block."""
-    seen: list[str] = []
+    statements: list[str] = []
 
     def note(*facts: Any) -> None:  # Any: six facts, of which the third is the statement
-        seen.append(facts[2])
+        statements.append(facts[2])
 
     event.listen(Engine, "before_cursor_execute", note)
     try:
-        yield seen
+        yield statements
     finally:
         event.remove(Engine, "before_cursor_execute", note)
 
@@ -82,11 +82,15 @@ async def test_a_right_key_opens_its_stream_in_every_form_it_is_shown_in(catalog
     for text in (stream.key.text, stream.key.secret, stream.key.secret.upper()):
         key = StreamKey.parse(text)
         assert key is not None
-        found = await catalog.live_state.find_ingest(key)
-        assert found is not None
-        assert (found.id, found.project, found.hash) == (stream.id, 1, stream.hash)
-        assert found.slots == {0, 1}
-        assert found.active == {"360p", "480p", "720p", "1080p"}
+        ingest_stream = await catalog.live_state.find_ingest(key)
+        assert ingest_stream is not None
+        assert (ingest_stream.id, ingest_stream.project, ingest_stream.hash) == (
+            stream.id,
+            1,
+            stream.hash,
+        )
+        assert ingest_stream.slots == {0, 1}
+        assert ingest_stream.active == {"360p", "480p", "720p", "1080p"}
 
 
 async def test_only_what_is_active_and_there_is_granted(location: str | Path) -> None:
@@ -94,10 +98,10 @@ async def test_only_what_is_active_and_there_is_granted(location: str | Path) ->
         stream = await _first(catalog)
         run_sql(location, "UPDATE stream_resolutions SET active = number = 5")
         run_sql(location, "UPDATE stream_backups SET number = 3")
-        found = await catalog.live_state.find_ingest(stream.key)
-        assert found is not None
-        assert found.active == {"1440p"}
-        assert found.slots == {0, 3}
+        ingest_stream = await catalog.live_state.find_ingest(stream.key)
+        assert ingest_stream is not None
+        assert ingest_stream.active == {"1440p"}
+        assert ingest_stream.slots == {0, 3}
 
 
 async def test_a_wrong_key_opens_nothing_and_asks_what_a_right_one_asks(catalog: Catalog) -> None:
@@ -111,9 +115,9 @@ async def test_a_wrong_key_opens_nothing_and_asks_what_a_right_one_asks(catalog:
         "another stream's secret": StreamKey(hash=stream.hash, secret=other.key.secret),
     }
     for what, key in wrong.items():
-        with _statements() as seen:
+        with _statements() as statements:
             assert await catalog.live_state.find_ingest(key) is None, what
-        assert seen == right, what
+        assert statements == right, what
 
 
 async def test_an_unknown_bare_secret_asks_what_a_right_one_asks(catalog: Catalog) -> None:
@@ -123,17 +127,17 @@ async def test_an_unknown_bare_secret_asks_what_a_right_one_asks(catalog: Catalo
             await catalog.live_state.find_ingest(StreamKey(hash="", secret=stream.key.secret))
             is not None
         )
-    with _statements() as seen:
+    with _statements() as statements:
         assert await catalog.live_state.find_ingest(StreamKey.new("")) is None
-    assert seen == right
+    assert statements == right
 
 
 async def test_no_statement_looks_a_secret_up_as_it_is(catalog: Catalog) -> None:
     stream = await _first(catalog)
-    with _statements() as seen:
+    with _statements() as statements:
         await catalog.live_state.find_ingest(stream.key)
         await catalog.live_state.find_ingest(StreamKey(hash="", secret=stream.key.secret))
-    assert not [statement for statement in seen if "secret = " in statement]
+    assert not [statement for statement in statements if "secret = " in statement]
 
 
 async def test_a_stream_is_published_the_first_time_it_is_live(catalog: Catalog) -> None:
@@ -156,7 +160,7 @@ async def test_a_stream_that_its_owner_unpublished_stays_so(location: str | Path
         assert (record.live, record.published, record.published_us) == (True, False, None)
 
 
-async def test_the_state_names_who_sends_and_who_is_on_air(catalog: Catalog) -> None:
+async def test_the_state_names_the_slots_that_send_and_the_one_on_air(catalog: Catalog) -> None:
     stream = await _first(catalog)
     await catalog.live_state.set(
         stream.id,
@@ -185,7 +189,7 @@ async def test_the_version_rises_with_each_change_and_with_nothing_else(catalog:
     assert (await _now(catalog, stream)).version == stream.version + 1
     await _set(catalog, stream.id, now_us=99)
     assert (await _now(catalog, stream)).version == stream.version + 1
-    # The same count, but another slot: the backup's own flag is the change.
+    # The count is the same, but the flag of another slot, the backup's, has changed.
     await _set(catalog, stream.id, sending=(1,))
     assert (await _now(catalog, stream)).version == stream.version + 2
     assert await _now(catalog, other) == other
@@ -237,7 +241,7 @@ async def test_a_state_comes_with_what_led_to_it_in_its_order(catalog: Catalog) 
             ("encoder on", "taken over", "live", "published", "refused"), start=1
         )
     ]
-    # What changes nothing of the record is an event all the same, and no new version.
+    # An event that does not change the record is logged, but the version stays.
     assert (await _now(catalog, stream)).version == version
 
 
@@ -251,7 +255,7 @@ async def test_what_cannot_be_written_of_it_leaves_no_state_either(catalog: Cata
     assert await _events(catalog) == before
 
 
-async def test_what_happened_to_a_deleted_stream_is_nobodys_affair(catalog: Catalog) -> None:
+async def test_events_of_a_deleted_stream_are_dropped(catalog: Catalog) -> None:
     await catalog.installation.first_start(1)
     before = await _events(catalog)
     await _set(catalog, 99, happened=(("slate", {"reason": "lost"}),))
@@ -267,10 +271,10 @@ async def test_a_pause_is_its_owners_and_ends_with_the_run(location: str | Path)
 
         await _set(catalog, stream.id)
         await _set(catalog, stream.id, on_air=None, paused=True)
-        assert not await paused()  # it was taken back before the run had heard of it
+        assert not await paused()  # the pause was withdrawn before the run learnt of it
         run_sql(location, "UPDATE streams SET paused = true")
         await _set(catalog, stream.id)
-        assert await paused()  # the run has not heard of it yet
+        assert await paused()  # the run has not learnt of the pause yet
         # A stop, and an encoder that comes back to the run.
         await _set(catalog, stream.id, live=False, on_air=None, sending=(), paused=True)
         await catalog.live_state.reset(60)
@@ -288,7 +292,7 @@ async def test_a_pause_is_its_owners_and_ends_with_the_run(location: str | Path)
         assert [over] == [each[:2] for each in await _events(catalog) if each[0] == "resumed"]
 
 
-async def test_a_pause_whose_run_nobody_came_back_to_is_taken_back(location: str | Path) -> None:
+async def test_a_pause_ends_with_a_run_that_no_encoder_resumes(location: str | Path) -> None:
     async with open_catalog(location, migrate=True) as catalog:
         stream = await _first(catalog)
         run_sql(location, "UPDATE streams SET paused = true")
@@ -325,7 +329,7 @@ async def test_streams_whose_owner_does_not_live_are_reset_and_others_are_not(
         location,
         f"UPDATE hosts SET seen_us = seen_us - 2 * {round(DEAD)} * 1000000"
         f" WHERE id = {hosts[dead.title].id}",
-        # As a process that owns no streams by rows left it.
+        # As left by a process that has no rows of ownership.
         f"DELETE FROM stream_owners WHERE stream_id = {unowned.id}",
     )
     await catalog.hosts.leave(hosts[left.title].id)
@@ -382,7 +386,7 @@ async def test_the_next_owner_takes_nothing_off_the_air_that_it_is_about_to_cont
     taken = await begin(opening=False, slot=1)
     assert (taken.live, taken.processing, taken.on_air) == (True, True, 1)
     assert await _events(catalog) == before[1]
-    # What does not open is off the air after all.
+    # A slot that does not open goes off the air.
     assert not (await begin(opening=False)).live
     assert [kind for kind, _, _ in await _events(catalog)][len(before[1]) :] == ["off air"]
 
@@ -423,7 +427,7 @@ async def test_a_stream_that_is_taken_while_it_is_to_be_reset_stays_on_air(
 
 
 @pytest.mark.parametrize("sending", [(), (0,), (1,), (0, 1)])
-async def test_a_reset_tells_of_each_encoder_and_of_the_streams_end(
+async def test_a_reset_logs_each_encoder_and_the_streams_end(
     catalog: Catalog, sending: tuple[int, ...]
 ) -> None:
     stream = await _first(catalog)
@@ -445,17 +449,21 @@ async def test_a_reset_tells_of_each_encoder_and_of_the_streams_end(
     assert len(await _events(catalog)) == before + len(recorded)
 
 
-async def test_viewers_learn_what_is_theirs_to_know(catalog: Catalog) -> None:
+async def test_viewers_see_the_facts_meant_for_them(catalog: Catalog) -> None:
     stream = await _first(catalog)
-    shown = await catalog.visibility.find(stream.hash)
-    assert shown is not None
-    assert (shown.hash, shown.project, shown.title) == (stream.hash, 1, "My first stream")
-    assert (shown.published, shown.hidden, shown.live) == (False, False, False)
+    visibility = await catalog.visibility.find(stream.hash)
+    assert visibility is not None
+    assert (visibility.hash, visibility.project, visibility.title) == (
+        stream.hash,
+        1,
+        "My first stream",
+    )
+    assert (visibility.published, visibility.hidden, visibility.live) == (False, False, False)
     await _set(catalog, stream.id)
-    shown = await catalog.visibility.find(stream.hash)
-    assert shown is not None
-    assert (shown.published, shown.live) == (True, True)
-    assert stream.key.secret not in repr(shown)
+    visibility = await catalog.visibility.find(stream.hash)
+    assert visibility is not None
+    assert (visibility.published, visibility.live) == (True, True)
+    assert stream.key.secret not in repr(visibility)
 
 
 @pytest.mark.parametrize("name", ["", "unknown", "%", "a" * 5000, "x\x00y"])

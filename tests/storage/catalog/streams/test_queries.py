@@ -170,15 +170,15 @@ async def test_two_processes_that_add_at_once_lose_nothing(location: str | Path)
     async with open_catalog(location, migrate=True) as catalog:
         await catalog.projects.add("One", 1)
         await run_together(*((ADDER, str(location), name) for name in ("left", "right")))
-        seen: list[StreamRecord] = []
+        listed: list[StreamRecord] = []
         for number in range(1, 11):
-            seen += (await catalog.streams.find_page(1, page=number)).items
-        assert {stream.title for stream in seen} == {
+            listed += (await catalog.streams.find_page(1, page=number)).items
+        assert {stream.title for stream in listed} == {
             f"{name} {number}" for name in ("left", "right") for number in range(50)
         }
-        assert len({stream.hash for stream in seen}) == 100
-        assert all(len(stream.backups) == 1 for stream in seen)
-        assert all(len(stream.resolutions) == 6 for stream in seen)
+        assert len({stream.hash for stream in listed}) == 100
+        assert all(len(stream.backups) == 1 for stream in listed)
+        assert all(len(stream.resolutions) == 6 for stream in listed)
 
 
 async def test_streams_of_a_state_are_listed_and_counted(catalog: Catalog) -> None:
@@ -188,11 +188,15 @@ async def test_streams_of_a_state_are_listed_and_counted(catalog: Catalog) -> No
     await catalog.live_state.set(on_air.id, now_us=2, **live)
     await catalog.live_state.set(sending.id, now_us=2, **begins)
     await catalog.streams.unpublish(hidden.id, now_us=3, by=None)
-    found: dict[str, list[str]] = {}
+    titles_by_state: dict[str, list[str]] = {}
     for wanted in STATES:
         page = await catalog.streams.find_page(1, state=wanted)
-        found[wanted] = [stream.title for stream in page.items]
+        titles_by_state[wanted] = [stream.title for stream in page.items]
         assert page.total == len(page.items)
-    assert found == {"live": ["On air"], "idle": ["Idle", "Hidden"], "unpublished": ["Hidden"]}
+    assert titles_by_state == {
+        "live": ["On air"],
+        "idle": ["Idle", "Hidden"],
+        "unpublished": ["Hidden"],
+    }
     both = await catalog.streams.find_page(1, search="HID", state="idle")
     assert [stream.title for stream in both.items] == ["Hidden"]

@@ -22,23 +22,23 @@ async def test_the_length_of_a_list_costs_no_further_statement(
     project = await catalog.projects.add("One", 1)
     stream = await catalog.streams.add(project.id, "Show number 0", 1)
     orders = (None, Sort("title", descending=False), Sort("id", descending=False))
-    asked: list[list[int]] = []
+    counts: list[list[int]] = []
     for many in (1, MANY + 1):
         if many > 1:
             fill_streams(location, stream.id, MANY)
-        asked.append([])
+        counts.append([])
         for sort in orders:
             for page in {1, -(-many // PAGE_SIZE)}:
                 with caught_statements() as statements:
-                    found = await catalog.streams.find_page(
+                    streams = await catalog.streams.find_page(
                         project.id, search=search, sort=sort, page=page
                     )
-                assert found.total == many
-                assert len(found.items) == min(many - (page - 1) * PAGE_SIZE, PAGE_SIZE)
-                assert all(len(record.backups) == 1 for record in found.items)
-                asked[-1].append(len(statements))
-    assert set(asked[1]) == set(asked[0])
-    assert max(asked[0]) <= 6
+                assert streams.total == many
+                assert len(streams.items) == min(many - (page - 1) * PAGE_SIZE, PAGE_SIZE)
+                assert all(len(record.backups) == 1 for record in streams.items)
+                counts[-1].append(len(statements))
+    assert set(counts[1]) == set(counts[0])
+    assert max(counts[0]) <= 6
     for state in STATES:
         page_of_state = await catalog.streams.find_page(project.id, state=state)
         assert (

@@ -39,24 +39,24 @@ async def now(catalog: Catalog, stream: StreamRecord) -> StreamRecord:
 
 async def edited(catalog: Catalog, stream: StreamRecord, **change: Any) -> StreamRecord:
     """Edit a stream (Any: the fields of a change)."""
-    wanted = StreamChange(**change)
-    record = await catalog.streams.edit(stream.id, wanted, now_us=NOW, by=BY)
+    stream_change = StreamChange(**change)
+    record = await catalog.streams.edit(stream.id, stream_change, now_us=NOW, by=BY)
     assert record is not None
     return record
 
 
 async def kinds(catalog: Catalog) -> list[str]:
-    """Return what happened, oldest first."""
-    found: list[str] = []
+    """Return the kinds of all events, oldest first."""
+    kinds_found: list[str] = []
     page = 1
     while (events := await catalog.events.find_page(1, page=page)).items:
-        found += [each.kind for each in events.items]
+        kinds_found += [each.kind for each in events.items]
         page += 1
-    return found[::-1]
+    return kinds_found[::-1]
 
 
 def queued_notices(location: str | Path) -> list[dict[str, Any]]:
-    """Return what the broadcaster is to tell, in its order (Any: JSON)."""
+    """Return what the broadcaster is to send, in order (Any: JSON)."""
     rows = run_sql(location, "SELECT body FROM notices ORDER BY id")
     return [json.loads(str(body)) for (body,) in rows]
 
@@ -77,8 +77,8 @@ async def test_an_edit_sets_what_was_sent_and_nothing_else(catalog: Catalog) -> 
     assert after == expected
     cleared = await edited(catalog, stream, category=None, countries=(), description="Words")
     assert (cleared.category, cleared.countries, cleared.title) == (None, (), "Ünder")
-    found = await catalog.streams.find_page(1, search="ünDER", sort=Sort("title"))
-    assert [each.id for each in found.items] == [stream.id]
+    streams = await catalog.streams.find_page(1, search="ünDER", sort=Sort("title"))
+    assert [each.id for each in streams.items] == [stream.id]
 
 
 @ON_BOTH
@@ -124,7 +124,7 @@ async def test_what_belongs_to_another_project_is_not_there(catalog: Catalog) ->
         await edited(catalog, stream, tags=(TagById(theirs.id),))
 
 
-async def test_a_stream_that_is_not_there_is_changed_by_nobody(catalog: Catalog) -> None:
+async def test_a_stream_that_does_not_exist_cannot_be_changed(catalog: Catalog) -> None:
     streams, settings = catalog.streams, catalog.settings
     for stream in (99, 1 << 31, 1 << 65):
         assert await streams.edit(stream, StreamChange(title="x"), now_us=1, by=1) is None
@@ -156,11 +156,11 @@ async def test_unpublishing_wins_over_runs_and_publishing_undoes_it(
         stream.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False, now_us=NOW
     )
     assert not (await now(catalog, stream)).published
-    shown = await catalog.streams.publish(stream.id, now_us=NOW + 1, by=BY)
-    assert shown is not None
-    assert (shown.published, shown.hidden, shown.published_us) == (True, False, NOW + 1)
+    published = await catalog.streams.publish(stream.id, now_us=NOW + 1, by=BY)
+    assert published is not None
+    assert (published.published, published.hidden, published.published_us) == (True, False, NOW + 1)
     again = await catalog.streams.publish(stream.id, now_us=NOW + 2, by=BY)
-    assert again == shown  # which says nothing new
+    assert again == published  # which says nothing new
     assert await kinds(catalog) == [
         "stream added", "unpublished", "live", "published",
     ]  # fmt: skip
@@ -171,9 +171,7 @@ async def test_unpublishing_wins_over_runs_and_publishing_undoes_it(
     ]  # fmt: skip
 
 
-async def test_states_are_told_and_written_once_each(
-    catalog: Catalog, location: str | Path
-) -> None:
+async def test_each_state_is_sent_and_written_once(catalog: Catalog, location: str | Path) -> None:
     stream = await begun(catalog)
     for live in (True, True, False):
         await catalog.live_state.set(
@@ -212,8 +210,8 @@ async def test_a_fresh_key_opens_the_stream_and_the_old_one_nothing(catalog: Cat
     assert after is not None
     assert after.proof != before.proof
     assert await catalog.live_state.find_proof(stream.id) == after.proof
-    (asked,) = await catalog.commands.find_unanswered()
-    assert (asked.id, asked.command.kind) == (command, CommandKind.DISCONNECT)
+    (pending,) = await catalog.commands.find_unanswered()
+    assert (pending.id, pending.command.kind) == (command, CommandKind.DISCONNECT)
     (event, *_) = (await catalog.events.find_page(1)).items
     assert (event.kind, event.token) == ("stream key changed", BY)
     assert fresh.secret not in str(event.facts)
@@ -233,9 +231,9 @@ async def test_a_deleted_stream_is_gone_with_all_but_its_events(
         # The tables' names are the test's own.
         assert run_sql(location, f"SELECT count(*) FROM {table}") == [(0,)]
     assert (await catalog.labels.find_page("tag", 1)).total == 1
-    (asked,) = await catalog.commands.find_unanswered()
-    assert (asked.id, asked.command.kind) == (command, CommandKind.FORGET)
-    assert (asked.command.hash, asked.command.deadline_us) == (stream.hash, None)
+    (pending,) = await catalog.commands.find_unanswered()
+    assert (pending.id, pending.command.kind) == (command, CommandKind.FORGET)
+    assert (pending.command.hash, pending.command.deadline_us) == (stream.hash, None)
     assert await kinds(catalog) == ["stream added", "stream edited", "stream deleted"]
     assert queued_notices(location)[-1]["published"] is False
 
@@ -274,7 +272,7 @@ async def test_a_backup_that_is_sent_to_stays(catalog: Catalog) -> None:
 
 
 @ON_BOTH
-async def test_two_who_edit_at_once_lose_nothing_of_each_other(catalog: Catalog) -> None:
+async def test_two_edits_at_once_lose_nothing(catalog: Catalog) -> None:
     stream = await begun(catalog)
     async with asyncio.TaskGroup() as tasks:
         for number in range(10):
@@ -314,7 +312,7 @@ async def test_processes_that_edit_at_once_lose_nothing_of_each_other(
     stream = await begun(catalog)
     await run_together(*((_EDITOR, str(location), name) for name in ("a", "b")))
     after = await now(catalog, stream)
-    # Each backup that was added had a number of its own, and was taken away once.
+    # Each added backup had its own number, and was removed once.
     added = run_sql(location, "SELECT next_backup FROM streams WHERE id = 1")
     assert added == [(2 + 40,)]
     edits = (await kinds(catalog)).count("stream edited")

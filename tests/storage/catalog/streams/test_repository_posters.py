@@ -16,33 +16,33 @@ async def stream_of(catalog: Catalog) -> StreamRecord:
 
 
 async def now(catalog: Catalog, stream: StreamRecord) -> tuple[StreamRecord, PublicRecord]:
-    record, shown = (
+    record, visibility = (
         await catalog.streams.find(stream.id),
         await catalog.visibility.find(stream.hash),
     )
     assert record is not None
-    assert shown is not None
-    return record, shown
+    assert visibility is not None
+    return record, visibility
 
 
 async def count_notices(catalog: Catalog, hash_: PublicHash) -> int:
     """Return how many notices there are of a stream."""
-    found, _ = await catalog.outbox.read_after(0, 1000)
-    return len([each for each in found if hash_ in each.channel])
+    notices, _ = await catalog.outbox.read_after(0, 1000)
+    return len([each for each in notices if hash_ in each.channel])
 
 
 async def test_a_stream_has_no_posters_at_first(catalog: Catalog) -> None:
-    record, shown = await now(catalog, await stream_of(catalog))
-    assert (record.poster_labels, shown.poster_labels, shown.width) == ((), (), 0)
+    record, visibility = await now(catalog, await stream_of(catalog))
+    assert (record.poster_labels, visibility.poster_labels, visibility.width) == ((), (), 0)
 
 
-async def test_posters_are_known_to_owners_and_viewers_and_told(catalog: Catalog) -> None:
+async def test_posters_are_visible_to_owners_and_viewers_and_announced(catalog: Catalog) -> None:
     stream = await stream_of(catalog)
     before = await count_notices(catalog, stream.hash)
     assert await catalog.streams.set_posters(stream.hash, LABELS, (1280, 720), now_us=NOW)
-    record, shown = await now(catalog, stream)
-    assert record.poster_labels == shown.poster_labels == LABELS
-    assert (shown.width, shown.height) == (1280, 720)
+    record, visibility = await now(catalog, stream)
+    assert record.poster_labels == visibility.poster_labels == LABELS
+    assert (visibility.width, visibility.height) == (1280, 720)
     assert record.version == stream.version + 1
     assert await count_notices(catalog, stream.hash) == before + 1
 
@@ -55,8 +55,8 @@ async def test_the_next_picture_is_no_news_and_other_labels_are(catalog: Catalog
     assert (await now(catalog, stream))[0] == before
     assert await count_notices(catalog, stream.hash) == notices
     await catalog.streams.set_posters(stream.hash, ("240p",), (240, 426), now_us=NOW + 2)
-    record, shown = await now(catalog, stream)
-    assert (record.poster_labels, shown.width, shown.height) == (("240p",), 240, 426)
+    record, visibility = await now(catalog, stream)
+    assert (record.poster_labels, visibility.width, visibility.height) == (("240p",), 240, 426)
     assert await count_notices(catalog, stream.hash) == notices + 1
 
 

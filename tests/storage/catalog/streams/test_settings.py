@@ -63,15 +63,15 @@ async def kinds(catalog: Catalog) -> list[tuple[str, object]]:
 def test_a_streams_own_settings_come_first_key_by_key(
     own: str, behind: str, expected: tuple[object, ...]
 ) -> None:
-    found = effective_settings(own, behind).failover
-    assert (found.mode, found.detect_seconds, found.return_seconds) == expected
+    failover = effective_settings(own, behind).failover
+    assert (failover.mode, failover.detect_seconds, failover.return_seconds) == expected
 
 
 def test_latency_and_dvr_come_from_the_project_where_the_stream_has_none() -> None:
-    found = effective_settings('{"latency": "normal"}', '{"latency": "low", "dvr_seconds": 60}')
-    assert (found.latency, found.dvr_seconds) == ("normal", 60.0)
-    found = effective_settings('{"dvr_seconds": 0}', '{"dvr_seconds": 60}')
-    assert (found.latency, found.dvr_seconds) == (None, 0.0)
+    effective = effective_settings('{"latency": "normal"}', '{"latency": "low", "dvr_seconds": 60}')
+    assert (effective.latency, effective.dvr_seconds) == ("normal", 60.0)
+    effective = effective_settings('{"dvr_seconds": 0}', '{"dvr_seconds": 60}')
+    assert (effective.latency, effective.dvr_seconds) == (None, 0.0)
 
 
 def test_off_is_set_too() -> None:
@@ -82,7 +82,7 @@ def test_off_is_set_too() -> None:
     assert effective_settings(own, behind).recording == StreamRecording(enabled=False, keep_days=3)
 
 
-async def test_what_ingest_is_told_is_the_streams_own_before_its_projects(
+async def test_ingest_gets_the_streams_own_settings_before_its_projects(
     catalog: Catalog,
 ) -> None:
     stream = await begun(catalog)
@@ -90,11 +90,11 @@ async def test_what_ingest_is_told_is_the_streams_own_before_its_projects(
     assert await settings.find_stream(stream.id) == OwnerSettings()
 
     async def current() -> StreamSettings:
-        found = await catalog.live_state.find_ingest(stream.key)
-        assert found is not None
+        ingest_stream = await catalog.live_state.find_ingest(stream.key)
+        assert ingest_stream is not None
         windows = await catalog.live_state.find_reconnect_windows()
-        assert windows == {stream.hash: found.settings.failover.reconnect_seconds}
-        return found.settings
+        assert windows == {stream.hash: ingest_stream.settings.failover.reconnect_seconds}
+        return ingest_stream.settings
 
     assert await current() == StreamSettings()
     everything = SettingsChange(
@@ -170,33 +170,33 @@ async def test_a_stream_has_its_own_picture_its_projects_or_none(catalog: Catalo
     settings = catalog.settings
 
     async def shown() -> str | None:
-        found = await catalog.live_state.find_ingest(stream.key)
-        assert found is not None
-        return found.slate
+        ingest_stream = await catalog.live_state.find_ingest(stream.key)
+        assert ingest_stream is not None
+        return ingest_stream.slate
 
     assert await shown() is None
-    made = await settings.set_project_slate(1, "41", now_us=NOW, by=BY)
-    assert made is not None
+    edited = await settings.set_project_slate(1, "41", now_us=NOW, by=BY)
+    assert edited is not None
     of_project = f"slates/p-{project.key}/41.jpg"
-    assert (made.settings.slate, made.unused) == (of_project, None)
+    assert (edited.settings.slate, edited.unused) == (of_project, None)
     assert await shown() == of_project
-    made = await settings.set_stream_slate(stream.id, "42", now_us=NOW, by=BY)
-    assert made is not None
-    assert (made.settings.slate, made.unused) == (f"slates/s-{stream.hash}/42.jpg", None)
-    assert await shown() == made.settings.slate
-    found = await settings.find_stream(stream.id)
-    assert found is not None
-    assert found.slate == made.settings.slate
+    edited = await settings.set_stream_slate(stream.id, "42", now_us=NOW, by=BY)
+    assert edited is not None
+    assert (edited.settings.slate, edited.unused) == (f"slates/s-{stream.hash}/42.jpg", None)
+    assert await shown() == edited.settings.slate
+    ingest_stream = await settings.find_stream(stream.id)
+    assert ingest_stream is not None
+    assert ingest_stream.slate == edited.settings.slate
     replaced = await settings.set_stream_slate(stream.id, "43", now_us=NOW, by=BY)
     assert replaced is not None
-    assert replaced.unused == made.settings.slate
-    # The same once more: what is shown is not to be removed.
+    assert replaced.unused == edited.settings.slate
+    # The same once more: a picture in use is not to be removed.
     same = await settings.set_stream_slate(stream.id, "43", now_us=NOW, by=BY)
     assert same is not None
     assert same.unused is None
-    gone = await settings.set_stream_slate(stream.id, None, now_us=NOW, by=BY)
-    assert gone is not None
-    assert (gone.settings.slate, gone.unused) == (None, f"slates/s-{stream.hash}/43.jpg")
+    removed = await settings.set_stream_slate(stream.id, None, now_us=NOW, by=BY)
+    assert removed is not None
+    assert (removed.settings.slate, removed.unused) == (None, f"slates/s-{stream.hash}/43.jpg")
     assert await shown() == of_project
     assert [kind for kind, _ in await kinds(catalog)] == [
         "project slate changed", *["stream slate changed"] * 3,

@@ -16,16 +16,21 @@ new = partial(new_upload, expires_us=NOW + HOUR)
 
 
 async def test_an_upload_and_its_video_begin_together(catalog: Catalog, project: int) -> None:
-    wanted = UploadDetails(title="T", description="D", countries=(276,), tags=("new",))
-    made = await catalog.uploads.begin(project, new(wanted=wanted), NOW)
-    assert await catalog.uploads.find("one") == made
-    assert (made.received, made.done, made.whole) == (0, False, False)
-    found = await catalog.videos.find(made.video)
-    assert found is not None
-    video = found.video
-    assert (video.state, video.title, video.size, video.hash) == ("uploading", "T", 100, made.hash)
-    assert [tag.name for tag in found.tags] == ["new"]
-    assert [each.number for each in found.countries] == [276]
+    details = UploadDetails(title="T", description="D", countries=(276,), tags=("new",))
+    record = await catalog.uploads.begin(project, new(wanted=details), NOW)
+    assert await catalog.uploads.find("one") == record
+    assert (record.received, record.done, record.whole) == (0, False, False)
+    whole_video = await catalog.videos.find(record.video)
+    assert whole_video is not None
+    video = whole_video.video
+    assert (video.state, video.title, video.size, video.hash) == (
+        "uploading",
+        "T",
+        100,
+        record.hash,
+    )
+    assert [tag.name for tag in whole_video.tags] == ["new"]
+    assert [each.number for each in whole_video.countries] == [276]
     assert await count_videos(catalog) == (1, 1)
     assert await catalog.jobs.lease("w", NOW + HOUR) is None
 

@@ -1,4 +1,4 @@
-"""Upload links: used once, and their secret kept nowhere."""
+"""Upload links: used once, and their secret is never stored."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Resumable uploads in the catalog: who appends, what is safe, what comes of it."""
+"""Resumable uploads in the catalog: which writer appends, what is safe, and the video."""
 
 import asyncio
 from functools import partial
@@ -32,22 +32,24 @@ async def test_the_newest_writer_alone_changes_anything(catalog: Catalog, projec
     assert not await catalog.uploads.set_length("one", "a", 20, NOW)
     landed = VideoFile(source="sources/x/1", size=100)
     assert await catalog.uploads.finish("one", "a", landed, NOW, by=None) is None
-    held = await catalog.uploads.find_claimed("one", "b")
-    assert held is not None
-    assert (held.received, held.expires_us) == (10, NOW + 2 * HOUR)
+    claimed = await catalog.uploads.find_claimed("one", "b")
+    assert claimed is not None
+    assert (claimed.received, claimed.expires_us) == (10, NOW + 2 * HOUR)
 
 
 @ON_BOTH
-async def test_of_many_who_claim_at_once_one_goes_on(catalog: Catalog, project: int) -> None:
+async def test_of_many_writers_that_claim_at_once_one_continues(
+    catalog: Catalog, project: int
+) -> None:
     record = await catalog.uploads.begin(project, new(), NOW)
     writers = [f"w{number}" for number in range(8)]
     async with asyncio.TaskGroup() as tasks:
         for writer in writers:
             tasks.create_task(catalog.uploads.claim("one", writer))
-    done = [
+    outcomes = [
         await catalog.uploads.record_received(record, each, 1, NOW + HOUR, NOW) for each in writers
     ]
-    assert done.count(True) == 1
+    assert outcomes.count(True) == 1
 
 
 async def test_a_finished_upload_is_a_video_with_a_job(catalog: Catalog, project: int) -> None:
@@ -67,10 +69,10 @@ async def test_a_finished_upload_is_a_video_with_a_job(catalog: Catalog, project
     assert [rung.number for rung in whole.rungs] == [2]
     job = await catalog.jobs.lease("w", NOW + HOUR)
     assert job is not None
-    done = await catalog.uploads.claim("one", "b")
-    assert done is not None
-    assert done.done
-    # It is done once: nobody finishes it again, and to forget it leaves the video.
+    claimed = await catalog.uploads.claim("one", "b")
+    assert claimed is not None
+    assert claimed.done
+    # An upload finishes once: no writer finishes it again, and removing it leaves the video.
     assert await catalog.uploads.finish("one", "b", landed, NOW, by=1) is None
     assert await catalog.uploads.remove("one", "upload deleted", NOW, by=1)
     assert await count_videos(catalog) == (1, 1)
@@ -104,7 +106,7 @@ async def test_those_whose_time_is_over_are_named(catalog: Catalog, project: int
     assert await catalog.uploads.find_open(["one", "nine"]) == {"one"}
 
 
-async def test_progress_is_told_with_the_bytes(
+async def test_progress_is_announced_with_the_bytes(
     catalog: Catalog, project: int, location: str | Path
 ) -> None:
     record = await catalog.uploads.begin(project, new(), NOW)
@@ -120,9 +122,9 @@ async def test_progress_is_told_with_the_bytes(
     # Clients pass over versions that they have seen.
     assert '"version":1,' in str(body)
     await catalog.uploads.record_received(record, "a", 50, NOW + HOUR, NOW)
-    found = await catalog.videos.find(record.video)
-    assert found is not None
-    assert found.video.version == 2
+    video = await catalog.videos.find(record.video)
+    assert video is not None
+    assert video.video.version == 2
 
 
 @ON_BOTH
@@ -158,13 +160,13 @@ async def test_pieces_are_known_with_the_bytes_that_they_have(
     assert await received(catalog, other, 40, first)
     assert await catalog.uploads.count_stored("one") == 45
     assert await catalog.uploads.find_pieces("one") == (first, second)
-    # Of one who lost the upload nothing is written down.
+    # A writer that has lost the upload records nothing.
     assert not await received(catalog, record, 54, third, writer="b")
     assert await catalog.uploads.find_pieces("one") == (first, second)
-    # What was lost is forgotten.
-    found = await catalog.uploads.find("one")
-    assert found is not None
-    assert await received(catalog, found, 40)
+    # Pieces beyond the received bytes are removed.
+    upload = await catalog.uploads.find("one")
+    assert upload is not None
+    assert await received(catalog, upload, 40)
     assert await catalog.uploads.find_pieces("one") == (first,)
     assert await catalog.uploads.remove("one", "upload deleted", NOW, by=None)
     assert await catalog.uploads.find_pieces("two") == (first,)
@@ -174,7 +176,7 @@ async def test_pieces_are_known_with_the_bytes_that_they_have(
     assert run_sql(location, "SELECT count(*) FROM upload_pieces") == [(0,)]
 
 
-async def test_nobody_claims_what_another_makes_a_file_of(
+async def test_an_upload_that_another_host_assembles_cannot_be_claimed(
     catalog: Catalog, project: int, location: str | Path
 ) -> None:
     await catalog.uploads.begin(project, new(), NOW)
@@ -194,6 +196,6 @@ async def test_nobody_claims_what_another_makes_a_file_of(
     assert await catalog.uploads.hold("one", "b", 30)
     landed = VideoFile(source="sources/x/1", size=100)
     assert await catalog.uploads.finish("one", "b", landed, NOW, by=None) is not None
-    done = await catalog.uploads.claim("one", "c")
-    assert done is not None
-    assert done.done
+    claimed = await catalog.uploads.claim("one", "c")
+    assert claimed is not None
+    assert claimed.done

@@ -1,4 +1,4 @@
-"""Uploads and links that replace a video's file, in the catalog: the video is there all along."""
+"""Uploads and links that replace a video's file in the catalog; the video exists throughout."""
 
 import asyncio
 from pathlib import Path
@@ -33,7 +33,7 @@ async def link_for(catalog: Catalog, video: int | None) -> int:
 
 @pytest.fixture
 async def video(catalog: Catalog) -> WholeVideo:
-    """A video whose file came and waits for its job."""
+    """A video whose file has arrived and waits for its job."""
     await catalog.installation.first_start(NOW)
     file = new_video(
         "hash00000001",
@@ -50,9 +50,9 @@ async def video(catalog: Catalog) -> WholeVideo:
 
 
 async def find_video(catalog: Catalog, video: WholeVideo) -> WholeVideo:
-    there = await catalog.videos.find(video.video.id)
-    assert there is not None
-    return there
+    stored = await catalog.videos.find(video.video.id)
+    assert stored is not None
+    return stored
 
 
 async def begun(catalog: Catalog, video: WholeVideo, name: str = "one") -> UploadRecord:
@@ -94,11 +94,11 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
     assert old is not None
     assert job is not None
     assert job.id != old.id
-    done = await catalog.uploads.find("one")
-    assert done is not None
-    assert done.done
+    finished = await catalog.uploads.find("one")
+    assert finished is not None
+    assert finished.done
     assert (await kinds(catalog))[:2] == ["video replaced", "video added"]
-    # To forget it later leaves the video.
+    # Removing the upload later leaves the video.
     assert await catalog.uploads.remove("one", "upload expired", NOW, by=None)
     assert (await find_video(catalog, video)).video.id == video.video.id
 
@@ -126,7 +126,7 @@ async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: W
             )  # fmt: skip
 
 
-async def test_who_does_not_append_any_more_replaces_nothing(
+async def test_a_writer_that_lost_its_upload_replaces_nothing(
     catalog: Catalog, video: WholeVideo
 ) -> None:
     record = await begun(catalog, video)
@@ -167,9 +167,9 @@ async def test_a_deleted_video_ends_its_uploads_and_its_links(
         video=video.video.id,
     )
     other = await link_for(catalog, None)
-    opened = await catalog.links.find(secret)
-    assert opened is not None
-    assert opened.video == video.video.id
+    link_found = await catalog.links.find(secret)
+    assert link_found is not None
+    assert link_found.video == video.video.id
     record = await begun(catalog, video)
     await catalog.uploads.begin(1, new(video.video.id, "two", number), NOW)
     await catalog.videos.remove(video.video.id, NOW, by=1)
@@ -209,7 +209,7 @@ async def test_a_deleted_link_ends_what_came_through_it_and_the_video_stays(
 async def test_files_that_come_at_once_leave_one_and_one_job(
     catalog: Catalog, video: WholeVideo
 ) -> None:
-    """Each of them hears which file it took the place of: all but one go, each once."""
+    """Each call returns the file that it replaced: all files but one are replaced, each once."""
     number = video.video.id
     records = [await begun(catalog, video, name) for name in ("one", "two", "three")]
     link = await link_for(catalog, number)
@@ -219,19 +219,19 @@ async def test_files_that_come_at_once_leave_one_and_one_job(
         return VideoFile(source=f"sources/v/r-{name}", size=1)
 
     async def by_upload(record: UploadRecord) -> None:
-        done = await catalog.uploads.replace(record, "a", file(record.name), NOW, by=1)
-        assert done is not None
-        before.append(done[1])
+        replaced = await catalog.uploads.replace(record, "a", file(record.name), NOW, by=1)
+        assert replaced is not None
+        before.append(replaced[1])
 
     async def by_form(name: str) -> None:
-        done = await catalog.videos.replace(number, file(name), NOW, by=1)
-        assert done is not None
-        before.append(done[1])
+        replaced = await catalog.videos.replace(number, file(name), NOW, by=1)
+        assert replaced is not None
+        before.append(replaced[1])
 
     async def by_link() -> None:
-        done = await catalog.uploads.replace_through(link, number, file("link"), NOW)
-        assert done is not None
-        before.append(done[1])
+        replaced = await catalog.uploads.replace_through(link, number, file("link"), NOW)
+        assert replaced is not None
+        before.append(replaced[1])
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(by_form("form"))
@@ -254,8 +254,8 @@ async def test_files_that_come_at_once_leave_one_and_one_job(
 
 
 @ON_BOTH
-async def test_a_deletion_meanwhile_locks_nobody_out(catalog: Catalog, video: WholeVideo) -> None:
-    """Who deletes a video, ends its link or uploads through it takes the rows in one order."""
+async def test_a_deletion_meanwhile_causes_no_deadlock(catalog: Catalog, video: WholeVideo) -> None:
+    """Deleting a video, ending its link and uploading through it lock the rows in one order."""
     number = video.video.id
     link = await link_for(catalog, number)
     record = await begun(catalog, video)

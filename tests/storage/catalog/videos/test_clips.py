@@ -1,4 +1,4 @@
-"""Clips in the catalog, on both databases: what they are cut out of, and what they take after."""
+"""Clips in the catalog, on both databases: their sources, and the fields that they copy."""
 
 import msgspec
 import pytest
@@ -43,8 +43,8 @@ async def recorded(catalog: Catalog, stream: StreamRecord, run: str, from_us: in
     """Add the recording of a run that lasted an hour; return the number of its video."""
     row = await catalog.recordings.begin(stream.key.hash, run, 30, from_us)
     assert row is not None
-    made = msgspec.structs.replace(MADE, time=(from_us, from_us + HOUR_US))
-    video = await catalog.recordings.finish(row, made, from_us + HOUR_US, str.lower)
+    recording = msgspec.structs.replace(MADE, time=(from_us, from_us + HOUR_US))
+    video = await catalog.recordings.finish(row, recording, from_us + HOUR_US, str.lower)
     assert video is not None
     return video
 
@@ -53,9 +53,9 @@ async def add(
     catalog: Catalog, stream: StreamRecord, hash_: str, *, title: str = "", video: int | None = None
 ) -> WholeVideo:
     clip = NewClip(hash=hash_, made=MADE, from_us=NOW_US, title=title or None, video=video)
-    found = await catalog.clips.add(stream.id, clip, NOW_US + HOUR_US, str.lower, by=7)
-    assert found is not None
-    return found
+    clip_record = await catalog.clips.add(stream.id, clip, NOW_US + HOUR_US, str.lower, by=7)
+    assert clip_record is not None
+    return clip_record
 
 
 async def test_a_recording_that_has_all_of_a_time_is_found(
@@ -69,19 +69,19 @@ async def test_a_recording_that_has_all_of_a_time_is_found(
     assert under_way is not None
     for at, video in ((0, first), (2, second)):
         begin_us = NOW_US + at * HOUR_US
-        found = await catalog.clips.find_sources(stream.id, begin_us, begin_us + HOUR_US)
-        assert found.recorded is not None
-        assert (found.recorded.video, found.others) == (video, ())
-        assert found.recording == {"20260131T160000001": under_way.hash}
-    # Partly outside: the newest are named first.
+        sources = await catalog.clips.find_sources(stream.id, begin_us, begin_us + HOUR_US)
+        assert sources.recorded is not None
+        assert (sources.recorded.video, sources.others) == (video, ())
+        assert sources.recording == {"20260131T160000001": under_way.hash}
+    # Times partly outside: the newest recordings are named first.
     for from_us, to_us in (
         (NOW_US - 1, NOW_US + 10),
         (NOW_US + HOUR_US - 10, NOW_US + HOUR_US + 1),
         (NOW_US, NOW_US + 3 * HOUR_US),
     ):
-        found = await catalog.clips.find_sources(stream.id, from_us, to_us)
-        assert found.recorded is None
-        assert [each.video for each in found.others] == [second, first]
+        sources = await catalog.clips.find_sources(stream.id, from_us, to_us)
+        assert sources.recorded is None
+        assert [each.video for each in sources.others] == [second, first]
     assert (await catalog.clips.find_sources(99, NOW_US, NOW_US + 10)).recorded is None
 
 
@@ -93,12 +93,12 @@ async def test_a_recording_that_is_gone_or_has_another_file_is_not_found(
     replaced = await recorded(catalog, stream, "20260131T120000002", NOW_US)
     file = VideoFile(source="sources/x/1", size=1, length_us=1, width=2, height=2, rungs=())
     assert await catalog.videos.replace(replaced, file, NOW_US, by=None) is not None
-    found = await catalog.clips.find_sources(stream.id, NOW_US, NOW_US + 10)
-    assert (found.recorded, found.others) == (None, ())
+    sources = await catalog.clips.find_sources(stream.id, NOW_US, NOW_US + 10)
+    assert (sources.recorded, sources.others) == (None, ())
 
 
 @ON_BOTH
-async def test_a_clip_takes_after_its_stream(
+async def test_a_clip_inherits_the_fields_of_its_stream(
     catalog: Catalog, project: ProjectRecord, stream: StreamRecord
 ) -> None:
     romania = find_country("RO")
@@ -119,22 +119,22 @@ async def test_a_clip_takes_after_its_stream(
     (event, *_) = (await catalog.events.find_page(project.id)).items
     assert (event.kind, event.subject, event.token) == ("clip added", stream.key.hash, 7)
     assert event.facts == {"stream": stream.id, "video": HASHES[0], "seconds": 6.5}
-    # Its previews are due, and it does not expire by itself.
-    held = await catalog.jobs.lease("me", NOW_US + 2 * HOUR_US, "previews")
-    assert held is not None
-    assert held.video == video.id
+    # Its previews are due, and the clip does not expire.
+    job = await catalog.jobs.lease("me", NOW_US + 2 * HOUR_US, "previews")
+    assert job is not None
+    assert job.video == video.id
     assert await catalog.recordings.expire(1 << 60) is None
 
 
-async def test_a_clip_with_a_title_of_its_own(catalog: Catalog, stream: StreamRecord) -> None:
+async def test_a_clip_with_its_own_title(catalog: Catalog, stream: StreamRecord) -> None:
     clip = await add(catalog, stream, HASHES[0], title="Goal")
     assert (clip.video.title, clip.video.own_title, clip.video.name) == ("Goal", "Goal", "goal")
 
 
-async def test_a_clip_of_a_recording_takes_after_that(
+async def test_a_clip_of_a_recording_inherits_the_fields_of_the_recording(
     catalog: Catalog, stream: StreamRecord
 ) -> None:
-    """Its owner may have hidden or restricted it since, and the stream not."""
+    """The owner may have hidden or restricted the recording since, but not the stream."""
     number = await recorded(catalog, stream, "20260131T120000001", NOW_US)
     germany = find_country("DE")
     assert germany is not None
@@ -146,7 +146,7 @@ async def test_a_clip_of_a_recording_takes_after_that(
     assert [country.code for country in clip.countries] == ["DE"]
     assert [tag.name for tag in clip.tags] == ["late"]
     assert clip.video.title == "The news, 2026-01-31 12:00:59"
-    # Of one that is gone nobody knows who was to see it.
+    # Who might see a deleted recording is unknown, so the clip is hidden.
     await catalog.videos.remove(number, NOW_US, by=None)
     clip = await add(catalog, stream, HASHES[1], video=number)
     assert (clip.video.published, clip.video.hidden) == (False, True)

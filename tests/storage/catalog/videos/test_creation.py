@@ -12,13 +12,13 @@ NOW_US = 1_700_000_000_123_456
 
 
 async def test_a_new_video_waits_for_its_job(catalog: Catalog, project: ProjectRecord) -> None:
-    made = await add(catalog, project)
-    video = made.video
+    created = await add(catalog, project)
+    video = created.video
     assert (video.state, video.progress, video.published) == ("queued", 0, False)
     assert (video.title, video.name, video.project_key) == ("My film", "my-film", project.key)
     assert (video.uploaded_us, video.transcoding_us, video.completed_us) == (NOW_US, None, None)
-    assert [(rung.number, rung.transcoded) for rung in made.rungs] == [(1, False)]
-    assert await catalog.videos.find(video.id) == made
+    assert [(rung.number, rung.transcoded) for rung in created.rungs] == [(1, False)]
+    assert await catalog.videos.find(video.id) == created
     job = await catalog.jobs.lease("worker", NOW_US)
     assert job is not None
     assert job.video == video.id
@@ -35,9 +35,9 @@ async def test_a_video_of_no_project_is_not_made(catalog: Catalog) -> None:
 
 @ON_BOTH
 async def test_a_hash_names_one_thing_alone(catalog: Catalog, project: ProjectRecord) -> None:
-    made = await add(catalog, project)
+    created = await add(catalog, project)
     stream = await catalog.streams.add(project.id, "Live", NOW_US)
-    for taken in (made.video.hash, stream.hash):
+    for taken in (created.video.hash, stream.hash):
         with pytest.raises(HashTaken):
             await add(catalog, project, hash_=taken)
     assert (await listed(catalog, project)).total == 1

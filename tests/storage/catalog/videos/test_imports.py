@@ -1,4 +1,4 @@
-"""Imports on the real databases: what is kept of their addresses."""
+"""Imports on the real databases: which addresses are stored."""
 
 import pytest
 
@@ -27,20 +27,20 @@ async def leased_import(catalog: Catalog, url: str) -> HeldJob:
         wanted=UploadDetails(),
     )
     await catalog.imports.add(1, new, NOW, by=None)
-    held = await catalog.jobs.lease("worker", NOW, IMPORT)
-    assert held is not None
-    return held
+    job = await catalog.jobs.lease("worker", NOW, IMPORT)
+    assert job is not None
+    return job
 
 
 async def test_a_failed_import_forgets_an_address_that_may_hold_a_signature(
     catalog: Catalog,
 ) -> None:
     await catalog.installation.first_start(NOW)
-    held = await leased_import(catalog, "https://media.example/film.mp4?signature=secret")
-    assert "secret" in (await catalog.imports.begin(held, NOW)).url
-    await catalog.imports.fail(held, "The server answered 403.", NOW)
+    job = await leased_import(catalog, "https://media.example/film.mp4?signature=secret")
+    assert "secret" in (await catalog.imports.begin(job, NOW)).url
+    await catalog.imports.fail(job, "The server answered 403.", NOW)
     with pytest.raises(VideoNotFailed) as refused:
-        await catalog.videos.retry(held.video, NOW, by=None)
+        await catalog.videos.retry(job.video, NOW, by=None)
     assert refused.value.state == "failed"
 
 

@@ -1,4 +1,4 @@
-"""Jobs on the real databases: each is done by one worker at a time, and by somebody in the end."""
+"""Jobs on the real databases: one worker at a time has each, and each is done in the end."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -19,7 +19,7 @@ SECOND = 1_000_000
 
 @pytest.fixture
 async def database(location: str | Path, catalog: Catalog) -> AsyncGenerator[Database]:
-    """The same database, for statements in a transaction of the test's own."""
+    """The same database, for statements in the test's own transaction."""
     await catalog.installation.first_start(NOW)
     async with open_database(database_url(location), create=False) as opened:
         yield opened
@@ -32,16 +32,16 @@ async def queued(catalog: Catalog, project: int = 1) -> int:
 
 
 async def leased(catalog: Catalog, owner: str, now_us: int = NOW) -> HeldJob:
-    held = await catalog.jobs.lease(owner, now_us)
-    assert held is not None
-    return held
+    job = await catalog.jobs.lease(owner, now_us)
+    assert job is not None
+    return job
 
 
 @ON_BOTH
 async def test_a_job_goes_to_one_worker_only(catalog: Catalog, database: Database) -> None:
     video = await queued(catalog)
-    held = await leased(catalog, "one")
-    assert (held.video, held.attempt, held.failures) == (video, 1, 0)
+    job = await leased(catalog, "one")
+    assert (job.video, job.attempt, job.failures) == (video, 1, 0)
     assert await catalog.jobs.lease("two", NOW + LEASE_US) is None
 
 
@@ -59,11 +59,11 @@ async def test_many_workers_at_once_take_each_job_once(
     videos = [await queued(catalog) for _ in range(12)]
 
     async def work(name: int) -> list[int]:
-        taken: list[int] = []
+        order: list[int] = []
         async with open_catalog(location, migrate=False) as own:
-            while (held := await own.jobs.lease(f"{name} {len(taken)}", NOW)) is not None:
-                taken.append(held.video)
-        return taken
+            while (job := await own.jobs.lease(f"{name} {len(order)}", NOW)) is not None:
+                order.append(job.video)
+        return order
 
     async with asyncio.TaskGroup() as tasks:
         workers = [tasks.create_task(work(name)) for name in range(4)]
@@ -72,13 +72,13 @@ async def test_many_workers_at_once_take_each_job_once(
 
 async def test_a_beat_keeps_a_job_beyond_its_lease(catalog: Catalog, database: Database) -> None:
     await queued(catalog)
-    held = await leased(catalog, "one")
-    await catalog.jobs.extend(held, NOW + LEASE_US)
+    job = await leased(catalog, "one")
+    await catalog.jobs.extend(job, NOW + LEASE_US)
     assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US) is None
     assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US + 1) is not None
 
 
-async def test_who_lost_a_job_changes_nothing_any_more(
+async def test_a_worker_that_lost_a_job_changes_nothing(
     catalog: Catalog, database: Database
 ) -> None:
     await queued(catalog)
@@ -96,12 +96,12 @@ async def test_who_lost_a_job_changes_nothing_any_more(
         await jobs.finish(connection, awake)
 
 
-async def test_a_lease_that_ran_out_is_no_loss_while_nobody_took_the_job(
+async def test_an_expired_lease_is_no_loss_until_another_worker_takes_the_job(
     catalog: Catalog, database: Database
 ) -> None:
     await queued(catalog)
-    held = await leased(catalog, "one")
-    await catalog.jobs.extend(held, NOW + 3 * LEASE_US)
+    job = await leased(catalog, "one")
+    await catalog.jobs.extend(job, NOW + 3 * LEASE_US)
     assert await catalog.jobs.lease("two", NOW + 3 * LEASE_US) is None
 
 
@@ -111,17 +111,17 @@ async def test_workers_that_die_leave_a_job_that_is_spent_at_last(
     await queued(catalog)
     now = NOW
     for failures in range(3):
-        held = await leased(catalog, f"worker {failures}", now)
-        assert (held.failures, held.spent) == (failures, False)
+        job = await leased(catalog, f"worker {failures}", now)
+        assert (job.failures, job.spent) == (failures, False)
         now += LEASE_US + 1
     assert (await leased(catalog, "the last", now)).spent
 
 
 async def test_a_retry_waits_and_counts(catalog: Catalog, database: Database) -> None:
     await queued(catalog)
-    held = await leased(catalog, "one")
+    job = await leased(catalog, "one")
     async with database.writing() as connection:
-        await jobs.retry(connection, held, NOW)
+        await jobs.retry(connection, job, NOW)
     assert await catalog.jobs.lease("two", NOW + pause_us(1) - 1) is None
     again = await leased(catalog, "two", NOW + pause_us(1))
     assert (again.attempt, again.failures) == (2, 1)
@@ -133,9 +133,9 @@ async def test_a_job_waits_for_no_clock_that_was_set_back(
 ) -> None:
     await queued(catalog)
     hour = 3600 * SECOND
-    held = await leased(catalog, "one", NOW - hour)
+    job = await leased(catalog, "one", NOW - hour)
     async with database.writing() as connection:
-        await jobs.release(connection, held, NOW - hour)
+        await jobs.release(connection, job, NOW - hour)
     again = await leased(catalog, "two", NOW - hour)
     async with database.writing() as connection:
         await jobs.retry(connection, again, NOW - hour)
@@ -145,12 +145,12 @@ async def test_a_job_waits_for_no_clock_that_was_set_back(
 async def test_a_lease_of_a_clock_that_was_set_back_holds_a_job_for_minutes_at_most(
     catalog: Catalog, database: Database
 ) -> None:
-    """Its worker died; by the clock of that moment the lease would go on for a day."""
+    """The worker died; by its clock the lease would have lasted another day."""
     await queued(catalog)
     await leased(catalog, "one", NOW + 86_400 * SECOND)
     again = await leased(catalog, "two")
     assert (again.attempt, again.failures) == (2, 1)
-    # The longest lease that can be set is one that holds.
+    # The longest lease that can be configured is respected.
     long = await catalog.jobs.lease("three", NOW + LEASE_US + 1, lease_us=MAX_LEASE_US)
     assert long is not None
     assert await catalog.jobs.lease("four", NOW + LEASE_US + 1) is None
@@ -158,27 +158,27 @@ async def test_a_lease_of_a_clock_that_was_set_back_holds_a_job_for_minutes_at_m
 
 @ON_BOTH
 async def test_projects_take_turns(catalog: Catalog, database: Database) -> None:
-    """A thousand files of one project keep nobody else's waiting."""
+    """A thousand files of one project do not delay those of another."""
     other = (await catalog.projects.add("other", NOW)).id
     theirs = [await queued(catalog) for _ in range(5)]
     ours = [await queued(catalog, other) for _ in range(2)]
-    taken: list[int] = []
+    order: list[int] = []
     after = 0
     for number in range(7):
-        held = await catalog.jobs.lease(f"worker {number}", NOW, after=after)
-        assert held is not None
-        after = held.project
-        taken.append(held.video)
-    assert taken == [theirs[0], ours[0], theirs[1], ours[1], *theirs[2:]]
+        job = await catalog.jobs.lease(f"worker {number}", NOW, after=after)
+        assert job is not None
+        after = job.project
+        order.append(job.video)
+    assert order == [theirs[0], ours[0], theirs[1], ours[1], *theirs[2:]]
 
 
 async def test_a_job_that_is_given_back_is_due_at_once_and_no_failure(
     catalog: Catalog, database: Database
 ) -> None:
     await queued(catalog)
-    held = await leased(catalog, "one")
+    job = await leased(catalog, "one")
     async with database.writing() as connection:
-        await jobs.release(connection, held, NOW)
+        await jobs.release(connection, job, NOW)
     again = await leased(catalog, "two")
     assert (again.attempt, again.failures) == (2, 0)
 
@@ -202,12 +202,12 @@ async def test_a_transaction_that_is_undone_queues_nothing(
     catalog: Catalog, database: Database
 ) -> None:
     video = await queued(catalog)
-    held = await leased(catalog, "one")
+    job = await leased(catalog, "one")
     with pytest.raises(ZeroDivisionError):
         async with database.writing() as connection:
             await jobs.enqueue(connection, video, NOW)
             raise ZeroDivisionError
-    await catalog.jobs.extend(held, NOW)
+    await catalog.jobs.extend(job, NOW)
     assert await catalog.jobs.lease("two", NOW) is None
 
 
@@ -216,7 +216,7 @@ async def test_the_job_of_a_video_that_is_deleted_is_lost(
     catalog: Catalog, database: Database
 ) -> None:
     video = await queued(catalog)
-    held = await leased(catalog, "one")
+    job = await leased(catalog, "one")
     await catalog.videos.remove(video, NOW, by=None)
     with pytest.raises(JobLost):
-        await catalog.jobs.extend(held, NOW)
+        await catalog.jobs.extend(job, NOW)

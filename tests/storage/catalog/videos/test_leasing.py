@@ -61,14 +61,14 @@ async def database(location: str | Path) -> AsyncGenerator[Database]:
 async def _plans(
     database: Database, question: Callable[[], Awaitable[object]]
 ) -> dict[str, list[str]]:
-    """Ask a question, and return the plan of each of its statements that read the queues."""
-    with caught_statements() as caught:
+    """Run a query and return the plan of each of its statements that read the queues."""
+    with caught_statements() as statements:
         await question()
-    asked = [each for each in caught if re.search(r"FROM (jobs|spans)\b", each[0])]
+    queries = [each for each in statements if re.search(r"FROM (jobs|spans)\b", each[0])]
     async with database.writing() as connection:
         return {
             statement: await connection.run_sync(plan_of, statement, parameters)
-            for statement, parameters in asked
+            for statement, parameters in queries
         }
 
 
@@ -99,12 +99,12 @@ async def test_leases_and_polls_read_by_the_indexes_of_the_queues(
 async def test_leases_and_idle_polls_of_a_long_queue_take_milliseconds(
     database: Database, location: str | Path, queued: str
 ) -> None:
-    """With imports alone in the queue, those who ask for other work poll in vain."""
+    """With imports alone in the queue, polling for other work finds nothing."""
     _fill(location, MANY_ROWS, kind=queued)
     catalog = Catalog(database)
     rounds = [await _typical_ms(catalog, leased=queued == TRANSCODE) for _ in range(3)]
     print(rounds)  # noqa: T201  # for the log of `make prove`
-    # Of three rounds the best: another program may have had the processor.
+    # The best of three rounds: another program may have used the processor.
     assert min(map(max, rounds)) <= MOST_MS, rounds
 
 

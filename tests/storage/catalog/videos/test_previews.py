@@ -19,12 +19,12 @@ WITH_POSTER = MadePreviews(posters="poster-1-1", poster_labels=("360p",))
 async def recorded(
     catalog: Catalog, *rungs: RecordedRung, posters: str | None = "poster-1-1"
 ) -> WholeVideo:
-    """A recording that has just become a video; `posters` is the folder of its posters."""
+    """Return a recording that has just become a video; `posters` is the folder of its posters."""
     project = await catalog.projects.add("films", NOW_US)
     stream = await catalog.streams.add(project.id, "The news", NOW_US)
     row = await catalog.recordings.begin(stream.key.hash, "20260131T120000123", 30, NOW_US)
     assert row is not None
-    made = MadeRecording(
+    recording = MadeRecording(
         media="1-1",
         size=5000,
         length_us=6_500_000,
@@ -33,15 +33,15 @@ async def recorded(
         rungs=rungs,
         posters=posters,
     )
-    video = await catalog.recordings.finish(row, made, NOW_US, str.lower)
+    video = await catalog.recordings.finish(row, recording, NOW_US, str.lower)
     assert video is not None
     return await whole(catalog, video)
 
 
 async def whole(catalog: Catalog, video: int) -> WholeVideo:
-    found = await catalog.videos.find(video)
-    assert found is not None
-    return found
+    whole_video = await catalog.videos.find(video)
+    assert whole_video is not None
+    return whole_video
 
 
 async def lease(catalog: Catalog, owner: str = "worker", later_us: int = 0) -> HeldJob | None:
@@ -49,9 +49,9 @@ async def lease(catalog: Catalog, owner: str = "worker", later_us: int = 0) -> H
 
 
 async def lease_job(catalog: Catalog) -> HeldJob:
-    found = await lease(catalog)
-    assert found is not None
-    return found
+    job = await lease(catalog)
+    assert job is not None
+    return job
 
 
 async def folder(catalog: Catalog, video: int) -> str | None:
@@ -95,7 +95,7 @@ async def test_previews_are_named_with_the_end_of_their_job(catalog: Catalog) ->
 
 
 @pytest.mark.parametrize("posters", [None, BORROWED_POSTERS])
-async def test_a_poster_of_its_own_takes_the_place_of_the_streams(
+async def test_a_recordings_own_poster_replaces_the_streams(
     catalog: Catalog, posters: str | None
 ) -> None:
     before = await recorded(catalog, RUNG, posters=posters)

@@ -37,10 +37,10 @@ async def listed(catalog: Catalog, project: ProjectRecord, page: int = 1, **aske
 async def test_lists_are_newest_first_in_pages_of_thirty(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    made = [(await add(catalog, project)).video.id for _ in range(32)]
+    ids = [(await add(catalog, project)).video.id for _ in range(32)]
     first, second, beyond = [await listed(catalog, project, page) for page in (1, 2, 3)]
-    assert [each.id for each in first.items] == made[:1:-1]
-    assert [each.id for each in second.items] == made[1::-1]
+    assert [each.id for each in first.items] == ids[:1:-1]
+    assert [each.id for each in second.items] == ids[1::-1]
     assert beyond.items == ()
     assert {page.total for page in (first, second, beyond)} == {32}
     assert first.last == 2
@@ -66,9 +66,9 @@ async def test_lists_take_spans_whose_end_is_outside(
 ) -> None:
     for day in range(4):
         await add(catalog, project, now_us=NOW_US + day * DAY_US)
-    found = await listed(catalog, project, from_us=NOW_US + DAY_US, until_us=NOW_US + 3 * DAY_US)
-    assert [each.created_us for each in found.items] == [NOW_US + 2 * DAY_US, NOW_US + DAY_US]
-    assert found.total == 2
+    in_range = await listed(catalog, project, from_us=NOW_US + DAY_US, until_us=NOW_US + 3 * DAY_US)
+    assert [each.created_us for each in in_range.items] == [NOW_US + 2 * DAY_US, NOW_US + DAY_US]
+    assert in_range.total == 2
 
 
 async def test_totals_follow_every_video(catalog: Catalog, project: ProjectRecord) -> None:
@@ -78,8 +78,8 @@ async def test_totals_follow_every_video(catalog: Catalog, project: ProjectRecor
     hash_ = await catalog.videos.remove(videos[1].id, NOW_US, by=7)
     assert hash_ == videos[1].hash
     assert await catalog.videos.remove(videos[1].id, NOW_US, by=7) is None
-    left = await listed(catalog, project, phase="inprogress")
-    assert left.total == len(left.items) == 2
+    remaining = await listed(catalog, project, phase="inprogress")
+    assert remaining.total == len(remaining.items) == 2
     assert (await listed(catalog, project)).total == 2
     assert await catalog.videos.find(videos[1].id) is None
     assert await catalog.videos.find_known([video.hash for video in videos]) == {

@@ -57,15 +57,15 @@ def fill(location: str | Path, other: int) -> None:
 
 
 def plan_of(location: str | Path, statement: Statement) -> str:
-    """Return how the engine goes about a statement."""
+    """Return the engine's plan of a statement."""
     text, parameters = statement
     if isinstance(location, Path):
         with closing(sqlite3.connect(location)) as connection:
             rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", parameters).fetchall()
             return "\n".join(str(row[3]) for row in rows)
     with psycopg.connect(location) as served:
-        asked = sql.SQL(f"EXPLAIN {text}")  # pyright: ignore[reportArgumentType]  # the catalog's
-        return "\n".join(str(row[0]) for row in served.execute(asked, parameters))
+        query = sql.SQL(f"EXPLAIN {text}")  # pyright: ignore[reportArgumentType]  # the catalog's
+        return "\n".join(str(row[0]) for row in served.execute(query, parameters))
 
 
 @ON_BOTH

@@ -51,8 +51,8 @@ async def begun(catalog: Catalog, stream: StreamRecord, run: str = RUN) -> Recor
 
 
 async def kinds(catalog: Catalog, project: ProjectRecord) -> list[tuple[str, object]]:
-    found = await catalog.events.find_page(project.id)
-    return [(event.kind, event.facts) for event in found.items]
+    events = await catalog.events.find_page(project.id)
+    return [(event.kind, event.facts) for event in events.items]
 
 
 async def test_a_recording_begins_once(catalog: Catalog, stream: StreamRecord) -> None:
@@ -68,12 +68,12 @@ async def test_a_recording_begins_once(catalog: Catalog, stream: StreamRecord) -
 
 
 @ON_BOTH
-async def test_two_who_begin_it_at_once_have_the_same(
+async def test_two_callers_that_begin_a_recording_at_once_get_the_same(
     catalog: Catalog, stream: StreamRecord
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
-        made = [tasks.create_task(begun(catalog, stream)) for _ in range(4)]
-    assert len({task.result().hash for task in made}) == 1
+        attempts = [tasks.create_task(begun(catalog, stream)) for _ in range(4)]
+    assert len({task.result().hash for task in attempts}) == 1
 
 
 async def test_what_is_being_recorded_is_no_leftover(
@@ -97,7 +97,7 @@ async def test_a_recording_becomes_a_video_like_its_stream(
         "category", project.id, "World", active=True, by=None, now_us=NOW_US
     )
     player = await catalog.players.add(project.id, "Dark", PlayerOptions(), by=None, now_us=NOW_US)
-    # What is set while it is recorded counts.
+    # Settings that change during the recording are respected.
     change = StreamChange(
         title="The late news",
         description="All of it",
@@ -109,9 +109,9 @@ async def test_a_recording_becomes_a_video_like_its_stream(
     await catalog.streams.edit(stream.id, change, now_us=NOW_US, by=None)
     number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
     assert number is not None
-    found = await catalog.videos.find(number)
-    assert found is not None
-    video = found.video
+    whole_video = await catalog.videos.find(number)
+    assert whole_video is not None
+    video = whole_video.video
     assert (video.hash, video.own_title, video.title) == (
         row.hash, None, "The late news, 2026-01-31 12:00",
     )  # fmt: skip
@@ -120,24 +120,24 @@ async def test_a_recording_becomes_a_video_like_its_stream(
     assert (video.published, video.hidden, video.published_us) == (True, False, LATER_US)
     assert (video.length_us, video.width, video.height) == (6_500_000, 1280, 720)
     assert (video.size, video.storage_size, video.posters) == (5000, 5000, None)
-    assert [(rung.number, rung.size, rung.transcoded) for rung in found.rungs] == [
+    assert [(rung.number, rung.size, rung.transcoded) for rung in whole_video.rungs] == [
         (1, 1000, True), (3, 3000, True),
     ]  # fmt: skip
-    assert found.category is not None
-    assert found.category.name == "World"
-    assert found.player is not None
-    assert [tag.name for tag in found.tags] == ["night"]
-    assert found.countries == (romania,)
+    assert whole_video.category is not None
+    assert whole_video.category.name == "World"
+    assert whole_video.player is not None
+    assert [tag.name for tag in whole_video.tags] == ["night"]
+    assert whole_video.countries == (romania,)
     assert await catalog.recordings.find_all() == ()
     recorded = await kinds(catalog, project)
     assert recorded[0] == ("recorded", {"video": row.hash, "seconds": 6.5})
     listed = await catalog.videos.find_page(project, VideoQuery(phase="completed"), 1)
     assert [item.id for item in listed.items] == [number]
     assert listed.total == 1
-    shown = await catalog.visibility.find(row.hash)
-    assert shown is not None
-    assert (shown.kind, shown.media, shown.countries) == ("video", "1-1", {"RO"})
-    # Once is enough: another host that finishes it gets that video, and drops nothing of it.
+    visibility = await catalog.visibility.find(row.hash)
+    assert visibility is not None
+    assert (visibility.kind, visibility.media, visibility.countries) == ("video", "1-1", {"RO"})
+    # Another host that finishes the recording again gets the same video, and removes nothing.
     assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) == number
     assert not await catalog.recordings.remove(row.id)
     assert (await catalog.videos.find_page(project, VideoQuery(phase="completed"), 1)).total == 1
@@ -147,10 +147,10 @@ async def test_a_hidden_streams_recording_is_hidden(catalog: Catalog, stream: St
     row = await begun(catalog, stream)
     await catalog.streams.unpublish(stream.id, now_us=NOW_US, by=None)
     number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
-    found = await catalog.videos.find(number or 0)
-    assert found is not None
-    assert (found.video.published, found.video.hidden) == (False, True)
-    assert found.video.published_us is None
+    video = await catalog.videos.find(number or 0)
+    assert video is not None
+    assert (video.video.published, video.video.hidden) == (False, True)
+    assert video.video.published_us is None
 
 
 @ON_BOTH
@@ -170,14 +170,14 @@ async def test_labels_that_are_gone_are_left_out(
     await catalog.labels.remove("tag", row.facts.tags[0], by=None, now_us=NOW_US)
     await catalog.players.remove(player.id, by=None, now_us=NOW_US)
     number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
-    found = await catalog.videos.find(number or 0)
-    assert found is not None
-    assert (found.category, found.player, found.tags) == (None, None, ())
-    # Nobody knows what its owner would have set since: it is for the owner to publish.
-    assert (found.video.published, found.video.hidden) == (False, True)
+    video = await catalog.videos.find(number or 0)
+    assert video is not None
+    assert (video.category, video.player, video.tags) == (None, None, ())
+    # What its owner would have set since is unknown, so the owner has to publish it.
+    assert (video.video.published, video.video.hidden) == (False, True)
 
 
-async def test_a_deleted_projects_recordings_are_nobodys(
+async def test_a_deleted_projects_recordings_become_no_videos(
     catalog: Catalog, project: ProjectRecord, stream: StreamRecord
 ) -> None:
     row = await begun(catalog, stream)
@@ -225,8 +225,8 @@ async def test_a_recording_that_is_kept_stays(
     number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
     assert number is not None
     for _ in range(2):
-        kept = await catalog.videos.keep(number, LATER_US, by=None)
-        assert kept is not None
+        record = await catalog.videos.keep(number, LATER_US, by=None)
+        assert record is not None
     assert await catalog.recordings.expire(LATER_US + 31 * DAY_US) is None
     assert await catalog.videos.find(number) is not None
     recorded = [kind for kind, _ in await kinds(catalog, project)]
@@ -250,5 +250,5 @@ async def test_a_long_title_keeps_its_date(catalog: Catalog, project: ProjectRec
     row = await begun(catalog, stream)
     assert len(row.title) == 255
     assert row.title.endswith("xx, 2026-01-31 12:00")
-    made = msgspec.structs.replace(MADE, rungs=(), width=0, height=0)
-    assert await catalog.recordings.finish(row, made, LATER_US, str.upper) is not None
+    audio_only = msgspec.structs.replace(MADE, rungs=(), width=0, height=0)
+    assert await catalog.recordings.finish(row, audio_only, LATER_US, str.upper) is not None

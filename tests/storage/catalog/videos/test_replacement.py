@@ -19,18 +19,18 @@ FILE = VideoFile(source="sources/v/r-two", size=9, width=64, height=36, rungs=[(
 async def test_a_failed_video_begins_anew_with_another_file(
     catalog: Catalog, database: Database, project: ProjectRecord
 ) -> None:
-    made = await add(catalog, project, title="T")
-    held = await catalog.jobs.lease("worker", NOW_US)
-    assert held is not None
-    await catalog.transcoding.begin(held, NOW_US)
-    await catalog.transcoding.fail(held, "damaged", NOW_US, warnings=["a warning"])
+    created = await add(catalog, project, title="T")
+    job = await catalog.jobs.lease("worker", NOW_US)
+    assert job is not None
+    await catalog.transcoding.begin(job, NOW_US)
+    await catalog.transcoding.fail(job, "damaged", NOW_US, warnings=["a warning"])
     async with database.writing() as connection:
-        done = await replacement.replace(connection, made.video.id, FILE, NOW_US + 9, by=1)
-    assert done is not None
-    whole, old = done
+        replaced = await replacement.replace(connection, created.video.id, FILE, NOW_US + 9, by=1)
+    assert replaced is not None
+    whole, old = replaced
     video = whole.video
     assert old == f"sources/{video.hash}/1"
-    assert (video.hash, video.title, video.created_us) == (made.video.hash, "T", NOW_US)
+    assert (video.hash, video.title, video.created_us) == (created.video.hash, "T", NOW_US)
     assert (video.state, video.progress, video.size) == ("queued", 0, FILE.size)
     assert (video.uploaded_us, video.transcoding_us) == (NOW_US + 9, None)
     assert [(each.number, each.transcoded) for each in whole.rungs] == [(5, False)]

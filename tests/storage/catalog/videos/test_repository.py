@@ -21,14 +21,14 @@ NOW_US = 1_700_000_000_123_456
 async def test_a_change_sets_what_is_sent_and_nothing_else(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    made = (await add(catalog, project, title="One", description="About")).video
+    record = (await add(catalog, project, title="One", description="About")).video
     romania = find_country("RO")
     assert romania is not None
     category = await catalog.labels.add(
         "category", project.id, "News", active=True, by=None, now_us=NOW_US
     )
     first = await catalog.videos.edit(
-        made.id,
+        record.id,
         VideoChange(tags=[TagByName("a"), TagByName("A"), TagByName("b")], countries=[romania]),
         NOW_US + 1,
         by=7,
@@ -36,10 +36,10 @@ async def test_a_change_sets_what_is_sent_and_nothing_else(
     assert first is not None
     assert [tag.name for tag in first.tags] == ["a", "b"]
     assert (first.video.title, first.video.description) == ("One", "About")
-    assert first.video.version == made.version + 1
+    assert first.video.version == record.version + 1
     assert first.video.updated_us == NOW_US + 1
     second = await catalog.videos.edit(
-        made.id,
+        record.id,
         VideoChange(title=None, category=category.id, tags=[TagById(first.tags[1].id)]),
         NOW_US + 2,
         by=7,
@@ -52,11 +52,11 @@ async def test_a_change_sets_what_is_sent_and_nothing_else(
     assert second.video.title == "My film"
     assert (await listed(catalog, project, search="my film")).total == 1
     cleared = await catalog.videos.edit(
-        made.id, VideoChange(category=None, countries=[], tags=[]), NOW_US + 3, by=7
+        record.id, VideoChange(category=None, countries=[], tags=[]), NOW_US + 3, by=7
     )
     assert cleared is not None
     assert (cleared.category, cleared.countries, cleared.tags) == (None, (), ())
-    same = await catalog.videos.edit(made.id, VideoChange(), NOW_US + 4, by=7)
+    same = await catalog.videos.edit(record.id, VideoChange(), NOW_US + 4, by=7)
     assert same == cleared
     assert await catalog.videos.edit(99, VideoChange(title="x"), NOW_US, by=7) is None
 
@@ -68,7 +68,7 @@ async def test_a_change_that_is_refused_changes_nothing(
     foreign = await catalog.labels.add(
         "tag", other.id, "theirs", active=True, by=None, now_us=NOW_US
     )
-    made = await add(catalog, project)
+    created = await add(catalog, project)
     for change in (
         VideoChange(title="New", tags=[TagByName("fresh"), TagById(foreign.id)]),
         VideoChange(title="New", tags=[TagByName("fresh")], category=12),
@@ -76,10 +76,10 @@ async def test_a_change_that_is_refused_changes_nothing(
         VideoChange(title="New", category=-1),
     ):
         with pytest.raises(NoSuchLabel):
-            await catalog.videos.edit(made.video.id, change, NOW_US, by=7)
+            await catalog.videos.edit(created.video.id, change, NOW_US, by=7)
     with pytest.raises(NoSuchLabel):
-        await catalog.videos.set_player(made.video.id, 5, NOW_US, by=7)
-    assert await catalog.videos.find(made.video.id) == made
+        await catalog.videos.set_player(created.video.id, 5, NOW_US, by=7)
+    assert await catalog.videos.find(created.video.id) == created
     tags = await catalog.labels.find_page("tag", project.id)
     assert tags.total == 0
 
@@ -87,36 +87,38 @@ async def test_a_change_that_is_refused_changes_nothing(
 async def test_publishing_waits_for_something_to_play(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    made = (await add(catalog, project)).video
-    hidden = await catalog.videos.unpublish(made.id, NOW_US + 1, by=7)
+    record = (await add(catalog, project)).video
+    hidden = await catalog.videos.unpublish(record.id, NOW_US + 1, by=7)
     assert hidden is not None
     assert (hidden.video.hidden, hidden.video.published) == (True, False)
-    again = await catalog.videos.unpublish(made.id, NOW_US + 2, by=7)
+    again = await catalog.videos.unpublish(record.id, NOW_US + 2, by=7)
     assert again == hidden
-    shown = await catalog.videos.publish(made.id, NOW_US + 3, by=7)
-    assert shown is not None
-    assert (shown.video.hidden, shown.video.published, shown.video.published_us) == (
+    published = await catalog.videos.publish(record.id, NOW_US + 3, by=7)
+    assert published is not None
+    assert (published.video.hidden, published.video.published, published.video.published_us) == (
         False, False, None,
     )  # fmt: skip
 
 
 async def test_only_what_failed_is_queued_again(catalog: Catalog, project: ProjectRecord) -> None:
-    made = (await add(catalog, project)).video
+    record = (await add(catalog, project)).video
     with pytest.raises(VideoNotFailed):
-        await catalog.videos.retry(made.id, NOW_US, by=7)
+        await catalog.videos.retry(record.id, NOW_US, by=7)
     assert await catalog.videos.retry(99, NOW_US, by=7) is None
 
 
 @ON_BOTH
 async def test_posters_take_the_place_of_others(catalog: Catalog, project: ProjectRecord) -> None:
-    made = (await add(catalog, project)).video
-    assert (made.posters, made.poster_labels, made.image_us) == (None, (), None)
-    changed = await catalog.videos.set_posters(made.id, "own-1", ("360p", "720p"), NOW_US + 1, by=7)
+    record = (await add(catalog, project)).video
+    assert (record.posters, record.poster_labels, record.image_us) == (None, (), None)
+    changed = await catalog.videos.set_posters(
+        record.id, "own-1", ("360p", "720p"), NOW_US + 1, by=7
+    )
     assert changed is not None
     assert changed[1] is None
     assert changed[0].video.poster_labels == ("360p", "720p")
     assert changed[0].video.image_us == NOW_US + 1
-    later = await catalog.videos.set_posters(made.id, "own-2", ("360p",), NOW_US + 2, by=7)
+    later = await catalog.videos.set_posters(record.id, "own-2", ("360p",), NOW_US + 2, by=7)
     assert later is not None
     assert later[1] == "own-1"
 
@@ -124,14 +126,14 @@ async def test_posters_take_the_place_of_others(catalog: Catalog, project: Proje
 async def test_every_change_leaves_an_event_with_its_token(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    made = (await add(catalog, project)).video
-    await catalog.videos.edit(made.id, VideoChange(title="x", countries=[]), NOW_US, by=8)
-    await catalog.videos.unpublish(made.id, NOW_US, by=8)
-    await catalog.videos.publish(made.id, NOW_US, by=8)
-    await catalog.videos.set_player(made.id, None, NOW_US, by=8)
-    await catalog.videos.remove(made.id, NOW_US, by=9)
-    found = (await catalog.events.find_page(project.id)).items
-    recorded = [(event.kind, event.token) for event in found if event.subject == made.hash]
+    record = (await add(catalog, project)).video
+    await catalog.videos.edit(record.id, VideoChange(title="x", countries=[]), NOW_US, by=8)
+    await catalog.videos.unpublish(record.id, NOW_US, by=8)
+    await catalog.videos.publish(record.id, NOW_US, by=8)
+    await catalog.videos.set_player(record.id, None, NOW_US, by=8)
+    await catalog.videos.remove(record.id, NOW_US, by=9)
+    events = (await catalog.events.find_page(project.id)).items
+    recorded = [(event.kind, event.token) for event in events if event.subject == record.hash]
     assert recorded == [
         ("video deleted", 9),
         ("video edited", 8),
@@ -140,7 +142,7 @@ async def test_every_change_leaves_an_event_with_its_token(
         ("video edited", 8),
         ("video added", 7),
     ]
-    first_edit = next(event for event in reversed(found) if event.kind == "video edited")
+    first_edit = next(event for event in reversed(events) if event.kind == "video edited")
     assert first_edit.facts == {"keys": ["title", "countries"]}
 
 
@@ -148,7 +150,7 @@ async def test_every_change_leaves_an_event_with_its_token(
 async def test_two_processes_that_edit_one_video_lose_nothing(
     location: str | Path, catalog: Catalog, project: ProjectRecord
 ) -> None:
-    made = (await add(catalog, project)).video
+    record = (await add(catalog, project)).video
     async with open_catalog(location, migrate=False) as other:
 
         async def edit(by: Catalog, count: int) -> None:
@@ -158,13 +160,13 @@ async def test_two_processes_that_edit_one_video_lose_nothing(
                     if by is catalog
                     else VideoChange(description=f"d{number}", tags=[TagByName(f"x{number % 2}")])
                 )
-                assert await by.videos.edit(made.id, change, NOW_US, by=None) is not None
+                assert await by.videos.edit(record.id, change, NOW_US, by=None) is not None
 
         async with asyncio.TaskGroup() as group:
             for each in (catalog, other, catalog, other):
                 group.create_task(edit(each, 10))
-    found = await catalog.videos.find(made.id)
-    assert found is not None
-    assert found.video.version == made.version + 40
-    assert (found.video.title, found.video.description) == ("t9", "d9")
-    assert len(found.tags) == 1
+    stored = await catalog.videos.find(record.id)
+    assert stored is not None
+    assert stored.video.version == record.version + 40
+    assert (stored.video.title, stored.video.description) == ("t9", "d9")
+    assert len(stored.tags) == 1

@@ -1,4 +1,4 @@
-"""A video's row: nobody else has it while it is locked, and each change gives it a new version.
+"""A video's row: no other transaction gets it while it is locked; each change makes a version.
 
 The rows of its resolutions are replaced as one.
 """
@@ -25,7 +25,7 @@ async def database(location: str | Path, catalog: Catalog) -> AsyncGenerator[Dat
 
 
 @ON_BOTH
-async def test_a_change_raises_the_version_and_tells_the_time(
+async def test_a_change_raises_the_version_and_sets_the_time(
     catalog: Catalog, database: Database
 ) -> None:
     new = new_video(size=0, source="")
@@ -51,7 +51,7 @@ async def test_planned_resolutions_replace_the_ones_before(
     for planned in ([(2, 128, 72), (3, 256, 144)], []):
         async with database.writing() as connection:
             await rows.plan_resolutions(connection, video, planned)
-        found = await catalog.videos.find(video)
-        assert found is not None
-        assert [(each.number, each.width, each.height) for each in found.rungs] == planned
-        assert not any(each.transcoded for each in found.rungs)
+        stored = await catalog.videos.find(video)
+        assert stored is not None
+        assert [(each.number, each.width, each.height) for each in stored.rungs] == planned
+        assert not any(each.transcoded for each in stored.rungs)

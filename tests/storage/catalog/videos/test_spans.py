@@ -38,24 +38,24 @@ async def database(location: str | Path, catalog: Catalog) -> AsyncGenerator[Dat
 
 
 async def planned(catalog: Catalog, project: int = 1) -> HeldJob:
-    """A job that is held, whose spans were just offered."""
+    """Return a leased job whose spans have just been planned."""
     file = new_video()
     await catalog.videos.add(project, file, NOW, by=None)
-    held = await catalog.jobs.lease("job", NOW)
-    assert held is not None
-    await catalog.transcoding.begin(held, NOW)
-    assert await catalog.spans.plan(held, PLAN, NOW)
-    return held
+    job = await catalog.jobs.lease("job", NOW)
+    assert job is not None
+    await catalog.transcoding.begin(job, NOW)
+    assert await catalog.spans.plan(job, PLAN, NOW)
+    return job
 
 
 async def leased(catalog: Catalog, owner: str, now_us: int = NOW) -> HeldSpan:
-    held = await catalog.spans.lease(owner, now_us)
-    assert held is not None
-    return held
+    span = await catalog.spans.lease(owner, now_us)
+    assert span is not None
+    return span
 
 
-async def video_of(catalog: Catalog, held: HeldJob) -> VideoRecord:
-    whole = await catalog.videos.find(held.video)
+async def video_of(catalog: Catalog, job: HeldJob) -> VideoRecord:
+    whole = await catalog.videos.find(job.video)
     assert whole is not None
     return whole.video
 
@@ -95,16 +95,16 @@ async def test_many_workers_at_once_take_each_span_once(
         await planned(catalog)
 
     async def work(name: int) -> list[tuple[int, int]]:
-        taken: list[tuple[int, int]] = []
+        order: list[tuple[int, int]] = []
         async with open_catalog(location, migrate=False) as own:
-            while (held := await own.spans.lease(f"{name} {len(taken)}", NOW)) is not None:
-                taken.append((held.job, held.number))
-        return taken
+            while (leased_span := await own.spans.lease(f"{name} {len(order)}", NOW)) is not None:
+                order.append((leased_span.job, leased_span.number))
+        return order
 
     async with asyncio.TaskGroup() as tasks:
         workers = [tasks.create_task(work(name)) for name in range(4)]
-    found = [span for worker in workers for span in worker.result()]
-    assert len(found) == len(set(found)) == 12
+    leased_spans = [span for worker in workers for span in worker.result()]
+    assert len(leased_spans) == len(set(leased_spans)) == 12
 
 
 async def test_the_last_span_queues_the_job_that_waits(
@@ -117,16 +117,16 @@ async def test_the_last_span_queues_the_job_that_waits(
         await catalog.jobs.extend(job, NOW)
     for number in (1, 2, 3):
         assert await catalog.jobs.lease("nobody", NOW) is None
-        held = await leased(catalog, f"worker {number}")
-        await catalog.spans.finish(held, f'"made {number}"', NOW)
+        span = await leased(catalog, f"worker {number}")
+        await catalog.spans.finish(span, f'"made {number}"', NOW)
     again = await catalog.jobs.lease("join", NOW)
     assert again is not None
     assert (again.id, again.attempt, again.failures) == (job.id, 2, 0)
-    made = ('"own"', '"made 1"', '"made 2"', '"made 3"')
-    assert await catalog.spans.outcomes(again) == made
+    results = ('"own"', '"made 1"', '"made 2"', '"made 3"')
+    assert await catalog.spans.outcomes(again) == results
 
 
-async def test_who_makes_the_original_last_goes_on_at_once(
+async def test_a_worker_that_makes_the_original_last_continues_at_once(
     catalog: Catalog, database: Database
 ) -> None:
     job = await planned(catalog)
@@ -141,7 +141,7 @@ async def test_ends_that_come_at_once_queue_the_job_once(
     location: str | Path, catalog: Catalog, database: Database
 ) -> None:
     job = await planned(catalog)
-    held = [await leased(catalog, f"worker {n}") for n in range(3)]
+    spans = [await leased(catalog, f"worker {n}") for n in range(3)]
 
     async def end(span: HeldSpan | None) -> None:
         async with open_catalog(location, migrate=False) as own:
@@ -151,10 +151,10 @@ async def test_ends_that_come_at_once_queue_the_job_once(
                 await own.spans.finish(span, "{}", NOW)
 
     async with asyncio.TaskGroup() as tasks:
-        for span in (*held, None):
+        for span in (*spans, None):
             tasks.create_task(end(span))
     again = await catalog.jobs.lease("join", NOW)
-    if again is None:  # the holder of the job was the last, and goes on
+    if again is None:  # the job's own worker was the last, and continues
         await catalog.jobs.extend(job, NOW)
     else:
         assert again.id == job.id
@@ -197,17 +197,17 @@ async def test_a_lease_of_a_clock_that_was_set_back_holds_a_span_for_minutes_at_
 
 @ON_BOTH
 async def test_projects_take_turns(catalog: Catalog, database: Database) -> None:
-    """A film of ten hours keeps nobody else's waiting."""
+    """A film of ten hours does not delay another project's."""
     other = (await catalog.projects.add("other", NOW)).id
     theirs, ours = await planned(catalog), await planned(catalog, other)
-    taken: list[tuple[int, int]] = []
+    order: list[tuple[int, int]] = []
     after = 0
     for number in range(6):
-        held = await catalog.spans.lease(f"worker {number}", NOW, after=after)
-        assert held is not None
-        after = held.project
-        taken.append((held.job, held.number))
-    assert taken == [(job, number) for number in (1, 2, 3) for job in (theirs.id, ours.id)]
+        span = await catalog.spans.lease(f"worker {number}", NOW, after=after)
+        assert span is not None
+        after = span.project
+        order.append((span.job, span.number))
+    assert order == [(job, number) for number in (1, 2, 3) for job in (theirs.id, ours.id)]
 
 
 async def test_a_span_that_failed_waits_and_one_that_is_given_back_does_not(
@@ -240,7 +240,7 @@ async def test_progress_weighs_by_cost_and_never_falls(
     third = await leased(catalog, "three", NOW + 150 * SECOND)
     await catalog.spans.progress(third, 150, NOW + 160 * SECOND)
     assert (await video_of(catalog, job)).progress == 75
-    # Its worker dies: what was done of it is not done any more, and nobody is told so.
+    # Its worker dies: its progress is lost, but the progress shown does not fall.
     again = await leased(catalog, "four", NOW + 180 * SECOND)
     assert again.number == 3
     await catalog.spans.progress(again, 3, NOW + 181 * SECOND)
@@ -283,16 +283,16 @@ async def test_a_video_that_is_queued_again_begins_with_new_spans(
 
 async def test_spans_go_with_their_video(catalog: Catalog, database: Database) -> None:
     job = await planned(catalog)
-    held = await leased(catalog, "one")
+    span = await leased(catalog, "one")
     await catalog.videos.remove(job.video, NOW, by=None)
-    for lost in (catalog.spans.extend(held, NOW), catalog.spans.finish(held, "{}", NOW)):
+    for lost in (catalog.spans.extend(span, NOW), catalog.spans.finish(span, "{}", NOW)):
         with pytest.raises(SpanLost):
             await lost
     assert await catalog.spans.lease("two", NOW + 2 * LEASE_US) is None
 
 
 async def rows(database: Database) -> tuple[int, int]:
-    """How many jobs and spans there are."""
+    """Return the number of jobs and spans."""
     async with database.reading() as connection:
         counts = [
             (await connection.execute(select(func.count()).select_from(each))).scalar_one()
@@ -304,12 +304,12 @@ async def rows(database: Database) -> tuple[int, int]:
 async def test_a_job_that_is_over_leaves_no_rows_and_its_attempts_count(
     catalog: Catalog, database: Database
 ) -> None:
-    made = MadeVideo(
+    made_video = MadeVideo(
         media="1-1", size=1, length_us=1, rungs=(), posters=None, poster_labels=(), warnings=()
     )
     completed = await planned(catalog)
     assert await rows(database) == (1, 4)
-    await catalog.transcoding.complete(completed, made, NOW)
+    await catalog.transcoding.complete(completed, made_video, NOW)
     assert await rows(database) == (0, 0)
     failed = await planned(catalog)
     await catalog.transcoding.fail(failed, "The file is damaged.", NOW)

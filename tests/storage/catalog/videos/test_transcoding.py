@@ -1,4 +1,4 @@
-"""The making of a video as its row, its channel, its owner's events and the totals tell it."""
+"""The transcoding of a video as its row, its channel, its events and the totals show it."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -53,13 +53,13 @@ async def added(catalog: Catalog, posters: str | None = None) -> int:
 async def begun(
     catalog: Catalog, now_us: int = NOW, owner: str = "one"
 ) -> tuple[HeldJob, VideoWork]:
-    held = await catalog.jobs.lease(owner, now_us)
-    assert held is not None
-    return held, await catalog.transcoding.begin(held, now_us)
+    job = await catalog.jobs.lease(owner, now_us)
+    assert job is not None
+    return job, await catalog.transcoding.begin(job, now_us)
 
 
-async def planned(catalog: Catalog, held: HeldJob) -> None:
-    await catalog.transcoding.plan(held, PLAN, NOW, length_us=2_100_000, width=1280, height=720)
+async def planned(catalog: Catalog, job: HeldJob) -> None:
+    await catalog.transcoding.plan(job, PLAN, NOW, length_us=2_100_000, width=1280, height=720)
 
 
 async def find_video(catalog: Catalog, video: int) -> WholeVideo:
@@ -69,7 +69,7 @@ async def find_video(catalog: Catalog, video: int) -> WholeVideo:
 
 
 async def queued_notices(database: Database) -> list[tuple[str, dict[str, object]]]:
-    """Events and bodies of all notices, in order."""
+    """Return the events and bodies of all notices, in order."""
     async with database.reading() as connection:
         rows, _ = await broadcast.read_after(connection, 0, 100)
     return [(row.event, json.loads(row.body)) for row in rows]
@@ -85,7 +85,7 @@ async def count(database: Database, kind: str) -> int:
         return await counters.find(connection, 1, [f"videos.{kind}"])
 
 
-async def test_a_beginning_says_when_and_tells_what_is_to_be_done(
+async def test_a_beginning_records_its_time_and_returns_the_work(
     catalog: Catalog, database: Database, video: int
 ) -> None:
     before = (await find_video(catalog, video)).video
@@ -108,9 +108,9 @@ async def test_a_beginning_says_when_and_tells_what_is_to_be_done(
 async def test_a_plan_lists_the_rungs_before_any_plays(
     catalog: Catalog, database: Database, video: int
 ) -> None:
-    held, _ = await begun(catalog)
-    await planned(catalog, held)
-    await planned(catalog, held)
+    job, _ = await begun(catalog)
+    await planned(catalog, job)
+    await planned(catalog, job)
     whole = await find_video(catalog, video)
     assert (whole.video.length_us, whole.video.width, whole.video.height) == (2_100_000, 1280, 720)
     assert [(rung.number, rung.width, rung.transcoded) for rung in whole.rungs] == [
@@ -119,16 +119,16 @@ async def test_a_plan_lists_the_rungs_before_any_plays(
     ]
 
 
-async def test_what_plays_is_said_to_play_while_another_attempt_begins(
+async def test_what_plays_is_listed_as_playable_while_another_attempt_begins(
     catalog: Catalog, database: Database, video: int
 ) -> None:
-    held, _ = await begun(catalog)
-    await planned(catalog, held)
+    job, _ = await begun(catalog)
+    await planned(catalog, job)
     own = MadeVideo(
         media="1-1", size=9, length_us=1, rungs=(MadeRung(number=3, size=9, seconds=0),),
         posters=None, poster_labels=(),
     )  # fmt: skip
-    await catalog.transcoding.publish_partial(held, own, NOW)
+    await catalog.transcoding.publish_partial(job, own, NOW)
     again, _ = await begun(catalog, NOW + LEASE_US + 1, owner="two")
     await planned(catalog, again)
     assert {rung.number: rung.transcoded for rung in (await find_video(catalog, video)).rungs} == {
@@ -141,37 +141,37 @@ async def test_what_plays_is_said_to_play_while_another_attempt_begins(
     ] == [(1, False)]
 
 
-async def test_what_takes_for_ever_is_told_as_what_a_row_can_hold(
+async def test_an_endless_eta_is_stored_as_the_largest_that_a_row_can_hold(
     catalog: Catalog, database: Database, video: int
 ) -> None:
-    """A file that claims a day, of which next to nothing was made in an hour."""
-    held, _ = await begun(catalog)
-    await catalog.transcoding.progress(held, 0, 1 << 40, NOW)
+    """A file claims to last a day, of which an hour of work made next to nothing."""
+    job, _ = await begun(catalog)
+    await catalog.transcoding.progress(job, 0, 1 << 40, NOW)
     assert (await find_video(catalog, video)).video.eta == (1 << 31) - 1
 
 
 async def test_progress_never_falls_and_is_not_whole_before_it_plays(
     catalog: Catalog, database: Database, video: int
 ) -> None:
-    held, _ = await begun(catalog)
-    shown: list[tuple[int, int]] = []
+    job, _ = await begun(catalog)
+    progress: list[tuple[int, int]] = []
     for percent, eta in ((10, 90), (7, 95), (60, 40), (100, 1)):
-        await catalog.transcoding.progress(held, percent, eta, NOW)
+        await catalog.transcoding.progress(job, percent, eta, NOW)
         record = (await find_video(catalog, video)).video
-        shown.append((record.progress, record.eta))
-    assert shown == [(10, 90), (10, 95), (60, 40), (99, 1)]
+        progress.append((record.progress, record.eta))
+    assert progress == [(10, 90), (10, 95), (60, 40), (99, 1)]
     bodies = [body for event, body in await queued_notices(database) if event == "progress"]
     assert [body["transcoding_progress"] for body in bodies] == [0, 10, 10, 60, 99]
     versions = [body["version"] for body in bodies]
     assert versions == sorted(set(versions), key=versions.index)
 
 
-async def test_progress_keeps_the_job_and_is_told_only_where_it_changed(
+async def test_progress_extends_the_lease_and_is_announced_only_where_it_changed(
     catalog: Catalog, database: Database, video: int
 ) -> None:
-    held, _ = await begun(catalog)
-    await catalog.transcoding.progress(held, 5, 9, NOW + LEASE_US)
-    await catalog.transcoding.progress(held, 5, 9, NOW + LEASE_US)
+    job, _ = await begun(catalog)
+    await catalog.transcoding.progress(job, 5, 9, NOW + LEASE_US)
+    await catalog.transcoding.progress(job, 5, 9, NOW + LEASE_US)
     assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US) is None
     assert len(await queued_notices(database)) == 2
 
@@ -179,9 +179,9 @@ async def test_progress_keeps_the_job_and_is_told_only_where_it_changed(
 async def test_a_video_that_is_complete_is_shown_with_all_that_was_made(
     catalog: Catalog, database: Database, video: int
 ) -> None:
-    held, _ = await begun(catalog)
-    await planned(catalog, held)
-    replaced = await catalog.transcoding.complete(held, MADE, LATER)
+    job, _ = await begun(catalog)
+    await planned(catalog, job)
+    replaced = await catalog.transcoding.complete(job, MADE, LATER)
     whole = await find_video(catalog, video)
     record = whole.video
     assert replaced.folders == ()
@@ -204,17 +204,17 @@ async def test_a_video_that_is_complete_is_shown_with_all_that_was_made(
 async def test_a_video_that_its_owner_hid_stays_hidden(
     catalog: Catalog, database: Database, video: int
 ) -> None:
-    held, _ = await begun(catalog)
+    job, _ = await begun(catalog)
     await catalog.videos.unpublish(video, NOW, by=None)
-    await catalog.transcoding.complete(held, MADE, LATER)
+    await catalog.transcoding.complete(job, MADE, LATER)
     record = (await find_video(catalog, video)).video
     assert (record.media, record.published, record.published_us) == ("1-1", False, None)
 
 
 async def test_posters_of_the_owner_stay(catalog: Catalog, database: Database) -> None:
     video = await added(catalog, posters="own-abc")
-    held, _ = await begun(catalog)
-    replaced = await catalog.transcoding.complete(held, MADE, LATER)
+    job, _ = await begun(catalog)
+    replaced = await catalog.transcoding.complete(job, MADE, LATER)
     record = (await find_video(catalog, video)).video
     assert (record.posters, record.labels) == ("own-abc", "360p")
     assert replaced.folders == ("poster-1-1",)
@@ -223,9 +223,9 @@ async def test_posters_of_the_owner_stay(catalog: Catalog, database: Database) -
 async def test_a_failure_has_a_reason_and_can_be_queued_again(
     catalog: Catalog, database: Database, video: int
 ) -> None:
-    held, _ = await begun(catalog)
-    await catalog.transcoding.progress(held, 40, 5, NOW)
-    await catalog.transcoding.fail(held, "The file is cut off.", LATER)
+    job, _ = await begun(catalog)
+    await catalog.transcoding.progress(job, 40, 5, NOW)
+    await catalog.transcoding.fail(job, "The file is cut off.", LATER)
     status = await catalog.videos.find_status(video)
     assert status is not None
     assert (status.state, status.reason, status.eta) == ("failed", "The file is cut off.", 0)
@@ -243,9 +243,9 @@ async def test_a_failure_has_a_reason_and_can_be_queued_again(
 async def test_a_job_that_is_put_back_waits_as_queued(
     catalog: Catalog, database: Database, video: int, failed: bool, pause: int
 ) -> None:
-    held, _ = await begun(catalog)
-    await catalog.transcoding.progress(held, 40, 5, NOW)
-    await catalog.transcoding.requeue(held, NOW, failed=failed)
+    job, _ = await begun(catalog)
+    await catalog.transcoding.progress(job, 40, 5, NOW)
+    await catalog.transcoding.requeue(job, NOW, failed=failed)
     record = (await find_video(catalog, video)).video
     assert (record.state, record.progress, record.eta) == ("queued", 40, 0)
     again, _ = await begun(catalog, NOW + pause, "two")
@@ -284,7 +284,7 @@ async def test_a_worker_that_lost_the_job_changes_nothing(
 async def test_a_video_that_was_deleted_is_a_lost_job(
     catalog: Catalog, database: Database, video: int
 ) -> None:
-    held, _ = await begun(catalog)
+    job, _ = await begun(catalog)
     await catalog.videos.remove(video, NOW, by=None)
     with pytest.raises(JobLost):
-        await catalog.transcoding.complete(held, MADE, NOW)
+        await catalog.transcoding.complete(job, MADE, NOW)

@@ -33,7 +33,7 @@ def text(url: str, old: str, new: str, *, first: int = 1, last: int = 1_000) -> 
     """Replace a pattern in the playlists below a URL, from the `first` to the `last` match."""
 
     def spoil(fetches: list[Fetch]) -> list[Fetch]:
-        found: list[Fetch] = []
+        spoilt_fetches: list[Fetch] = []
         number = 0
         for fetch in fetches:
             if fetch.url.startswith(BASE + url) and "m3u8" in fetch.url and fetch.status == 200:
@@ -44,9 +44,9 @@ def text(url: str, old: str, new: str, *, first: int = 1, last: int = 1_000) -> 
                     changed = spoilt.encode()
                     changed = gzip.compress(changed, 1, mtime=0) if fetch.is_gzip else changed
                     fetch = msgspec.structs.replace(fetch, body=changed)
-            found.append(fetch)
+            spoilt_fetches.append(fetch)
         assert number >= first, "nothing was spoilt"
-        return found
+        return spoilt_fetches
 
     return spoil
 
@@ -435,11 +435,11 @@ BREACHES: Final[dict[str, tuple[Spoil, list[str]]]] = {
 
 @pytest.mark.parametrize(("spoil", "expected"), BREACHES.values(), ids=BREACHES)
 def test_what_is_spoilt_is_found_and_nothing_else(spoil: Spoil, expected: list[str]) -> None:
-    found = check(spoil(hand_made()))
-    assert [each for each in expected if not any(re.search(each, one) for one in found)] == [], (
-        found
+    findings = check(spoil(hand_made()))
+    assert [each for each in expected if not any(re.search(each, one) for one in findings)] == [], (
+        findings
     )
-    assert [each for each in found if not any(re.search(one, each) for one in expected)] == []
+    assert [each for each in findings if not any(re.search(one, each) for one in expected)] == []
 
 
 def test_a_stream_of_normal_latency_carries_the_query_on() -> None:
@@ -457,7 +457,7 @@ def test_a_stream_of_normal_latency_carries_the_query_on() -> None:
     assert checker.findings == []
 
 
-def test_another_run_has_a_history_of_its_own() -> None:
+def test_another_run_has_its_own_history() -> None:
     checker = LiveChecker(URL, low=True)
     fetches = hand_made()
     for fetch in fetches:

@@ -25,7 +25,7 @@ PICTURES: Final = fragment(
 BLOCKS: Final = fragment([sample(0, key=True), sample(100, key=True)], number=1)
 
 
-def test_an_init_section_says_codec_scale_and_size() -> None:
+def test_an_init_section_has_codec_scale_and_size() -> None:
     assert read_init(PICTURE) == Init(
         codec="avc1.64001f", scale=90_000, is_video=True, size=(64, 36), defaults=(0, 0, 0)
     )
@@ -33,21 +33,26 @@ def test_an_init_section_says_codec_scale_and_size() -> None:
     assert (sound.codec, sound.scale, sound.is_video) == ("mp4a.40.2", 48_000, False)
 
 
-def test_a_fragment_says_its_times_and_where_decoding_can_begin() -> None:
-    (found,) = read_fragments(PICTURES, read_init(PICTURE))
-    assert found == Fragment(
+def test_a_fragment_has_its_times_and_where_decoding_can_begin() -> None:
+    (parsed,) = read_fragments(PICTURES, read_init(PICTURE))
+    assert parsed == Fragment(
         start=500, duration=300, shown=700, shown_end=1000, last=100, samples=3,
         begins_with_sync=True,
     )  # fmt: skip
-    assert found.end == 800
+    assert parsed.end == 800
     later = fragment([sample(800)], number=2)
     both = read_fragments(PICTURES + later, read_init(PICTURE))
     assert [each.begins_with_sync for each in both] == [True, False]
 
 
 def test_samples_that_are_alike_are_described_by_defaults() -> None:
-    (found,) = read_fragments(BLOCKS, read_init(SOUND))
-    assert (found.start, found.duration, found.samples, found.begins_with_sync) == (0, 200, 2, True)
+    (fragment,) = read_fragments(BLOCKS, read_init(SOUND))
+    assert (fragment.start, fragment.duration, fragment.samples, fragment.begins_with_sync) == (
+        0,
+        200,
+        2,
+        True,
+    )
 
 
 @pytest.mark.parametrize(

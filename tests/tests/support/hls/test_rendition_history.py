@@ -63,7 +63,7 @@ def follow(*texts: str) -> tuple[RenditionHistory, list[str]]:
     return history, [each.removeprefix("it: ") for each in findings.sentences]
 
 
-def test_a_playlist_that_goes_on_has_no_findings() -> None:
+def test_a_playlist_that_grows_has_no_findings() -> None:
     history, findings = follow(FIRST, SECOND, THIRD, THIRD, FOURTH, FOURTH)
     assert findings == []
     assert history.newest == (7, 1)
@@ -332,9 +332,9 @@ def test_what_blocking_reload_waits_for_has_come() -> None:
 def test_what_was_listed_stays_for_its_availability_duration() -> None:
     history, _ = follow(FIRST, SECOND, THIRD)
     # 3 was listed at 0 s, lasts 1 s, and its longest playlist 4 s; a second is the tolerance.
-    gone = Resource("segment", 3)
-    assert history.is_due(gone, 3.9, began=3.0)
-    assert not history.is_due(gone, 4.1, began=3.0)
+    removed = Resource("segment", 3)
+    assert history.is_due(removed, 3.9, began=3.0)
+    assert not history.is_due(removed, 4.1, began=3.0)
     assert history.is_due(Resource("segment", 4), 60.0, began=50.0)
     assert history.is_due(Resource("part", 7, 1), 60.0, began=50.0)
     assert not history.is_due(Resource("part", 7, 1), 0.9, began=-1.0), "it was asked for early"
@@ -397,8 +397,8 @@ def test_what_was_lost_once_does_not_change_again() -> None:
 
 
 def test_only_the_newest_segments_may_be_lost() -> None:
-    kept = GONE.replace("#EXT-X-GAP\n#EXTINF:0.0,\n7.m4s", "#EXTINF:1.0,\n7.m4s")
-    history, findings = after_an_interruption(kept)
+    text = GONE.replace("#EXT-X-GAP\n#EXTINF:0.0,\n7.m4s", "#EXTINF:1.0,\n7.m4s")
+    history, findings = after_an_interruption(text)
     assert "the gap of 6 was False, is True (6.2.1)" in findings
     assert history.lost == set()
 

@@ -47,9 +47,9 @@ def test_a_decoder_waits_for_reordering_only_if_there_may_be_any(
     """A level of 720p allows five frames in front of another; the source sends them in order."""
     track, packets = undeclared_order(20)
     decoder = TrackVideoDecoder(track, order_known=order_known)
-    given = 0
+    frame_count = 0
     for number, data in enumerate(packets):
-        given += len(decoder.decode(data, number * 3_000, number * 3_000))
-        assert number + 1 - given <= most
-    assert given == len(packets) - most
+        frame_count += len(decoder.decode(data, number * 3_000, number * 3_000))
+        assert number + 1 - frame_count <= most
+    assert frame_count == len(packets) - most
     assert len(decoder.drain()) == most

@@ -1,4 +1,4 @@
-"""The picture encoder: what its streams say of themselves, and where its keyframes land."""
+"""The picture encoder: the headers of its streams, and where its keyframes are."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -47,7 +47,7 @@ def test_every_picture_comes_out_once_and_keyframes_are_where_the_cuts_are() -> 
     assert all(one.dts < two.dts for one, two in pairwise(samples))
 
 
-def test_the_stream_plays_everywhere_and_says_its_size_and_colours() -> None:
+def test_the_stream_plays_everywhere_and_declares_its_size_and_colours() -> None:
     encoder, samples = encoded(4, (0,))
     config = AvcConfig.parse(encoder.config)
     assert config.plays_everywhere

@@ -35,14 +35,14 @@ def encoded(folder: Path, *coding: str, source: str = QUARTERS) -> list[VideoFra
 
 def scaled(frames: list[VideoFrame], size: tuple[int, int] = (320, 180)) -> list[VideoFrame]:
     cascade = Cascade((size, (size[0] // 2, size[1] // 2)))
-    made: list[VideoFrame] = []
+    largest: list[VideoFrame] = []
     for frame in frames:
         first, second = cascade.scale(frame, SQUARE)
         assert (first.pts, second.pts) == (frame.pts, frame.pts)
         assert (first.format.name, second.format.name) == ("yuv420p", "yuv420p")
         assert (second.width, second.height) == (size[0] // 2, size[1] // 2)
-        made.append(first)
-    return made
+        largest.append(first)
+    return largest
 
 
 def luma(frame: VideoFrame, x: float, y: float) -> int:
@@ -74,10 +74,10 @@ def test_a_turned_picture_is_shown_upright_in_all_frames(
 ) -> None:
     frames = encoded(tmp_path, *turned(how))
     assert [frame.rotation != 0 for frame in frames[:3]] == [True, False, False]
-    for made in scaled(frames):
-        assert luma(made, *white) > 220
+    for scaled_frame in scaled(frames):
+        assert luma(scaled_frame, *white) > 220
         if "90" in how or "270" in how:  # bars beside a picture that is now upright
-            assert luma(made, 0.1, 0.5) == luma(made, 0.9, 0.5) == 16
+            assert luma(scaled_frame, 0.1, 0.5) == luma(scaled_frame, 0.9, 0.5) == 16
 
 
 INTERLACED = (
@@ -94,29 +94,29 @@ BAR = (
 def combs(frame: VideoFrame) -> int:
     """How many pixels differ from both neighbours above and below, which agree."""
     plane, width = bytes(frame.planes[0]), frame.planes[0].line_size
-    found = 0
+    count = 0
     for row in range(20, frame.height - 20, 8):
         for x in range(0, frame.width, 4):
             above, here, below = (plane[(row + each) * width + x] for each in (-1, 0, 1))
-            found += abs(above - below) < 30 and abs(here - above) > 90
-    return found
+            count += abs(above - below) < 30 and abs(here - above) > 90
+    return count
 
 
 def test_interlaced_frames_lose_their_combs_one_for_one(tmp_path: Path) -> None:
     frames = encoded(tmp_path, *INTERLACED, source=BAR)
     assert all(frame.interlaced_frame for frame in frames)
     before = sum(combs(frame) for frame in frames[4:16])
-    made = scaled(frames, (640, 360))
-    assert len(made) == len(frames)
+    scaled_frames = scaled(frames, (640, 360))
+    assert len(scaled_frames) == len(frames)
     assert before > 1_000
-    assert sum(combs(frame) for frame in made[4:16]) < before / 20
+    assert sum(combs(frame) for frame in scaled_frames[4:16]) < before / 20
 
 
 def test_frames_that_are_not_interlaced_stay_sharp(tmp_path: Path) -> None:
     stripes = "nullsrc=s=640x360:r=25:d=0.2,geq=lum='255*mod(Y,2)':cb=128:cr=128"
     frames = encoded(tmp_path, "-c:v", "libx264", "-qp", "0", source=stripes)
-    made = scaled(frames, (640, 360))[2]
-    assert abs(luma(made, 0.5, 100 / 360) - luma(made, 0.5, 101 / 360)) > 200
+    shown_frame = scaled(frames, (640, 360))[2]
+    assert abs(luma(shown_frame, 0.5, 100 / 360) - luma(shown_frame, 0.5, 101 / 360)) > 200
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_every_depth_and_sampling_gives_the_same_picture(
     form: str, codec: str, tmp_path: Path
 ) -> None:
     frames = encoded(tmp_path, "-c:v", codec, "-pix_fmt", form)
-    made = scaled(frames)[-1]
-    assert luma(made, 0.25, 0.25) == pytest.approx(235, abs=3)
-    assert luma(made, 0.75, 0.75) == pytest.approx(16, abs=3)
-    assert 40 < luma(made, 0.75, 0.25) < 90
-    assert luma(made, 0.25, 0.75) > 120
+    last_frame = scaled(frames)[-1]
+    assert luma(last_frame, 0.25, 0.25) == pytest.approx(235, abs=3)
+    assert luma(last_frame, 0.75, 0.75) == pytest.approx(16, abs=3)
+    assert 40 < luma(last_frame, 0.75, 0.25) < 90
+    assert luma(last_frame, 0.25, 0.75) > 120
 
 
 @pytest.mark.parametrize("form", ["yuva420p", "pal8", "ya8", "bgra", "gbrap", "p010le", "yuv410p"])
@@ -144,8 +144,8 @@ def test_odd_forms_give_a_picture(form: str) -> None:
     for plane in frame.planes:
         plane.update(bytes([200]) * plane.buffer_size)
     frame.pts, frame.time_base = 0, TIME_BASE
-    (made,) = Cascade(((320, 180),)).scale(frame, SQUARE)
-    assert 180 <= luma(made, 0.5, 0.5) <= 205
+    (thumbnail,) = Cascade(((320, 180),)).scale(frame, SQUARE)
+    assert 180 <= luma(thumbnail, 0.5, 0.5) <= 205
 
 
 def hdr(transfer: str, code: float) -> tuple[tuple[str, ...], str]:
@@ -173,17 +173,19 @@ def test_bright_and_wide_colours_land_on_an_ordinary_screen(
     transfer: str, code: float, least: int, most: int, tmp_path: Path
 ) -> None:
     coding, source = hdr(transfer, code)
-    made = scaled(encoded(tmp_path, *coding, source=source))[-1]
-    assert least <= luma(made, 0.5, 0.5) <= most
-    assert tags(made) == BT709
-    assert [bytes(plane)[500] for plane in made.planes[1:]] == pytest.approx([128, 128], abs=2)
+    last_frame = scaled(encoded(tmp_path, *coding, source=source))[-1]
+    assert least <= luma(last_frame, 0.5, 0.5) <= most
+    assert tags(last_frame) == BT709
+    assert [bytes(plane)[500] for plane in last_frame.planes[1:]] == pytest.approx(
+        [128, 128], abs=2
+    )
 
 
 def test_a_red_of_bt2020_is_a_red_of_bt709(tmp_path: Path) -> None:
     coding, _ = hdr("smpte2084", 0.5)
     red = "color=c=red:s=640x360:r=25:d=0.2,format=gbrp,scale=out_color_matrix=bt2020:out_range=tv"
-    made = scaled(encoded(tmp_path, *coding, source=red))[-1]
-    _, blue, far_red = (bytes(plane)[500] for plane in made.planes)
+    last_frame = scaled(encoded(tmp_path, *coding, source=red))[-1]
+    _, blue, far_red = (bytes(plane)[500] for plane in last_frame.planes)
     assert far_red > 200
     assert blue < 128
 
@@ -201,7 +203,7 @@ def test_a_red_of_bt2020_is_a_red_of_bt709(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_colours_are_told(
+def test_colours_are_declared(
     size: str, options: tuple[str, ...], expected: tuple[int, int, int], tmp_path: Path
 ) -> None:
     source = f"testsrc2=s={size}:r=25:d=0.2"
@@ -218,7 +220,7 @@ def test_a_cascade_is_rebuilt_quickly_and_leaves_nothing_behind(tmp_path: Path) 
     coding, source = hdr("smpte2084", 0.5)
     sizes = ((854, 480), (640, 360), (320, 180))
     (frame, *_) = encoded(tmp_path, *coding, source=source)
-    took: list[float] = []
+    durations: list[float] = []
     grown = 0
     for turn in range(60):
         if turn == 20:
@@ -226,7 +228,7 @@ def test_a_cascade_is_rebuilt_quickly_and_leaves_nothing_behind(tmp_path: Path) 
         began = time.thread_time()
         cascade = Cascade(sizes[turn % 3 :])
         cascade.scale(frame, SQUARE)
-        took.append(time.thread_time() - began)
+        durations.append(time.thread_time() - began)
     # Its own CPU, with the colour table read and one frame scaled; 20 ms on an idle machine.
-    assert min(took) < 0.1
+    assert min(durations) < 0.1
     assert memory() - grown < 20_000

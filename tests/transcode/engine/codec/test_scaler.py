@@ -62,8 +62,8 @@ def test_every_format_becomes_8_bits_420(form: str) -> None:
     for plane in frame.planes:
         plane.update(bytes(plane.buffer_size))
     frame.pts, frame.time_base = 0, TIME_BASE
-    (made,) = Cascade(((320, 180),)).scale(frame, SQUARE)
-    assert (made.format.name, made.width, made.height) == ("yuv420p", 320, 180)
+    (thumbnail,) = Cascade(((320, 180),)).scale(frame, SQUARE)
+    assert (thumbnail.format.name, thumbnail.width, thumbnail.height) == ("yuv420p", 320, 180)
 
 
 def test_another_shape_gets_black_bars() -> None:
@@ -74,7 +74,7 @@ def test_another_shape_gets_black_bars() -> None:
         assert luma(frame, 160 * scale, 90 * scale) == 200
 
 
-def test_frames_that_change_their_form_go_on_in_the_same_sizes() -> None:
+def test_frames_that_change_their_form_keep_the_output_sizes() -> None:
     cascade = Cascade(((640, 360), (320, 180)))
     for size in ((1280, 720), (640, 480), (1280, 720), (360, 640)):
         frames = cascade.scale(grey(*size), SQUARE)

@@ -24,7 +24,7 @@ def test_holes_of_seconds_are_the_sources_own() -> None:
     assert clock.place(19_000, 1_000) == ORIGIN + 19 * 90_000
 
 
-def test_a_jump_goes_on_where_the_source_was() -> None:
+def test_after_a_jump_times_continue_where_the_source_was() -> None:
     for jump in (10**9, -(10**9)):
         clock = OutputClock(first=0, scale=1_000, origin=ORIGIN)
         assert not clock.advance(1_000, 1_000)

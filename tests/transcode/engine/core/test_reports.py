@@ -35,8 +35,8 @@ class ReportPipe:
 
 @pytest.fixture
 def pipe() -> Generator[ReportPipe]:
-    made = ReportPipe()
-    yield made
+    report_pipe = ReportPipe()
+    yield report_pipe
 
 
 def test_a_report_larger_than_the_pipe_is_written_whole(pipe: ReportPipe) -> None:
@@ -58,10 +58,10 @@ def test_reports_of_several_threads_do_not_mix(pipe: ReportPipe) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = [each for each in pipe.end() if isinstance(each, Poster)]
+    posters = [each for each in pipe.end() if isinstance(each, Poster)]
     for number in range(4):
-        mine = [each.data for each in found if each.label == str(number)]
-        assert mine == [bytes([number]) * size for size in sizes]
+        own_posters = [each.data for each in posters if each.label == str(number)]
+        assert own_posters == [bytes([number]) * size for size in sizes]
 
 
 def test_repeated_troubles_are_one_report_with_the_newest_detail(pipe: ReportPipe) -> None:
@@ -83,9 +83,9 @@ def test_kinds_of_trouble_are_bounded_and_known_ones_are_still_counted(pipe: Rep
         pipe.writer.count_trouble(f"kind {number}")
     pipe.writer.count_trouble("kind 0")
     pipe.writer.flush_troubles()
-    found = [each for each in pipe.end() if isinstance(each, Trouble)]
-    assert [each.what for each in found] == [f"kind {number}" for number in range(64)]
-    assert found[0].count == 2
+    troubles = [each for each in pipe.end() if isinstance(each, Trouble)]
+    assert [each.what for each in troubles] == [f"kind {number}" for number in range(64)]
+    assert troubles[0].count == 2
 
 
 def test_a_parent_that_is_gone_ends_the_writer() -> None:

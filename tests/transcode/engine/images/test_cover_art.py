@@ -1,4 +1,4 @@
-"""What stands for sound without a picture: its cover, or a card."""
+"""The picture shown for sound alone: its cover, or a card."""
 
 import io
 from pathlib import Path
@@ -15,9 +15,9 @@ SIZES = {"720p": (1280, 720), "360p": (640, 360)}
 
 
 def made_of(path: Path) -> list[Poster]:
-    made = read("poster", path, FileOrder(ladder=None))
-    assert (made.status, made.complaints) == (0, "")
-    posters = made.of(Poster)
+    output = read("poster", path, FileOrder(ladder=None))
+    assert (output.status, output.complaints) == (0, "")
+    posters = output.of(Poster)
     assert {each.label: picture_size(each.data) for each in posters} == SIZES
     assert [(each.width, each.height) for each in posters] == list(SIZES.values())
     return posters

@@ -55,6 +55,6 @@ def test_entropy_is_the_bits_of_a_level() -> None:
 
 @given(st.binary(max_size=300), st.floats(0, 255), st.floats(0, 255))
 def test_merit_is_a_number_above_zero(levels: bytes, mean: float, sharp: float) -> None:
-    found = image_score(mean, entropy(levels), sharp)
-    assert math.isfinite(found)
-    assert found > 0
+    score = image_score(mean, entropy(levels), sharp)
+    assert math.isfinite(score)
+    assert score > 0

@@ -1,4 +1,4 @@
-"""Where in a film its keyframes are looked for."""
+"""Which keyframes of a film are sampled."""
 
 from pathlib import Path
 
@@ -20,5 +20,5 @@ def test_keyframes_are_found_all_over_a_film(tmp_path: Path, held_back: int) -> 
     with path.open("rb") as file, open_upload(file.fileno()) as upload:
         picture = video_stream(upload)
         assert picture is not None
-        found = [each.at for each in sample_keyframes(upload, picture, 10 * SECOND, never)]
-    assert sorted(found) == [0, 2000, 4000, 6000, 8000]
+        moments = [each.at for each in sample_keyframes(upload, picture, 10 * SECOND, never)]
+    assert sorted(moments) == [0, 2000, 4000, 6000, 8000]

@@ -30,13 +30,13 @@ def mean(data: bytes) -> float:
 
 def test_there_is_a_jpeg_for_each_rung_of_its_size(tmp_path: Path) -> None:
     path = film(tmp_path / "a.mp4", *X264, size=(1280, 720), sound=None)
-    made = read("poster", path, order(1280, 720)).of(Poster)
-    assert [(each.label, each.width, each.height) for each in made] == [
+    posters = read("poster", path, order(1280, 720)).of(Poster)
+    assert [(each.label, each.width, each.height) for each in posters] == [
         ("720p", 1280, 720),
         ("480p", 854, 480),
         ("360p", 640, 360),
     ]
-    for each in made:
+    for each in posters:
         assert picture_size(each.data) == (each.width, each.height)
         assert each.data.endswith(b"\xff\xd9")
 
@@ -45,23 +45,23 @@ def test_a_film_that_begins_in_black_is_shown_by_a_later_picture(tmp_path: Path)
     graph = "color=black:s=320x180:r=25:d=4[a];testsrc2=s=320x180:r=25:d=2[b];[a][b]concat"
     path = tmp_path / "a.mp4"
     ffmpeg("-filter_complex", graph, *X264, "-g", "25", "-y", path)
-    (made,) = read("poster", path, order(320, 180)).of(Poster)
-    assert mean(made.data) > 60
+    (poster,) = read("poster", path, order(320, 180)).of(Poster)
+    assert mean(poster.data) > 60
 
 
 @pytest.mark.parametrize("name", ["a.mkv", "a.ts", "a.avi"])
 def test_formats_without_an_index_have_posters_too(tmp_path: Path, name: str) -> None:
     coding = ("-c:v", "mpeg4") if name == "a.avi" else X264
     path = film(tmp_path / name, *coding, sound=None)
-    (made,) = read("poster", path, order(320, 180)).of(Poster)
-    assert (made.label, made.width, made.height) == ("240p", 320, 180)
+    (poster,) = read("poster", path, order(320, 180)).of(Poster)
+    assert (poster.label, poster.width, poster.height) == ("240p", 320, 180)
 
 
-def test_a_picture_on_its_side_stands_upright_in_its_poster(tmp_path: Path) -> None:
+def test_a_rotated_picture_is_upright_in_its_poster(tmp_path: Path) -> None:
     path = film(tmp_path / "a.mp4", *X264, size=(640, 360), sound=None)
     ffmpeg("-i", path, "-c", "copy", "-metadata:s:v", "rotate=90", "-y", tmp_path / "b.mp4")
-    (made,) = read("poster", tmp_path / "b.mp4", order(360, 640)).of(Poster)
-    assert picture_size(made.data) == (360, 640)
+    (poster,) = read("poster", tmp_path / "b.mp4", order(360, 640)).of(Poster)
+    assert picture_size(poster.data) == (360, 640)
 
 
 def test_a_file_of_one_picture_has_that_as_its_poster(tmp_path: Path) -> None:
@@ -97,30 +97,30 @@ def staircase(path: Path, *coding: str, seconds: int = 6, size: str = "320x180")
 )
 def test_each_moment_has_its_own_small_picture(tmp_path: Path, name: str, shift: int) -> None:
     path = staircase(tmp_path / name, "-g", "25", "-output_ts_offset", str(shift))
-    (made,) = read("poster", path, order(320, 180)).of(Previews)
-    assert (made.width, made.height) == (160, 90)
+    (previews,) = read("poster", path, order(320, 180)).of(Previews)
+    assert (previews.width, previews.height) == (160, 90)
     # 40 ms more or less: a container that has no index is entered where its packets allow.
-    assert [round(at, -2) for at in made.times] == [0, 1000, 2000, 3000, 4000, 5000]
-    (sheet,) = made.sheets
+    assert [round(at, -2) for at in previews.times] == [0, 1000, 2000, 3000, 4000, 5000]
+    (sheet,) = previews.sheets
     assert picture_size(sheet) == (6 * 160, 90)
-    found = levels(sheet, 6)
-    assert found == sorted(found)
-    assert all(later - earlier > 15 for earlier, later in pairwise(found))
+    sheet_levels = levels(sheet, 6)
+    assert sheet_levels == sorted(sheet_levels)
+    assert all(later - earlier > 15 for earlier, later in pairwise(sheet_levels))
 
 
-def test_pictures_on_their_side_stand_upright_in_previews(tmp_path: Path) -> None:
+def test_rotated_pictures_are_upright_in_previews(tmp_path: Path) -> None:
     staircase(tmp_path / "a.mp4", "-g", "25", seconds=3)
     ffmpeg("-i", tmp_path / "a.mp4", "-c", "copy", "-metadata:s:v", "rotate=90", "-y",
            tmp_path / "b.mp4")  # fmt: skip
-    (made,) = read("poster", tmp_path / "b.mp4", order(180, 320)).of(Previews)
-    assert (made.width, made.height) == (90, 160)
-    assert picture_size(made.sheets[0]) == (270, 160)
+    (previews,) = read("poster", tmp_path / "b.mp4", order(180, 320)).of(Previews)
+    assert (previews.width, previews.height) == (90, 160)
+    assert picture_size(previews.sheets[0]) == (270, 160)
 
 
 def test_a_film_of_one_keyframe_has_a_poster_and_no_previews(tmp_path: Path) -> None:
     path = staircase(tmp_path / "a.mp4", "-g", "500", "-sc_threshold", "0")
-    made = read("poster", path, order(320, 180))
-    assert (len(made.of(Poster)), made.of(Previews)) == (1, [])
+    output = read("poster", path, order(320, 180))
+    assert (len(output.of(Poster)), output.of(Previews)) == (1, [])
 
 
 def test_the_sharp_moment_is_the_poster_and_not_the_blurred_ones(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_the_sharp_moment_is_the_poster_and_not_the_blurred_ones(tmp_path: Path)
     graph = f"{blurred}[a];testsrc2=s=320x180:r=25:d=1[b];{blurred}[c];[a][b][c]concat=n=3"
     path = tmp_path / "a.mp4"
     ffmpeg("-filter_complex", graph, *X264, "-g", "25", "-y", path)
-    (made,) = read("poster", path, order(320, 180)).of(Poster)
-    with av.open(io.BytesIO(made.data), "r", format="jpeg_pipe") as container:
+    (poster,) = read("poster", path, order(320, 180)).of(Poster)
+    with av.open(io.BytesIO(poster.data), "r", format="jpeg_pipe") as container:
         assert ImageScorer().score(next(container.decode(video=0))) > 7  # a blurred one has 3.7
 
 
@@ -137,5 +137,5 @@ def test_the_only_keyframe_is_found_however_long_its_group_is(tmp_path: Path) ->
     """With B-frames a decoder holds the keyframe back, and here no other follows."""
     coding = ("-c:v", "libx264", "-preset", "veryfast", "-g", "9999", "-sc_threshold", "0")
     path = film(tmp_path / "a.ts", *coding, size=(160, 90), rate=30, seconds=12, sound=None)
-    (made,) = read("poster", path, order(160, 90)).of(Poster)
-    assert (made.width, made.height) == (160, 90)
+    (poster,) = read("poster", path, order(160, 90)).of(Poster)
+    assert (poster.width, poster.height) == (160, 90)

@@ -44,21 +44,21 @@ def test_small_pictures_have_the_films_shape(shown: tuple[int, int], size: tuple
     ],
 )
 def test_a_sheet_is_filled_row_by_row(count: int, sizes: list[tuple[int, int]]) -> None:
-    found = make_sheets([flat(40 + index % 150, size=(16, 16)) for index in range(count)])
-    assert [picture_size(sheet) for sheet in found] == sizes
+    sheets = make_sheets([flat(40 + index % 150, size=(16, 16)) for index in range(count)])
+    assert [picture_size(sheet) for sheet in sheets] == sizes
 
 
-def test_each_picture_stands_in_its_place() -> None:
+def test_each_picture_is_in_its_place() -> None:
     (sheet,) = make_sheets([flat(30 + 10 * position, size=(16, 16)) for position in range(15)])
     with av.open(io.BytesIO(sheet), "r", format="jpeg_pipe") as container:
         frame = next(container.decode(video=0)).reformat(format="gray")
     plane = frame.planes[0]
     data = bytes(plane)
-    found = [
+    shades = [
         data[(index // 10 * 16 + 8) * plane.line_size + index % 10 * 16 + 8] for index in range(15)
     ]
-    assert found == sorted(found)
-    assert found[-1] - found[0] > 130
+    assert shades == sorted(shades)
+    assert shades[-1] - shades[0] > 130
     # What is left of the last row is black.
     assert data[24 * plane.line_size + 9 * 16 + 8] < 10
 
@@ -70,10 +70,10 @@ def test_thumbnails_are_sorted_by_time_and_a_single_one_is_none() -> None:
     assert (copy.width, copy.height) == (320, 320)
     assert thumbnails.previews() is None
     thumbnails.add(0, flat(40, size=(32, 64)), Fraction(2))  # pixels twice as wide as high
-    made = thumbnails.previews()
-    assert made is not None
-    assert (made.times, made.width, made.height) == ((0, 2000), 160, 160)
-    with av.open(io.BytesIO(made.sheets[0]), "r", format="jpeg_pipe") as container:
+    previews = thumbnails.previews()
+    assert previews is not None
+    assert (previews.times, previews.width, previews.height) == ((0, 2000), 160, 160)
+    with av.open(io.BytesIO(previews.sheets[0]), "r", format="jpeg_pipe") as container:
         plane = next(container.decode(video=0)).planes[0]
     row = bytes(plane)[80 * plane.line_size :]
     assert row[10] == row[150] < 60

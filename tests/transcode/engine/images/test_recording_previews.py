@@ -25,21 +25,21 @@ TEXT = msgspec.json.encode(ORDER).decode()
 @pytest.fixture(scope="module")
 def keyframes(tmp_path_factory: pytest.TempPathFactory) -> list[Keyframe]:
     """Four keyframes of two epochs, each lighter than the one before."""
-    made = record(tmp_path_factory.mktemp("run"), 2, 2)
-    return list(_keyframes(made))
+    output = record(tmp_path_factory.mktemp("run"), 2, 2)
+    return list(_keyframes(output))
 
 
-def _keyframes(made: EngineOutput) -> Iterator[Keyframe]:
-    inits = {init.number: init.data for init in made.inits(RUNG)}
-    for number, segment in enumerate(made.segments(RUNG)):
-        chunk = next(part for part in made.parts(RUNG) if part.sequence == segment.sequence)
+def _keyframes(output: EngineOutput) -> Iterator[Keyframe]:
+    inits = {init.number: init.data for init in output.inits(RUNG)}
+    for number, segment in enumerate(output.segments(RUNG)):
+        chunk = next(part for part in output.parts(RUNG) if part.sequence == segment.sequence)
         yield Keyframe(at=2000 * number, data=inits[segment.init] + chunk.data)
 
 
 def previews(keyframes: Iterable[Keyframe]) -> list[Previews]:
-    made = run_raw(b"".join(pack(each) for each in keyframes), "previews", TEXT)
-    assert (made.status, made.complaints) == (0, "")
-    return made.of(Previews)
+    output = run_raw(b"".join(pack(each) for each in keyframes), "previews", TEXT)
+    assert (output.status, output.complaints) == (0, "")
+    return output.of(Previews)
 
 
 def lumas(sheet: bytes, count: int) -> list[int]:
@@ -51,11 +51,11 @@ def lumas(sheet: bytes, count: int) -> list[int]:
 
 
 def test_keyframes_of_several_epochs_are_thumbnails_in_order(keyframes: list[Keyframe]) -> None:
-    (made,) = previews(keyframes[place] for place in (0, 2, 1, 3))
-    assert (made.width, made.height, made.times) == (160, 90, (0, 2000, 4000, 6000))
-    (sheet,) = made.sheets
-    found = lumas(sheet, 4)
-    assert [round((each - found[0]) / 23.3) for each in found] == [0, 1, 2, 3]
+    (sheets,) = previews(keyframes[place] for place in (0, 2, 1, 3))
+    assert (sheets.width, sheets.height, sheets.times) == (160, 90, (0, 2000, 4000, 6000))
+    (sheet,) = sheets.sheets
+    shades = lumas(sheet, 4)
+    assert [round((each - shades[0]) / 23.3) for each in shades] == [0, 1, 2, 3]
 
 
 def test_what_cannot_be_decoded_is_left_out(keyframes: list[Keyframe]) -> None:
@@ -65,8 +65,8 @@ def test_what_cannot_be_decoded_is_left_out(keyframes: list[Keyframe]) -> None:
         Keyframe(at=2000, data=b""),
         Keyframe(at=2000, data=second.data[:700]),
     ]
-    (made,) = previews([first, *bad, third])
-    assert made.times == (0, 4000)
+    (sheets,) = previews([first, *bad, third])
+    assert sheets.times == (0, 4000)
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -77,7 +77,7 @@ def test_fewer_than_two_pictures_are_no_previews(keyframes: list[Keyframe], coun
 def test_the_best_of_the_keyframes_for_it_becomes_the_poster(
     tmp_path: Path, keyframes: list[Keyframe]
 ) -> None:
-    """A picture full of detail rather than plain ones, in all sizes; thumbnails have no part."""
+    """The detailed picture wins over plain ones, in all sizes; thumbnails are no candidates."""
     path = tmp_path / "detail.mp4"
     ffmpeg(
         *("-f", "lavfi", "-i", "testsrc2=s=320x180:r=25:d=0.2", "-c:v", "libx264"),
@@ -89,11 +89,11 @@ def test_the_best_of_the_keyframes_for_it_becomes_the_poster(
         for name, width, height in (("240p", 320, 180), ("144p", 160, 90))
     )
     order = msgspec.json.encode(PreviewOrder(width=160, height=90, rungs=rungs)).decode()
-    sent = [*(PosterKeyframe(data=each) for each in candidates), keyframes[0]]
-    made = run_raw(b"".join(pack(each) for each in sent), "previews", order)
-    assert (made.status, made.complaints) == (0, "")
-    assert made.of(Previews) == [], "one thumbnail"
-    posters = made.of(Poster)
+    messages = [*(PosterKeyframe(data=each) for each in candidates), keyframes[0]]
+    output = run_raw(b"".join(pack(each) for each in messages), "previews", order)
+    assert (output.status, output.complaints) == (0, "")
+    assert output.of(Previews) == [], "one thumbnail"
+    posters = output.of(Poster)
     assert [(each.label, each.width, each.height) for each in posters] == [
         ("240p", 320, 180),
         ("144p", 160, 90),
@@ -106,15 +106,15 @@ def test_the_best_of_the_keyframes_for_it_becomes_the_poster(
 
 
 def test_no_poster_is_made_unless_it_is_asked_for(keyframes: list[Keyframe]) -> None:
-    sent = [PosterKeyframe(data=keyframes[0].data), keyframes[0]]
-    made = run_raw(b"".join(pack(each) for each in sent), "previews", TEXT)
-    assert (made.status, made.reports) == (0, [])
+    messages = [PosterKeyframe(data=keyframes[0].data), keyframes[0]]
+    output = run_raw(b"".join(pack(each) for each in messages), "previews", TEXT)
+    assert (output.status, output.reports) == (0, [])
 
 
 def test_input_that_is_no_keyframe_ends_the_engine(keyframes: list[Keyframe]) -> None:
-    made = run_raw(b"\xff" * 8, "previews", TEXT)
-    assert (made.status, made.reports) == (2, [])
-    assert "a frame of" in made.complaints
+    output = run_raw(b"\xff" * 8, "previews", TEXT)
+    assert (output.status, output.reports) == (2, [])
+    assert "a frame of" in output.complaints
     assert run_raw(b"", "previews", "{}").status == 2
 
 

@@ -100,7 +100,7 @@ async def test_a_boxed_child_does_it(tmp_path: Path) -> None:
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.write_bytes(picture("webp", "800x600"))
     bad.write_bytes(os.urandom(1000))
-    found = await asked(good, 1280, 720)
-    assert list(found) == ["720p", "480p", "360p"]
+    posters = await asked(good, 1280, 720)
+    assert list(posters) == ["720p", "480p", "360p"]
     with pytest.raises(NotImage, match="no picture"):
         await asked(bad, 0, 0)

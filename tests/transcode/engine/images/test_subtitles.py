@@ -17,9 +17,9 @@ X264 = ("-c:v", "libx264", "-preset", "ultrafast")
 
 
 def extract_subtitles(path: Path) -> EngineOutput:
-    made = read("subtitles", path)
-    assert (made.status, made.complaints) == (0, "")
-    return made
+    output = read("subtitles", path)
+    assert (output.status, output.complaints) == (0, "")
+    return output
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_a_text_is_no_film(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.srt", "subtitles")
 
 
-def test_pictures_of_text_are_left_out_and_told(tmp_path: Path) -> None:
+def test_bitmap_subtitles_are_left_out_and_reported(tmp_path: Path) -> None:
     plain = film(tmp_path / "a.mkv", *X264, seconds=2, sound=None)
     (tmp_path / "b.sup").write_bytes(pictured())
     path = tmp_path / "b.mkv"
     ffmpeg("-i", plain, "-f", "sup", "-i", tmp_path / "b.sup", "-map", "0", "-map", "1", "-c",
            "copy", "-y", path)  # fmt: skip
-    made = extract_subtitles(path)
-    assert made.of(SubtitleTrack) == []
-    (told,) = made.of(Trouble)
-    assert (told.what, told.detail) == ("subtitles are pictures", "pgssub")
+    output = extract_subtitles(path)
+    assert output.of(SubtitleTrack) == []
+    (trouble,) = output.of(Trouble)
+    assert (trouble.what, trouble.detail) == ("subtitles are pictures", "pgssub")
 
 
 def pictured() -> bytes:
@@ -70,8 +70,8 @@ def pictured() -> bytes:
     )
 
 
-def test_words_before_the_film_begins_or_without_an_end_are_seen_to(tmp_path: Path) -> None:
-    # Matroska keeps what it is given: a cue of no length, one that was over by the first picture.
+def test_cues_before_the_film_or_without_an_end_are_corrected(tmp_path: Path) -> None:
+    # Matroska stores any cue: one without a length, and one that ends before the first picture.
     words = (
         "1\n00:00:00,100 --> 00:00:00,900\nlost\n\n2\n00:00:00,500 --> 00:00:02,000\nlate\n\n"
         "3\n00:00:03,000 --> 00:00:03,000\nendless\n\n4\n00:00:05,000 --> 00:00:06,000\nlast\n"
@@ -102,31 +102,31 @@ def test_markup_of_strangers_is_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove
-def test_more_cues_than_anybody_reads_are_cut_off(tmp_path: Path) -> None:
+def test_excessive_cues_are_cut_off(tmp_path: Path) -> None:
     count = MOST_CUES + 1000
     words = "".join(
         f"{index}\n{clock(index * 50)} --> {clock(index * 50 + 40)}\nx{index}\n\n"
         for index in range(count)
     )
     path = subtitled(tmp_path / "a.mkv", (("eng", "", words), ENGLISH), seconds=1)
-    made = extract_subtitles(path)
-    long, short = made.of(SubtitleTrack)
+    output = extract_subtitles(path)
+    long, short = output.of(SubtitleTrack)
     assert (len(long.cues), len(short.cues)) == (MOST_CUES, 2)
-    assert [each.what for each in made.of(Trouble)] == ["subtitles cut"]
+    assert [each.what for each in output.of(Trouble)] == ["subtitles cut"]
 
 
 @pytest.mark.prove
-def test_longer_words_than_anybody_reads_are_cut_off(tmp_path: Path) -> None:
+def test_excessive_texts_are_cut_off(tmp_path: Path) -> None:
     words = "".join(
         f"{index}\n{clock(index * 1000)} --> {clock(index * 1000 + 900)}\n{'y' * 2_500}\n\n"
         for index in range(MOST_TEXT // 2_000 + 10)
     )
     path = subtitled(tmp_path / "a.mkv", (("eng", "", words),), seconds=1)
-    made = extract_subtitles(path)
-    (track,) = made.of(SubtitleTrack)
+    output = extract_subtitles(path)
+    (track,) = output.of(SubtitleTrack)
     assert MOST_TEXT - 2_000 < sum(len(cue.text) for cue in track.cues) <= MOST_TEXT
     assert all(len(cue.text) == 2_000 for cue in track.cues)
-    assert [each.what for each in made.of(Trouble)] == ["subtitles cut"]
+    assert [each.what for each in output.of(Trouble)] == ["subtitles cut"]
 
 
 @pytest.mark.parametrize(

@@ -25,20 +25,20 @@ def totals(path: Path) -> list[int]:
 
 
 def test_a_survey_of_a_slow_disk_is_never_silent_for_long(tmp_path: Path) -> None:
-    """By a clock that each read moves on: 24 MiB take an hour."""
+    """Each read advances the clock: 24 MiB take an hour."""
     path = unclosed_flv(tmp_path / "a.flv", 24, padding=MIB)
     ticks = count(step=READ_SECONDS)
     with path.open("rb") as file, tempfile.NamedTemporaryFile() as output:
         reports = ReportWriter(output.fileno())
         with open_upload(file.fileno(), reports, lambda: next(ticks)) as upload:
-            found = survey(upload, AssetOrder(ladder=LADDER))
-        made = totals(Path(output.name))
-    assert found is not None
-    assert len(found.shown) == 24
+            result = survey(upload, AssetOrder(ladder=LADDER))
+        running_totals = totals(Path(output.name))
+    assert result is not None
+    assert len(result.shown) == 24
     assert next(ticks) > 60 * SILENT_SECONDS
-    steps = [b - a for a, b in pairwise([0, *made])]
+    steps = [b - a for a, b in pairwise([0, *running_totals])]
     # Each read is reported, and takes less time than an engine may be silent.
     assert READ_SECONDS < SILENT_SECONDS
     assert min(steps) > 0
     assert max(steps) <= MIB // 4
-    assert made[-1] >= 24 * MIB
+    assert running_totals[-1] >= 24 * MIB

@@ -33,9 +33,9 @@ def test_packets_before_zero_come_before_the_first_that_has_a_time(tmp_path: Pat
     with opened(tmp_path / "a.mkv") as upload:
         picture = video_stream(upload)
         assert picture is not None
-        found = list(timed_packets(upload, [picture]))
-    assert sum(packet.pts is None for packet, _, _ in found) > 30
-    times = [pts for _, _, pts in found]
+        packets = list(timed_packets(upload, [picture]))
+    assert sum(packet.pts is None for packet, _, _ in packets) > 30
+    times = [pts for _, _, pts in packets]
     assert len(times) == 75
     assert all(abs(later - time - 3_600) <= 90 for time, later in pairwise(times))
 

@@ -1,4 +1,4 @@
-"""The look at an uploaded file: true figures of good ones, a sentence about bad ones."""
+"""The probe of an uploaded file: true figures of good ones, a sentence about bad ones."""
 
 import http.server
 import subprocess
@@ -16,12 +16,12 @@ ROOT = Path(__file__).parents[4]
 X264 = ("-c:v", "libx264", "-preset", "ultrafast")
 
 
-def test_an_mp4_tells_what_it_is(tmp_path: Path) -> None:
-    found = probed(film(tmp_path / "a.mp4", *X264, "-c:a", "aac"))
-    assert abs(found.length_us - 3_000_000) < 50_000
-    assert (found.width, found.height, found.rate) == (320, 180, 25_000)
-    assert (found.video_codec, found.audio_codec, found.rotation) == ("h264", "aac", 0)
-    assert "mp4" in found.container
+def test_an_mp4_is_probed(tmp_path: Path) -> None:
+    media = probed(film(tmp_path / "a.mp4", *X264, "-c:a", "aac"))
+    assert abs(media.length_us - 3_000_000) < 50_000
+    assert (media.width, media.height, media.rate) == (320, 180, 25_000)
+    assert (media.video_codec, media.audio_codec, media.rotation) == ("h264", "aac", 0)
+    assert "mp4" in media.container
 
 
 @pytest.mark.parametrize(
@@ -40,10 +40,10 @@ def test_an_mp4_tells_what_it_is(tmp_path: Path) -> None:
 def test_every_format_of_the_list_is_read(
     tmp_path: Path, name: str, coding: tuple[str, ...]
 ) -> None:
-    found = probed(film(tmp_path / name, *coding))
-    assert (found.width, found.height) == (320, 180)
-    assert abs(found.length_us - 3_000_000) < 200_000
-    assert found.audio_codec is not None
+    media = probed(film(tmp_path / name, *coding))
+    assert (media.width, media.height) == (320, 180)
+    assert abs(media.length_us - 3_000_000) < 200_000
+    assert media.audio_codec is not None
 
 
 def test_the_name_of_a_file_is_of_no_account(tmp_path: Path) -> None:
@@ -55,9 +55,9 @@ def test_sizes_are_those_of_the_upright_picture_with_square_pixels(tmp_path: Pat
     lying = film(tmp_path / "lying.mp4", *X264, sound=None)
     standing = tmp_path / "standing.mp4"
     ffmpeg("-i", lying, "-c", "copy", "-metadata:s:v", "rotate=90", "-y", standing)
-    found = probed(standing)
-    assert (found.width, found.height, abs(found.rotation)) == (180, 320, 90)
-    assert (found.codec_width, found.codec_height) == (320, 180)
+    media = probed(standing)
+    assert (media.width, media.height, abs(media.rotation)) == (180, 320, 90)
+    assert (media.codec_width, media.codec_height) == (320, 180)
     wide = probed(film(tmp_path / "wide.mp4", *X264, "-aspect", "16:9", size=(240, 180)))
     assert (wide.width, wide.height, wide.codec_width) == (320, 180, 240)
 
@@ -69,9 +69,9 @@ def test_a_file_that_was_never_closed_is_measured_to_its_end(tmp_path: Path) -> 
 
 def test_sound_alone_has_no_size(tmp_path: Path) -> None:
     ffmpeg("-f", "lavfi", "-i", "sine=duration=2", "-y", tmp_path / "a.mp3")
-    found = probed(tmp_path / "a.mp3")
-    assert (found.width, found.height, found.video_codec) == (0, 0, None)
-    assert abs(found.length_us - 2_000_000) < 100_000
+    media = probed(tmp_path / "a.mp3")
+    assert (media.width, media.height, media.video_codec) == (0, 0, None)
+    assert abs(media.length_us - 2_000_000) < 100_000
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_what_is_no_film_is_refused_with_a_sentence(tmp_path: Path, content: byt
     assert refusal(bad).startswith("The file cannot be read")
 
 
-def test_a_playlist_reads_no_other_file_and_asks_nobody(tmp_path: Path) -> None:
-    """The same texts make the library read files and ask servers where nothing forbids it."""
-    asked: list[str] = []
+def test_a_playlist_reads_no_other_file_and_connects_to_no_server(tmp_path: Path) -> None:
+    """Without the sandbox, the same texts make the library read files and connect to servers."""
+    requests: list[str] = []
 
     class Server(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
+            requests.append(self.path)
             self.send_error(404)
 
         def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002  # its name there
@@ -116,7 +116,7 @@ def test_a_playlist_reads_no_other_file_and_asks_nobody(tmp_path: Path) -> None:
             assert refusal(bad).startswith("The file cannot be read")
         server.shutdown()
         thread.join()
-    assert asked == []
+    assert requests == []
 
 
 def test_a_film_that_is_cut_off_before_its_index_is_refused(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_film_that_is_cut_off_before_its_index_is_refused(tmp_path: Path) -> N
 
 
 def test_a_picture_of_absurd_size_is_refused(tmp_path: Path) -> None:
-    """The size stands in the sequence header alone; nothing of it is ever there."""
+    """Only the header claims the size; the file has no such picture."""
     whole = bytearray(film(tmp_path / "a.avi", "-c:v", "mjpeg", form="yuvj420p").read_bytes())
     header = whole.index(b"\xff\xc0", whole.index(b"movi"))
     while header > 0:
@@ -138,8 +138,8 @@ def test_a_picture_of_absurd_size_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "big.avi").startswith("The picture")
 
 
-def test_an_engine_that_looks_can_open_no_file_and_no_socket(tmp_path: Path) -> None:
-    """What it may do is tried in the very process, where the library would be taken over."""
+def test_an_engine_that_probes_can_open_no_file_and_no_socket(tmp_path: Path) -> None:
+    """The attempts are made in the engine's own process, where an exploit would run."""
     path = film(tmp_path / "a.mp4", *X264, "-c:a", "aac")
     script = textwrap.dedent("""
         import errno, socket, sys
@@ -162,7 +162,7 @@ def test_an_engine_that_looks_can_open_no_file_and_no_socket(tmp_path: Path) -> 
         sys.exit(engine.main(["probe"]))
     """)
     with path.open("rb") as file:
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", script],
             stdin=file,
             capture_output=True,
@@ -170,5 +170,5 @@ def test_an_engine_that_looks_can_open_no_file_and_no_socket(tmp_path: Path) -> 
             timeout=30,
             cwd=ROOT,
         )
-    assert done.stderr == b"EPERM,EPERM,EPERM"
-    assert b"probed" in done.stdout
+    assert completed.stderr == b"EPERM,EPERM,EPERM"
+    assert b"probed" in completed.stdout

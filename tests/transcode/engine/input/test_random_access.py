@@ -75,7 +75,7 @@ def test_other_codecs_are_taken_at_the_sources_word(codec: VideoCodec) -> None:
     assert of.classify(b"x", key=False) is AccessPoint.OTHER
 
 
-def test_h264_tells_idr_pictures_from_other_keyframes(small: Source) -> None:
+def test_h264_distinguishes_idr_pictures_from_other_keyframes(small: Source) -> None:
     assert small.video
     of = AccessPointParser(small.video, AvcConfig.parse(small.video.config))
     for packet in small.pictures:
@@ -88,7 +88,7 @@ def prefixed(*units: bytes) -> bytes:
     return b"".join(len(unit).to_bytes(4, "big") + unit for unit in units)
 
 
-def test_sets_that_say_the_same_are_alike(small: Source, two_seconds: Source) -> None:
+def test_parameter_sets_of_the_same_content_are_equal(small: Source, two_seconds: Source) -> None:
     assert small.video
     assert two_seconds.video
     config, other = (AvcConfig.parse(source.config) for source in (small.video, two_seconds.video))

@@ -41,7 +41,7 @@ LINE = (0, 250 * STEP - STEP)  # of ten seconds
         pytest.param([], None, id="nothing"),
     ],
 )
-def test_strays_are_what_lies_outside_and_between(
+def test_strays_are_times_outside_and_between(
     times: list[int], expected: tuple[int, int] | None
 ) -> None:
     assert bounds(times) == expected
@@ -55,10 +55,10 @@ def test_pictures_out_of_order_are_no_strays_however_slowly_they_come() -> None:
 
 @given(st.lists(st.integers(-(10**9), 10**9), max_size=60))
 def test_any_times_give_bounds_within_them_or_none(times: list[int]) -> None:
-    found = bounds(times)
-    if found is not None:
-        assert min(times) <= found[0] <= found[1] <= max(times)
-        assert found != (min(times), max(times))
+    limits = bounds(times)
+    if limits is not None:
+        assert min(times) <= limits[0] <= limits[1] <= max(times)
+        assert limits != (min(times), max(times))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,9 @@ def test_any_times_give_bounds_within_them_or_none(times: list[int]) -> None:
         pytest.param(at(0, 8) + at(5, 1) + at(9, 6), False, id="strays within the others"),
     ],
 )
-def test_a_clock_that_begins_again_is_told_from_strays(times: list[int], restarts: bool) -> None:
+def test_a_clock_that_restarts_is_distinguished_from_strays(
+    times: list[int], restarts: bool
+) -> None:
     line = time_line(times)
     assert line is not None
     assert line.restarts is restarts
@@ -86,10 +88,10 @@ def joined(*packets: tuple[int, int]) -> list[int]:
 def test_parts_are_joined_for_all_tracks_alike() -> None:
     """The sound of the second part comes before its picture, by as much as in the first part."""
     part = [(1, time) for time in at(0, 4)] + [(0, time) for time in at(0.5, 4)]
-    found = joined(*part, *part)
-    again = found[len(part)]
+    parts = joined(*part, *part)
+    again = parts[len(part)]
     assert again == 4 * SECOND
-    assert [time - again for time in found[len(part) :]] == found[: len(part)]
+    assert [time - again for time in parts[len(part) :]] == parts[: len(part)]
 
 
 def test_a_stray_that_went_back_does_not_move_what_follows() -> None:
@@ -97,5 +99,5 @@ def test_a_stray_that_went_back_does_not_move_what_follows() -> None:
     assert joined(*[(0, time) for time in times])[-100:] == at(6, 4)
 
 
-def test_times_that_leap_with_each_packet_say_nothing() -> None:
+def test_times_that_leap_with_each_packet_have_no_bounds() -> None:
     assert bounds([index % 2 * 100 * SECOND + index for index in range(5_000)]) is None

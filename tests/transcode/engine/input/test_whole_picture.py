@@ -37,6 +37,6 @@ def test_damaged_pictures_are_passed_over(film: bytearray, tmp_path: Path) -> No
     begin = film.index(b"mdat") + 1_500
     film[begin : begin + 500] = random.Random(1).randbytes(500)
     (tmp_path / "a.mp4").write_bytes(film)
-    found = first_time(tmp_path / "a.mp4")
-    assert found is not None
-    assert found > 0
+    first_pts = first_time(tmp_path / "a.mp4")
+    assert first_pts is not None
+    assert first_pts > 0

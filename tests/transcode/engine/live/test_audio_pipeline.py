@@ -1,4 +1,4 @@
-"""The sound's way, without a process: holes, lateness, drift, change of form."""
+"""The audio pipeline without a process: holes, late sound, drift, changes of form."""
 
 import array
 import math
@@ -102,7 +102,7 @@ def test_sound_in_time_goes_through_whole(tone: tuple[AudioTrack, list[bytes]]) 
 
 
 @pytest.mark.parametrize("early", [0.03, 0.5, 1.3])
-def test_what_lies_before_the_beginning_is_trimmed(
+def test_sound_before_the_beginning_is_trimmed(
     tone: tuple[AudioTrack, list[bytes]], early: float
 ) -> None:
     fixture = AudioPipelineFixture(tone[0])
@@ -144,7 +144,7 @@ def test_a_hole_is_filled_and_the_rest_stays_in_time(
     assert loud(levels, again + 0.05, 3.5)
 
 
-def test_silence_stands_in_after_a_second_and_what_is_late_then_is_trimmed(
+def test_silence_replaces_missing_sound_after_a_second_and_late_sound_is_trimmed(
     tone: tuple[AudioTrack, list[bytes]],
 ) -> None:
     fixture = AudioPipelineFixture(tone[0])
@@ -153,8 +153,8 @@ def test_silence_stands_in_after_a_second_and_what_is_late_then_is_trimmed(
     for clock in range(ORIGIN, ORIGIN + 3 * SECOND, 3_000):
         fixture.sound.fill_to(clock)
         fixture.sound.release(clock)
-    sent = sum(part.duration for part in fixture.sent if isinstance(part, Part))
-    assert 1.5 * SECOND < sent < 3 * SECOND, "the picture does not wait"
+    duration = sum(part.duration for part in fixture.sent if isinstance(part, Part))
+    assert 1.5 * SECOND < duration < 3 * SECOND, "the picture does not wait"
     for _ in play(fixture, tone[1][47:188], at=ORIGIN + 47 * STEP):
         pass
     levels = fixture.finish(ORIGIN + 4 * SECOND)
@@ -173,7 +173,7 @@ def test_missing_sound_is_not_awaited_twice(tone: tuple[AudioTrack, list[bytes]]
         late.append(clock - fixture.sound.end)
     assert max(late[:31]) > 0.9 * SECOND, "it may come a second late"
     assert max(late[31:]) <= 2, "rounding"
-    # It comes again, 0.3 s behind the picture, and is awaited again.
+    # The sound returns, 0.3 s behind the picture, and is awaited again.
     resumed = ORIGIN + 4 * SECOND - 27_000
     for pts in play(fixture, tone[1][188:], at=resumed):
         fixture.sound.fill_to(pts + 27_000)
@@ -184,7 +184,7 @@ def test_missing_sound_is_not_awaited_twice(tone: tuple[AudioTrack, list[bytes]]
 
 @pytest.mark.parametrize("off", [1.002, pytest.param(0.998, marks=pytest.mark.prove)])
 def test_drift_is_stretched_away(tone: tuple[AudioTrack, list[bytes]], off: float) -> None:
-    """A sound card 0.2 % off is 60 ms away after 30 s; it never gets that far."""
+    """A sound card 0.2 % off would drift by 60 ms in 30 s; the drift is corrected before."""
     fixture = AudioPipelineFixture(tone[0])
     packets = tone[1][:280] * 6
     last = 0
@@ -231,8 +231,8 @@ def test_nothing_is_sent_that_a_cut_may_still_come_before(
         pass
     assert not any(isinstance(report, Part) for report in fixture.sent)
     fixture.sound.release(ORIGIN + SECOND)
-    sent = sum(part.duration for part in fixture.sent if isinstance(part, Part))
-    assert 0.8 * SECOND < sent <= SECOND
+    duration = sum(part.duration for part in fixture.sent if isinstance(part, Part))
+    assert 0.8 * SECOND < duration <= SECOND
     fixture.finish(ORIGIN + 140 * STEP)
 
 

@@ -44,27 +44,27 @@ def _round() -> tuple[AudioTrack, list[bytes]]:
             plane.update(array.array("f", level).tobytes())
         packets += [sample.data for sample in encoder.encode(frame)]
     track = AudioTrack(codec=AudioCodec.AAC, config=encoder.config, rate=48_000, channels=2)
-    # The first packet primes the decoder; the second round of two has no beginning in it.
+    # The first packet primes the decoder; the second of two rounds can be repeated.
     return track, packets[1 + 2 * _STRETCH :][: 2 * _STRETCH]
 
 
 def _beginnings(data: bytes) -> list[float]:
     """Return when tones begin, in seconds from the origin, to the sample."""
-    found: list[float] = []
-    quiet = 0  # frames on end; a look that begins in a tone is not its beginning
+    beginnings: list[float] = []
+    quiet = 0  # consecutive frames; a stretch that begins within a tone does not count
     with av.open(io.BytesIO(data), "r") as container:
         for frame in container.decode(audio=0):
             level = array.array("f", bytes(frame.planes[0])[: 4 * frame.samples])
             loud = max(level) > _LOUD
             if loud and quiet > _QUIET:
                 offset = next(n for n, sample in enumerate(level) if sample > _LOUD)
-                found.append((frame.time or 0.0) + offset / 48_000 - ORIGIN / SECOND)
+                beginnings.append((frame.time or 0.0) + offset / 48_000 - ORIGIN / SECOND)
             quiet = 0 if loud else quiet + 1
-    return found
+    return beginnings
 
 
 class _AudioListener:
-    """Hears what a `Sound` sends, a stretch at a time."""
+    """Decodes what a `Sound` sends, a stretch at a time."""
 
     def __init__(self, fixture: AudioPipelineFixture) -> None:
         self._heard = fixture
@@ -73,10 +73,10 @@ class _AudioListener:
 
     def listen(self) -> None:
         """Decode all that was sent since the last time."""
-        sent = self._heard.sent
-        self._init += b"".join(report.data for report in sent if isinstance(report, InitSection))
-        parts = b"".join(report.data for report in sent if isinstance(report, Part))
-        sent.clear()
+        reports = self._heard.sent
+        self._init += b"".join(report.data for report in reports if isinstance(report, InitSection))
+        parts = b"".join(report.data for report in reports if isinstance(report, Part))
+        reports.clear()
         self.beginnings += _beginnings(self._init + parts)
 
 
@@ -106,7 +106,7 @@ def test_sound_that_drifts_stays_with_the_picture(minutes: int, off: int, proof:
     fixture.sound.finish(ORIGIN + round(count * step), fixture.grid)
     ears.listen()
     away = max(min(abs(found - wanted) for wanted in expected) for found in ears.beginnings)
-    # A look at the sound may begin in the middle of a tone, whose beginning is then not met.
+    # A decoded stretch may begin in the middle of a tone, whose beginning is then missed.
     assert len(ears.beginnings) >= len(expected) - count // (_LOOK * 47) - 2
     drifted = abs(count * (step - STEP)) / SECOND
     proof(

@@ -1,4 +1,4 @@
-"""Sources of other kinds than the usual one, and broken ones, through a real engine process."""
+"""Unusual and broken sources, through a real engine process."""
 
 import itertools
 import random
@@ -32,9 +32,9 @@ def encoded(small: Source) -> EngineOutput:
 @pytest.mark.parametrize("reuse", [True, False])
 def test_picture_and_sound_stay_together(pulsing: Source, folder: Path, reuse: bool) -> None:
     flashes, beeps = onsets((folder / "pulses.flv").read_bytes())
-    made = run(orders(pulsing, begin(pulsing, reuse=reuse)))
-    seen, _ = onsets(made.files(made.names[0])[0])
-    _, heard = onsets(made.files(AUDIO_RENDITION)[0])
+    output = run(orders(pulsing, begin(pulsing, reuse=reuse)))
+    seen, _ = onsets(output.files(output.names[0])[0])
+    _, heard = onsets(output.files(AUDIO_RENDITION)[0])
     assert len(seen) == len(heard) == len(flashes) == len(beeps) == 5
     for flash, beep, shown, sounded in zip(flashes, beeps, seen, heard, strict=True):
         assert abs((sounded - shown) - (beep - flash)) < 0.005
@@ -65,12 +65,12 @@ def test_cuts_fall_on_the_sources_keyframes(
     folder: Path, gop: float, expected: list[float]
 ) -> None:
     source = source_of(scenes(folder / f"gop{gop}.flv", seconds=6, gop=gop))
-    made = run(orders(source, begin(source)))
-    assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
-    assert made.in_step()
-    lengths = [segment.duration for segment in made.segments("360p")]
+    output = run(orders(source, begin(source)))
+    assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
+    assert output.in_step()
+    lengths = [segment.duration for segment in output.segments("360p")]
     assert lengths == pytest.approx([length * SECOND for length in expected], abs=FRAME)
-    assert [data for _, _, data in packets(made.files("360p")[0])] == [
+    assert [data for _, _, data in packets(output.files("360p")[0])] == [
         packet.data for packet in source.pictures
     ]
 
@@ -83,31 +83,31 @@ def taken_over(rare: Source) -> tuple[Source, EngineOutput]:
 def test_no_keyframe_in_time_and_the_encoder_takes_over(
     taken_over: tuple[Source, EngineOutput],
 ) -> None:
-    source, made = taken_over
-    assert (made.status, made.troubles) == (0, {})
-    assert made.in_step()
-    top = made.segments("480p")
+    source, output = taken_over
+    assert (output.status, output.troubles) == (0, {})
+    assert output.in_step()
+    top = output.segments("480p")
     assert [segment.init for segment in top] == [0, 1, 1, 1]
     assert [segment.discontinuity for segment in top] == [False, True, False, False]
     lengths = [segment.duration for segment in top]
     assert lengths == pytest.approx([4 * SECOND, 2 * SECOND, 2 * SECOND, SECOND], abs=2 * FRAME)
-    assert [init.number for init in made.inits("480p")] == [0, 1]
-    assert len(made.inits("360p")) == 1
-    assert made.finished.frames_out["480p"] == len(source.pictures)
-    assert made.of(TakenOver) == [TakenOver(epoch=0)]
+    assert [init.number for init in output.inits("480p")] == [0, 1]
+    assert len(output.inits("360p")) == 1
+    assert output.finished.frames_out["480p"] == len(source.pictures)
+    assert output.of(TakenOver) == [TakenOver(epoch=0)]
 
 
 def test_after_a_takeover_no_frame_is_lost_or_shown_twice(
     taken_over: tuple[Source, EngineOutput],
 ) -> None:
-    source, made = taken_over
+    source, output = taken_over
     first = source.pictures[0].pts
     wanted = sorted(ORIGIN + 90 * (packet.pts - first) for packet in source.pictures)
-    times = [pts for file in made.files("480p") for pts, _, _ in frames(file)]
+    times = [pts for file in output.files("480p") for pts, _, _ in frames(file)]
     assert times == wanted
-    stamps = [dts for file in made.files("480p") for dts, _, _ in packets(file)]
+    stamps = [dts for file in output.files("480p") for dts, _, _ in packets(file)]
     assert all(a < b for a, b in itertools.pairwise(stamps))
-    assert warnings(made) == {}
+    assert warnings(output) == {}
 
 
 def test_a_lone_rung_is_decoded_only_when_the_encoder_takes_over(
@@ -117,10 +117,10 @@ def test_a_lone_rung_is_decoded_only_when_the_encoder_takes_over(
     order = begin(source)
     assert order.ladder
     alone = msgspec.structs.replace(order, ladder=Ladder(order.ladder.renditions[:1]))
-    made = run(orders(source, alone))
-    assert (made.status, made.troubles, made.names) == (0, {}, ["480p", AUDIO_RENDITION])
-    assert made.in_step()
-    assert made.files("480p") == both.files("480p")
+    output = run(orders(source, alone))
+    assert (output.status, output.troubles, output.names) == (0, {}, ["480p", AUDIO_RENDITION])
+    assert output.in_step()
+    assert output.files("480p") == both.files("480p")
 
 
 def test_a_picture_with_an_absurd_time_is_left_out(small: Source) -> None:
@@ -130,10 +130,10 @@ def test_a_picture_with_an_absurd_time_is_left_out(small: Source) -> None:
         else packet
         for packet in small.packets
     ]
-    made = run([begin(small), *bad, Finish()])
-    assert (made.status, made.troubles) == (0, {"picture with an absurd time": 1})
-    assert made.finished.frames_in == len(small.pictures) - 1
-    assert made.in_step()
+    output = run([begin(small), *bad, Finish()])
+    assert (output.status, output.troubles) == (0, {"picture with an absurd time": 1})
+    assert output.finished.frames_in == len(small.pictures) - 1
+    assert output.in_step()
 
 
 def test_open_groups_are_no_place_to_cut(folder: Path) -> None:
@@ -141,20 +141,20 @@ def test_open_groups_are_no_place_to_cut(folder: Path) -> None:
         folder / "open.flv", seconds=6, gop=2, extra=("-x264-params", "open-gop=1:keyint=60")
     )
     source = source_of(path)
-    made = run(orders(source, begin(source)))
+    output = run(orders(source, begin(source)))
     assert sum(packet.key for packet in source.pictures) > 1, "the container calls them keyframes"
-    assert [segment.discontinuity for segment in made.segments("360p")] == [False, True]
-    assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
-    assert made.in_step()
+    assert [segment.discontinuity for segment in output.segments("360p")] == [False, True]
+    assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
+    assert output.in_step()
 
 
 def test_a_source_without_sound_gets_silence(folder: Path) -> None:
     source = source_of(scenes(folder / "mute.flv", seconds=4, gop=2, sound=None))
     assert source.audio is None
-    made = run(orders(source, begin(source)))
-    assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
-    assert made.in_step()
-    levels = loudness(made.files(AUDIO_RENDITION)[0])
+    output = run(orders(source, begin(source)))
+    assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
+    assert output.in_step()
+    levels = loudness(output.files(AUDIO_RENDITION)[0])
     assert max(level for _, level in levels) == 0
     assert levels[0][0] == pytest.approx(10, abs=0.001)
     assert len(levels) == pytest.approx(4 * 48_000 / 1024, abs=2)
@@ -162,13 +162,13 @@ def test_a_source_without_sound_gets_silence(folder: Path) -> None:
 
 def test_sound_that_stops_does_not_hold_up_the_picture(small: Source) -> None:
     packets_ = [packet for packet in small.packets if packet.video or packet.dts < 1_000]
-    made = run([begin(small), *packets_])
-    assert made.status == 0
-    assert made.in_step()
-    levels = loudness(made.files(AUDIO_RENDITION)[0])
+    output = run([begin(small), *packets_])
+    assert output.status == 0
+    assert output.in_step()
+    levels = loudness(output.files(AUDIO_RENDITION)[0])
     assert min(level for time, level in levels if 10.1 < time < 10.9) > 0.05
     assert max(level for time, level in levels if time > 11.2) < 0.001
-    assert made.troubles == {"sound missing": 1}
+    assert output.troubles == {"sound missing": 1}
 
 
 def test_a_source_of_sound_alone_is_cut_by_the_clock(small: Source) -> None:
@@ -177,10 +177,10 @@ def test_a_source_of_sound_alone_is_cut_by_the_clock(small: Source) -> None:
         audio=small.audio,
         packets=tuple(packet for packet in small.packets if not packet.video),
     )
-    made = run(orders(source, begin(source)))
-    assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
-    assert made.names == [AUDIO_RENDITION]
-    lengths = [segment.duration for segment in made.segments(AUDIO_RENDITION)]
+    output = run(orders(source, begin(source)))
+    assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
+    assert output.names == [AUDIO_RENDITION]
+    lengths = [segment.duration for segment in output.segments(AUDIO_RENDITION)]
     assert lengths[0] == pytest.approx(2 * SECOND, abs=AAC_FRAME)
     span = source.packets[-1].pts - source.packets[0].pts + 1024 * 1000 // 44_100
     assert 0 <= sum(lengths) - 90 * span <= 2 * AAC_FRAME
@@ -189,22 +189,22 @@ def test_a_source_of_sound_alone_is_cut_by_the_clock(small: Source) -> None:
 def test_what_comes_before_the_first_keyframe_is_left_out(small: Source) -> None:
     places = [index for index, packet in enumerate(small.packets) if packet.video and packet.key]
     late = small.packets[places[0] + 7 :]
-    made = run([begin(small), *late, Finish()])
-    assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
-    assert made.starts("360p") == [ORIGIN]
-    assert made.finished.frames_in == len(small.pictures) // 2
-    assert abs(made.starts(AUDIO_RENDITION)[0] - ORIGIN) <= 2
-    levels = loudness(made.files(AUDIO_RENDITION)[0])
+    output = run([begin(small), *late, Finish()])
+    assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
+    assert output.starts("360p") == [ORIGIN]
+    assert output.finished.frames_in == len(small.pictures) // 2
+    assert abs(output.starts(AUDIO_RENDITION)[0] - ORIGIN) <= 2
+    levels = loudness(output.files(AUDIO_RENDITION)[0])
     assert min(level for _, level in levels[2:-2]) > 0.05, "the sound was there all along"
 
 
 def test_more_than_60_frames_a_second_are_halved(folder: Path) -> None:
     source = source_of(scenes(folder / "fast.flv", seconds=2, gop=2, rate=120, sound=None))
-    made = run(orders(source, begin(source)))
-    (prepared,) = made.of(Prepared)
+    output = run(orders(source, begin(source)))
+    (prepared,) = output.of(Prepared)
     assert prepared.reused is None
-    assert made.finished.frames_out["360p"] == pytest.approx(len(source.pictures) / 2, abs=2)
-    assert warnings(made) == {}
+    assert output.finished.frames_out["360p"] == pytest.approx(len(source.pictures) / 2, abs=2)
+    assert warnings(output) == {}
 
 
 # -- sources that are broken ----------------------------------------------------------------------
@@ -229,11 +229,11 @@ def broken(source: Source, every: int, data: bytes) -> list[Begin | Packet | Fin
     ],
 )
 def test_garbage_is_counted_and_kills_nothing(small: Source, data: bytes) -> None:
-    made = run(broken(small, 9, data))
-    assert (made.status, made.complaints) == (0, "")
-    assert made.in_step()
-    assert made.troubles or not data
-    assert len(made.segments("360p")) == 2
+    output = run(broken(small, 9, data))
+    assert (output.status, output.complaints) == (0, "")
+    assert output.in_step()
+    assert output.troubles or not data
+    assert len(output.segments("360p")) == 2
 
 
 def test_a_decoder_that_gives_nothing_leaves_every_rendition_whole(small: Source) -> None:
@@ -250,12 +250,12 @@ def test_a_decoder_that_gives_nothing_leaves_every_rendition_whole(small: Source
         for packet in small.pictures
     ]
     assert first != junk[0].data
-    made = run([begin(small, ladder=Ladder(rungs)), *junk, Finish()])
-    assert made.status == 0
-    assert made.in_step()
-    assert made.names == ["240p", "360p", AUDIO_RENDITION]
-    assert made.troubles["picture not decoded"] > 0
-    assert len(frames(made.files("240p")[0])) == 2, "one picture stands in for each segment"
+    output = run([begin(small, ladder=Ladder(rungs)), *junk, Finish()])
+    assert output.status == 0
+    assert output.in_step()
+    assert output.names == ["240p", "360p", AUDIO_RENDITION]
+    assert output.troubles["picture not decoded"] > 0
+    assert len(frames(output.files("240p")[0])) == 2, "one picture stands in for each segment"
 
 
 def test_a_clock_that_jumps_is_spliced(small: Source) -> None:
@@ -266,11 +266,11 @@ def test_a_clock_that_jumps_is_spliced(small: Source) -> None:
         else packet
         for packet in small.packets
     ]
-    made = run([begin(small), *jumped, Finish()])
-    assert made.status == 0
-    assert made.troubles["clock jumped"] == 1
-    assert made.in_step()
-    assert made.finished.end == pytest.approx(ORIGIN + 4 * SECOND, abs=6 * FRAME)
+    output = run([begin(small), *jumped, Finish()])
+    assert output.status == 0
+    assert output.troubles["clock jumped"] == 1
+    assert output.in_step()
+    assert output.finished.end == pytest.approx(ORIGIN + 4 * SECOND, abs=6 * FRAME)
 
 
 @pytest.mark.parametrize(
@@ -285,10 +285,10 @@ def test_flipped_bits_kill_nothing(small: Source, seed: int) -> None:
             for _ in range(1 + len(data) // 500):
                 data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         bad.append(msgspec.structs.replace(packet, data=bytes(data)))
-    made = run([begin(small, reuse=seed % 2 == 0), *bad, Finish()])
-    assert (made.status, made.complaints) == (0, "")
-    assert made.in_step()
-    assert made.troubles
+    output = run([begin(small, reuse=seed % 2 == 0), *bad, Finish()])
+    assert (output.status, output.complaints) == (0, "")
+    assert output.in_step()
+    assert output.troubles
 
 
 def test_a_configuration_that_is_none_leaves_every_rendition_whole(small: Source) -> None:
@@ -297,11 +297,11 @@ def test_a_configuration_that_is_none_leaves_every_rendition_whole(small: Source
     bad = msgspec.structs.replace(
         order, video=msgspec.structs.replace(small.video, config=b"\x01\x64\x00")
     )
-    made = run(orders(small, bad))
-    assert made.status == 0
-    assert made.in_step()
-    assert made.troubles["decoder configuration not parsed"] == 1
-    assert len(made.segments("360p")) == 2
+    output = run(orders(small, bad))
+    assert output.status == 0
+    assert output.in_step()
+    assert output.troubles["decoder configuration not parsed"] == 1
+    assert len(output.segments("360p")) == 2
 
 
 def test_wide_pixels_become_square_ones(folder: Path) -> None:
@@ -315,10 +315,10 @@ def test_wide_pixels_become_square_ones(folder: Path) -> None:
         Rendition(name="360p", width=480, height=360, rate=800_000, source_size=True),
         Rendition(name="240p", width=426, height=240, rate=400_000),
     )
-    made = run(orders(source, begin(source, ladder=Ladder(rungs))))
-    assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
+    output = run(orders(source, begin(source, ladder=Ladder(rungs))))
+    assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
     assert [packet.data for packet in source.pictures] == [
-        data for _, _, data in packets(made.files("360p")[0])
+        data for _, _, data in packets(output.files("360p")[0])
     ]
     for name in ("360p", "240p"):
-        assert shape(made.files(name)[0]) == pytest.approx(16 / 9, rel=0.01)
+        assert shape(output.files(name)[0]) == pytest.approx(16 / 9, rel=0.01)

@@ -29,20 +29,20 @@ def order(source: Source) -> Begin:
     return begin(source, ladder=RUNGS)
 
 
-def exact(made: EngineOutput, source: Source) -> bool:
+def exact(output: EngineOutput, source: Source) -> bool:
     """Whether every frame of the source comes out of every rung at its time, silently."""
-    assert (made.status, made.complaints, made.troubles, warnings(made)) == (0, "", {}, {})
-    assert made.in_step()
-    assert made.names == ["240p", "360p", AUDIO_RENDITION]
-    (prepared,) = made.of(Prepared)
+    assert (output.status, output.complaints, output.troubles, warnings(output)) == (0, "", {}, {})
+    assert output.in_step()
+    assert output.names == ["240p", "360p", AUDIO_RENDITION]
+    (prepared,) = output.of(Prepared)
     assert prepared.reused is None
     first = source.pictures[0].pts
     wanted = sorted(ORIGIN + 90 * (packet.pts - first) for packet in source.pictures)
-    assert made.finished.frames_in == len(wanted)
+    assert output.finished.frames_in == len(wanted)
     for name, size in (("360p", (640, 72)), ("240p", (426, 48))):
-        shown = [frame for file in made.files(name) for frame in frames(file)]
-        assert [pts for pts, _, _ in shown] == wanted
-        assert {(width, height) for _, width, height in shown} == {size}
+        frames_shown = [frame for file in output.files(name) for frame in frames(file)]
+        assert [pts for pts, _, _ in frames_shown] == wanted
+        assert {(width, height) for _, width, height in frames_shown} == {size}
     return True
 
 
@@ -57,8 +57,8 @@ def exact(made: EngineOutput, source: Source) -> bool:
 )
 def test_every_rung_has_every_frame(encoder: str, form: str) -> None:
     source = low(encoder, form)
-    made = run(orders(source, order(source)))
-    assert exact(made, source)
+    output = run(orders(source, order(source)))
+    assert exact(output, source)
 
 
 @pytest.fixture(scope="module")
@@ -68,24 +68,26 @@ def open_groups() -> Source:
 
 
 def test_open_groups_go_through_whole(open_groups: Source) -> None:
-    made = run(orders(open_groups, order(open_groups)))
-    assert exact(made, open_groups)
+    output = run(orders(open_groups, order(open_groups)))
+    assert exact(output, open_groups)
 
 
-def test_who_comes_in_at_an_open_group_misses_its_leading_pictures(open_groups: Source) -> None:
+def test_a_source_that_begins_at_an_open_group_loses_its_leading_pictures(
+    open_groups: Source,
+) -> None:
     pictures = open_groups.pictures
     entry = next(n for n, packet in enumerate(pictures) if n and packet.key)
     after = next(n for n in range(entry + 1, 90) if pictures[n].pts > pictures[entry].pts)
     assert after > entry + 1
-    made = run([order(open_groups), *pictures[entry - 5 :]])
-    kept = msgspec.structs.replace(open_groups, packets=(pictures[entry], *pictures[after:]))
-    assert exact(made, kept)
+    output = run([order(open_groups), *pictures[entry - 5 :]])
+    shortened = msgspec.structs.replace(open_groups, packets=(pictures[entry], *pictures[after:]))
+    assert exact(output, shortened)
 
 
 def test_a_source_that_begins_between_keyframes_begins_with_the_next() -> None:
     for encoder in ("libsvtav1", "libvpx-vp9"):
         source = low(encoder)
-        kept = msgspec.structs.replace(source, packets=source.packets[30:])
-        assert kept.packets[0].key
-        made = run([order(source), *source.packets[12:]])
-        assert exact(made, kept)
+        shortened = msgspec.structs.replace(source, packets=source.packets[30:])
+        assert shortened.packets[0].key
+        output = run([order(source), *source.packets[12:]])
+        assert exact(output, shortened)

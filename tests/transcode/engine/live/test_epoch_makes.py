@@ -38,17 +38,17 @@ def two_rungs(source: Source) -> Ladder:
     )
 
 
-def exact(made: EngineOutput, source: Source) -> bool:
+def exact(output: EngineOutput, source: Source) -> bool:
     """Whether every frame comes out of every rung at its time, once, in order and silently."""
-    assert (made.status, made.complaints, made.troubles, warnings(made)) == (0, "", {}, {})
-    assert made.in_step()
+    assert (output.status, output.complaints, output.troubles, warnings(output)) == (0, "", {}, {})
+    assert output.in_step()
     first = source.pictures[0].pts
     wanted = sorted(ORIGIN + 90 * (packet.pts - first) for packet in source.pictures)
-    for name in (name for name in made.names if name != AUDIO_RENDITION):
-        assert [pts for file in made.files(name) for pts, _, _ in frames(file)] == wanted, name
-        stamps = [dts for file in made.files(name) for dts, _, _ in packets(file)]
+    for name in (name for name in output.names if name != AUDIO_RENDITION):
+        assert [pts for file in output.files(name) for pts, _, _ in frames(file)] == wanted, name
+        stamps = [dts for file in output.files(name) for dts, _, _ in packets(file)]
         assert all(a < b for a, b in itertools.pairwise(stamps))
-        for segment in made.segments(name):
+        for segment in output.segments(name):
             assert segment.duration <= LONGEST + 2 * FRAME
     return True
 
@@ -70,10 +70,10 @@ def test_any_group_of_pictures_goes_through_whole(
 ) -> None:
     path = moving(folder / f"group{gop}-{bframes}.flv", seconds=9, gop=gop, bframes=bframes)
     source = source_of(path)
-    made = run(orders(source, begin(source, ladder=two_rungs(source))))
-    assert exact(made, source)
-    assert made.of(TakenOver) == ([TakenOver(epoch=0)] if taken else [])
-    lengths = [segment.duration for segment in made.segments("half")][:-1]
+    output = run(orders(source, begin(source, ladder=two_rungs(source))))
+    assert exact(output, source)
+    assert output.of(TakenOver) == ([TakenOver(epoch=0)] if taken else [])
+    lengths = [segment.duration for segment in output.segments("half")][:-1]
     assert all(length >= 2 * SECOND - FRAME for length in lengths)
 
 
@@ -94,9 +94,9 @@ def test_any_frame_rate_goes_through_whole(folder: Path, rate: float, reuse: boo
     if not path.exists():
         moving(path, seconds=5, gop=round(2 * rate), rate=rate)
     source = source_of(path)
-    made = run(orders(source, begin(source, ladder=two_rungs(source), reuse=reuse)))
-    assert exact(made, source)
-    lengths = [segment.duration for segment in made.segments("half")][:-1]
+    output = run(orders(source, begin(source, ladder=two_rungs(source), reuse=reuse)))
+    assert exact(output, source)
+    lengths = [segment.duration for segment in output.segments("half")][:-1]
     assert lengths == pytest.approx([2 * SECOND] * len(lengths), abs=SECOND / rate)
 
 
@@ -110,8 +110,8 @@ def test_a_variable_frame_rate_goes_through_whole(folder: Path, reuse: bool) -> 
         steady,
         packets=tuple(each for each in steady.packets if not each.video or each.dts in times),
     )
-    made = run(orders(source, begin(source, ladder=two_rungs(source), reuse=reuse)))
-    assert exact(made, source)
+    output = run(orders(source, begin(source, ladder=two_rungs(source), reuse=reuse)))
+    assert exact(output, source)
 
 
 @pytest.mark.parametrize(
@@ -135,15 +135,15 @@ def test_any_shape_and_form_goes_through_whole(
     assert source.video
     assert (source.video.width, source.video.height) == size
     ladder = ladder_for(*size, LABELS | {"240p"})
-    made = run(orders(source, begin(source, ladder=ladder)))
-    assert exact(made, source)
-    (prepared,) = made.of(Prepared)
+    output = run(orders(source, begin(source, ladder=ladder)))
+    assert exact(output, source)
+    (prepared,) = output.of(Prepared)
     plain = form in ("yuv420p", "yuvj420p")
     assert prepared.reused == (ladder.renditions[0].name if plain else None)
     for rung in ladder.renditions:
-        for file in made.files(rung.name):
-            shown = {(width, height) for _, width, height in frames(file)}
-            assert shown == {(rung.width, rung.height)}
+        for file in output.files(rung.name):
+            sizes = {(width, height) for _, width, height in frames(file)}
+            assert sizes == {(rung.width, rung.height)}
 
 
 def test_a_first_group_that_is_torn_leaves_the_second_whole(small: Source) -> None:
@@ -153,19 +153,19 @@ def test_a_first_group_that_is_torn_leaves_the_second_whole(small: Source) -> No
         small,
         packets=tuple(each for each in small.packets if not each.video or each.dts not in torn),
     )
-    made = run(orders(source, begin(source, ladder=two_rungs(source))))
-    assert made.status == 0
-    assert made.in_step()
-    second = made.segments("half")[1]
-    shown = [pts for file in made.files("half") for pts, _, _ in frames(file)]
-    assert sum(pts >= second.start for pts in shown) == len(pictures) // 2
-    assert [data for _, _, data in packets(made.files("top")[0])] == [
+    output = run(orders(source, begin(source, ladder=two_rungs(source))))
+    assert output.status == 0
+    assert output.in_step()
+    second = output.segments("half")[1]
+    frames_shown = [pts for file in output.files("half") for pts, _, _ in frames(file)]
+    assert sum(pts >= second.start for pts in frames_shown) == len(pictures) // 2
+    assert [data for _, _, data in packets(output.files("top")[0])] == [
         each.data for each in source.pictures
     ]
 
 
 @pytest.mark.parametrize("reuse", [True, pytest.param(False, marks=pytest.mark.prove)])
-def test_who_comes_in_between_open_groups_begins_with_one_after_a_while(
+def test_a_source_that_begins_between_open_groups_starts_with_one_after_a_while(
     folder: Path, reuse: bool
 ) -> None:
     path = folder / f"open_groups{reuse}.flv"
@@ -176,11 +176,11 @@ def test_who_comes_in_between_open_groups_begins_with_one_after_a_while(
     entry = next(n for n, each in enumerate(pictures) if each.key and each.dts >= since)
     after = next(n for n in range(entry + 1, 270) if pictures[n].pts > pictures[entry].pts)
     assert after > entry + 1, "pictures of the group before come between"
-    kept = msgspec.structs.replace(whole, packets=(pictures[entry], *pictures[after:]))
+    shortened = msgspec.structs.replace(whole, packets=(pictures[entry], *pictures[after:]))
     late = whole.packets[whole.packets.index(pictures[15]) :]
-    made = run([begin(whole, ladder=two_rungs(whole), reuse=reuse), *late, Finish()])
-    assert exact(made, kept)
-    assert made.of(TakenOver) == ([TakenOver(epoch=0)] if reuse else [])
+    output = run([begin(whole, ladder=two_rungs(whole), reuse=reuse), *late, Finish()])
+    assert exact(output, shortened)
+    assert output.of(TakenOver) == ([TakenOver(epoch=0)] if reuse else [])
 
 
 # -- another size than the rungs' -----------------------------------------------------------------
@@ -196,14 +196,14 @@ def test_a_ladder_of_another_size_gets_the_picture_in_bars(small: Source) -> Non
         )
     )
     for each in (ladder, claimed):
-        made = run(orders(small, begin(small, ladder=each)))
-        assert exact(made, small)
-        (prepared,) = made.of(Prepared)
+        output = run(orders(small, begin(small, ladder=each)))
+        assert exact(output, small)
+        (prepared,) = output.of(Prepared)
         assert prepared.reused is None
         for rung in each.renditions:
-            (file,) = made.files(rung.name)
-            shown = {(width, height) for _, width, height in frames(file)}
-            assert shown == {(rung.width, rung.height)}
+            (file,) = output.files(rung.name)
+            sizes = {(width, height) for _, width, height in frames(file)}
+            assert sizes == {(rung.width, rung.height)}
 
 
 def in_band(first: Source, second: Source) -> Source:
@@ -239,14 +239,14 @@ def test_a_size_that_changes_within_a_source_is_taken_over(
     source = in_band(small, wider)
     ladder = two_rungs(small)
     ladder = Ladder(ladder.renditions[:1]) if alone else ladder
-    made = run(orders(source, begin(source, ladder=ladder)))
-    assert exact(made, source)
-    assert made.of(TakenOver) == [TakenOver(epoch=0, for_good=True)]
-    top = made.segments("top")
+    output = run(orders(source, begin(source, ladder=ladder)))
+    assert exact(output, source)
+    assert output.of(TakenOver) == [TakenOver(epoch=0, for_good=True)]
+    top = output.segments("top")
     assert [segment.discontinuity for segment in top] == [False, False, True, False]
     assert [segment.init for segment in top] == [0, 0, 1, 1]
     for name in ("top", "half")[: len(ladder.renditions)]:
-        sizes = {frame[1:] for file in made.files(name) for frame in frames(file)}
+        sizes = {frame[1:] for file in output.files(name) for frame in frames(file)}
         assert len(sizes) == 1, "the picture is fitted into the rung it has"
 
 
@@ -254,9 +254,9 @@ def test_a_size_that_changes_where_all_is_encoded_goes_through(
     small: Source, wider: Source
 ) -> None:
     source = in_band(small, wider)
-    made = run(orders(source, begin(source, ladder=two_rungs(small), reuse=False)))
-    assert exact(made, source)
-    assert not any(segment.discontinuity for segment in made.segments("top"))
+    output = run(orders(source, begin(source, ladder=two_rungs(small), reuse=False)))
+    assert exact(output, source)
+    assert not any(segment.discontinuity for segment in output.segments("top"))
 
 
 def test_a_first_picture_that_belies_its_configuration_is_not_passed_on(
@@ -265,15 +265,15 @@ def test_a_first_picture_that_belies_its_configuration_is_not_passed_on(
     assert small.video
     source = in_band(small, wider)
     late = msgspec.structs.replace(source, packets=source.packets[-len(wider.packets) :])
-    made = run(orders(late, begin(late, ladder=two_rungs(small))))
-    assert exact(made, late)
-    assert made.of(TakenOver) == [TakenOver(epoch=0, for_good=True)]
-    assert {frame[1:] for frame in frames(made.files("top")[-1])} == {LOW_360P}
+    output = run(orders(late, begin(late, ladder=two_rungs(small))))
+    assert exact(output, late)
+    assert output.of(TakenOver) == [TakenOver(epoch=0, for_good=True)]
+    assert {frame[1:] for frame in frames(output.files("top")[-1])} == {LOW_360P}
 
 
 def test_the_same_sets_again_and_again_change_nothing(small: Source) -> None:
     source = in_band(small, small)
-    made = run(orders(source, begin(source, ladder=two_rungs(small))))
-    assert exact(made, source)
-    assert made.of(TakenOver) == []
-    assert len(made.inits("top")) == 1
+    output = run(orders(source, begin(source, ladder=two_rungs(small))))
+    assert exact(output, source)
+    assert output.of(TakenOver) == []
+    assert len(output.inits("top")) == 1

@@ -106,11 +106,11 @@ class EpochFixture:
 
 def lateness(watched: EpochFixture, name: str) -> list[float]:
     """Feed everything; return how long after a part's end in the source's time it was there."""
-    found: list[float] = []
+    lateness_ms: list[float] = []
     while watched.feed():
         ends = watched.ends_ms(name)
-        found += [watched.now_ms - end for end in ends[len(found) :]]
-    return found
+        lateness_ms += [watched.now_ms - end for end in ends[len(lateness_ms) :]]
+    return lateness_ms
 
 
 def test_parts_of_the_sources_own_packets_leave_with_their_last_packet(small: Source) -> None:
@@ -160,7 +160,7 @@ def test_the_encoders_lookahead_is_for_normal_latency(small: Source, *, low_late
     if low_latency:
         poll(lambda: watched.parts("240p"), what="a part")
     else:
-        # Twelve pictures are held back: the first part cannot be there.
+        # The encoder holds twelve pictures back, so there is no part yet.
         assert not watched.parts("240p")
     watched.epoch.finish()
 
@@ -175,7 +175,7 @@ def fast(folder: Path) -> Source:
 def test_encoders_with_low_delay_take_no_faster_source(
     small: Source, fast: Source, *, low_latency: bool
 ) -> None:
-    """They would send twice the rate that the playlists promise."""
+    """The encoders would exceed the announced bit rate twofold."""
     watched = EpochFixture(small, low_latency=low_latency, reuse=False)
     while watched.now_ms < 500 and watched.feed():
         pass
@@ -198,7 +198,7 @@ def test_a_slower_source_follows_and_its_parts_obey_the_same_target(
 
 
 def test_a_rung_is_shed_with_the_next_cut_if_the_pipeline_is_up_to_date(small: Source) -> None:
-    """Its viewers then have whole segments up to the gap."""
+    """Viewers of the rung then have whole segments up to the gap."""
     watched = EpochFixture(small)
     while watched.now_ms < 1_000 + HELD_MS and watched.feed():
         pass

@@ -16,10 +16,10 @@ CUTS = f"color=gray:s={SIZE}:r=2:d=4,noise=alls=100:allf=t+u,fps=30"
 BLACK = f"color=black:s={SIZE}:r=30:d=4"
 
 
-def peak(made: EngineOutput, name: str) -> int:
+def peak(output: EngineOutput, name: str) -> int:
     """Return the peak segment bit rate of a rendition, as playlists measure it."""
     measure = RenditionMeasure()
-    for each in made.segments(name):
+    for each in output.segments(name):
         measure = measure.with_segment(each.size, each.duration, frames=each.frames, epoch=0)
     return measure.peak
 
@@ -49,11 +49,13 @@ def test_no_rung_exceeds_the_peak_that_playlists_announce(
     )
     source = source_of(path)
     order = begin(source, reuse=False)
-    made = run(orders(source, order))
-    assert (made.status, made.troubles) == (0, {})
+    output = run(orders(source, order))
+    assert (output.status, output.troubles) == (0, {})
     assert order.ladder
-    peaks = {rung.name: peak(made, rung.name) / rung.peak_rate for rung in order.ladder.renditions}
-    peaks[AUDIO_RENDITION] = peak(made, AUDIO_RENDITION) / AUDIO_PEAK_RATE
+    peaks = {
+        rung.name: peak(output, rung.name) / rung.peak_rate for rung in order.ladder.renditions
+    }
+    peaks[AUDIO_RENDITION] = peak(output, AUDIO_RENDITION) / AUDIO_PEAK_RATE
     assert len(peaks) == 3
     assert max(peaks.values()) <= 1, peaks
     assert min(peaks.values()) > 0.7, ("the content is nasty", peaks)

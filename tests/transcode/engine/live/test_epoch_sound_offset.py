@@ -42,21 +42,19 @@ def shifted(source: Source, seconds: float) -> Source:
 
 @pytest.mark.parametrize("reuse", [True, pytest.param(False, marks=pytest.mark.prove)])
 @pytest.mark.parametrize("seconds", [-60, -3.9, -3, -1.1, 1.1, 3, 3.9, 60])
-def test_sound_is_heard_where_the_owner_is_told(
-    source: Source, seconds: float, reuse: bool
-) -> None:
+def test_sound_is_heard_at_the_reported_offset(source: Source, seconds: float, reuse: bool) -> None:
     odd = shifted(source, seconds)
-    made = run(orders(odd, begin(odd, reuse=reuse)))
-    assert (made.status, made.of(TakenOver), warnings(made)) == (0, [], {})
-    assert made.in_step()
-    moved = [round(report.offset_ms / 1_000, 1) for report in made.of(SoundMoved)]
+    output = run(orders(odd, begin(odd, reuse=reuse)))
+    assert (output.status, output.of(TakenOver), warnings(output)) == (0, [], {})
+    assert output.in_step()
+    moved = [round(report.offset_ms / 1_000, 1) for report in output.of(SoundMoved)]
     assert moved == ([seconds] if abs(seconds) > 4 else [])
     away = seconds if abs(seconds) <= 4 else 0.0
-    (file,) = made.files("360p")
+    (file,) = output.files("360p")
     assert len(frames(file)) == len(source.pictures), "no picture is held up or lost"
-    flashes, beeps = onsets(file)[0], onsets(made.files(AUDIO_RENDITION)[0])[1]
+    flashes, beeps = onsets(file)[0], onsets(output.files(AUDIO_RENDITION)[0])[1]
     assert len(flashes) == 14
-    # All of it, but what is before the first picture or after the last, and two seconds at first.
+    # All beeps but those outside the pictures and those of the first two seconds.
     assert len(beeps) >= 14 - abs(away) - 2
     for beep in beeps:
         assert min(abs(beep - (flash + away)) for flash in flashes) < 0.045
@@ -66,9 +64,9 @@ def test_sound_that_turns_late_in_the_middle_is_heard_again(source: Source) -> N
     late = shifted(source, -2.5)
     half = len(source.packets) // 2
     both = msgspec.structs.replace(source, packets=source.packets[:half] + late.packets[half:])
-    made = run(orders(both, begin(both)))
-    assert (made.status, made.of(SoundMoved)) == (0, [])
-    flashes, beeps = onsets(made.files("360p")[0])[0], onsets(made.files(AUDIO_RENDITION)[0])[1]
+    output = run(orders(both, begin(both)))
+    assert (output.status, output.of(SoundMoved)) == (0, [])
+    flashes, beeps = onsets(output.files("360p")[0])[0], onsets(output.files(AUDIO_RENDITION)[0])[1]
     again = [beep for beep in beeps if beep > flashes[7] - 0.1]
     assert len(again) >= 4
     for beep in again:
@@ -96,16 +94,18 @@ class PacedEpoch:
 
     def lags(self, source: Source) -> Iterator[tuple[float, float]]:
         """Yield each picture's time and how much sound is not in a segment yet, in seconds."""
-        first, made = source.pictures[0].dts, 0.0
+        first, end_seconds = source.pictures[0].dts, 0.0
         for packet in source.packets:
             self.epoch.add_packet(packet)
             while self.sent:
                 report = self.sent.pop()
                 if isinstance(report, Segment) and report.rendition == AUDIO_RENDITION:
-                    made = max(made, (report.start + report.duration - ORIGIN) / VIDEO_SCALE)
+                    end_seconds = max(
+                        end_seconds, (report.start + report.duration - ORIGIN) / VIDEO_SCALE
+                    )
             if packet.video:
                 now = (packet.dts - first) / 1_000
-                yield now, now - made
+                yield now, now - end_seconds
         self.epoch.finish()
 
 
@@ -120,7 +120,7 @@ def test_segments_wait_for_late_sound_no_longer_than_it_is_late(
 
 
 def test_segments_do_not_wait_for_late_sound_that_stops(source: Source) -> None:
-    """Four seconds at most, then as for any sound that is missing: a second."""
+    """They wait four seconds at most, then one second, as for any missing sound."""
     late = shifted(source, -3)
     end = source.pictures[0].dts + 5_000
     stops = tuple(

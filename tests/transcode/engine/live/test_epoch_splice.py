@@ -63,10 +63,10 @@ def test_the_length_of_the_segment_that_two_sources_share_is_foretold(lent: Engi
 
 
 def test_no_picture_is_lost_at_a_splice_in_any_rung(lent: EngineOutput, source: Source) -> None:
-    taken = [*up_to(source, 3_400).pictures, *since(source, 2_500).pictures]
+    pictures = [*up_to(source, 3_400).pictures, *since(source, 2_500).pictures]
     (top,) = lent.files("240p")
-    assert [data for _, _, data in packets(top)] == [packet.data for packet in taken]
-    assert len(shown(lent, "240p")) == len(shown(lent, "144p")) == len(taken)
+    assert [data for _, _, data in packets(top)] == [packet.data for packet in pictures]
+    assert len(shown(lent, "240p")) == len(shown(lent, "144p")) == len(pictures)
     assert shown(lent, "240p") == shown(lent, "144p")
 
 
@@ -93,61 +93,61 @@ def test_a_splice_at_any_moment_has_no_seam(source: Source, seed: int, reuse: bo
     # A source in itself has pictures of 100 ms where it is cut off among B-frames.
     ends = [up_to(source, chance.randrange(300, 5_900)) for _ in range(2)]
     middle = since(ends[1], 0, SHIFT * 2)
-    made = run(spliced(ends[0], middle, since(source, chance.randrange(4_000)), reuse=reuse))
-    assert is_whole(made)
-    assert len(made.of(Spliced)) == 2
-    assert sound_is_gapless(made)
-    counts = {len(shown(made, name)) for name in pictures_of(made)}
+    output = run(spliced(ends[0], middle, since(source, chance.randrange(4_000)), reuse=reuse))
+    assert is_whole(output)
+    assert len(output.of(Spliced)) == 2
+    assert sound_is_gapless(output)
+    counts = {len(shown(output, name)) for name in pictures_of(output)}
     wanted = sum(len(each.pictures) for each in (ends[0], middle))
     assert len(counts) == 1
     assert counts.pop() > wanted
-    assert all(segment.duration <= 4 * SECOND + FRAME for segment in made.of(Segment))
+    assert all(segment.duration <= 4 * SECOND + FRAME for segment in output.of(Segment))
 
 
 def test_encoded_rungs_keep_their_encoders_and_their_grid(source: Source) -> None:
-    made = run(spliced(up_to(source, 2_700), since(source, 1_500), reuse=False))
-    assert is_whole(made)
-    assert made.of(Spliced) == [Spliced(epoch=1, reused=None, sequence=1, length=0)]
-    lengths = [each.duration / SECOND for each in made.segments("240p")[:3]]
+    output = run(spliced(up_to(source, 2_700), since(source, 1_500), reuse=False))
+    assert is_whole(output)
+    assert output.of(Spliced) == [Spliced(epoch=1, reused=None, sequence=1, length=0)]
+    lengths = [each.duration / SECOND for each in output.segments("240p")[:3]]
     assert lengths == pytest.approx([2.0, 2.0, 2.0], abs=0.04)
-    taken = [*up_to(source, 2_700).pictures, *since(source, 1_500).pictures]
-    assert len(shown(made, "240p")) == len(shown(made, "144p")) == len(taken)
-    assert sound_is_gapless(made)
+    pictures = [*up_to(source, 2_700).pictures, *since(source, 1_500).pictures]
+    assert len(shown(output, "240p")) == len(shown(output, "144p")) == len(pictures)
+    assert sound_is_gapless(output)
 
 
 def test_a_source_that_ends_right_after_a_cut_leaves_no_tiny_segment(source: Source) -> None:
     key = sorted(each.dts for each in source.pictures if each.key)[2]
-    made = run(spliced(up_to(source, key + 1), since(source, 0)))
-    assert is_whole(made)
-    assert min(each.duration for each in made.segments("240p")[:-1]) > 1.9 * SECOND
-    made = run(spliced(up_to(source, key + 1), since(source, 0), reuse=False))
-    assert is_whole(made)
+    output = run(spliced(up_to(source, key + 1), since(source, 0)))
+    assert is_whole(output)
+    assert min(each.duration for each in output.segments("240p")[:-1]) > 1.9 * SECOND
+    output = run(spliced(up_to(source, key + 1), since(source, 0), reuse=False))
+    assert is_whole(output)
 
 
 def test_keyframes_far_apart_bring_no_encoder_in_at_a_splice(folder: Path) -> None:
     path = folder / "splice-four.flv"
     rare = source_of(moving(path, seconds=8, gop=120, size=LOW_360P))
-    made = run(spliced(up_to(rare, 5_500), since(rare, 0)))
-    assert is_whole(made)
-    assert made.of(TakenOver) == []
-    lengths = [round(each.duration / SECOND, 1) for each in made.segments("360p")]
+    output = run(spliced(up_to(rare, 5_500), since(rare, 0)))
+    assert is_whole(output)
+    assert output.of(TakenOver) == []
+    lengths = [round(each.duration / SECOND, 1) for each in output.segments("360p")]
     assert lengths[:3] == [4.0, 1.5, 4.0]
 
 
 def test_another_configuration_is_a_seam_at_the_same_number_in_all_renditions(
     source: Source, other: Source
 ) -> None:
-    made = run(spliced(up_to(source, 3_400), since(other, 0)))
-    assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
-    assert made.of(Spliced) == []
-    assert len(made.of(Prepared)) == 2
-    assert made.in_step()
-    for name in made.names:
-        marks = [each.discontinuity for each in made.segments(name)]
+    output = run(spliced(up_to(source, 3_400), since(other, 0)))
+    assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
+    assert output.of(Spliced) == []
+    assert len(output.of(Prepared)) == 2
+    assert output.in_step()
+    for name in output.names:
+        marks = [each.discontinuity for each in output.segments(name)]
         assert marks == [False, False, True, False]
-        epochs = [each.epoch for each in made.segments(name)]
+        epochs = [each.epoch for each in output.segments(name)]
         assert epochs == [0, 0, 1, 1]
-    assert len(made.inits("240p")) == 2
+    assert len(output.inits("240p")) == 2
 
 
 def test_the_same_sets_in_another_record_need_no_other_init_section(source: Source) -> None:
@@ -155,10 +155,10 @@ def test_the_same_sets_in_another_record_need_no_other_init_section(source: Sour
     assert second.video is not None
     record = second.video.config + b"\xfd\xf8\xf8\x00"
     video = msgspec.structs.replace(second.video, config=record)
-    made = run(
+    output = run(
         spliced(up_to(source, 3_400), msgspec.structs.replace(second, video=video)),
     )
-    assert is_whole(made)
+    assert is_whole(output)
 
 
 def test_rungs_that_are_shed_stay_away_over_a_splice_and_come_back(source: Source) -> None:
@@ -166,15 +166,15 @@ def test_rungs_that_are_shed_stay_away_over_a_splice_and_come_back(source: Sourc
     taken = len(up_to(source, 3_400).packets)
     orders.insert(taken // 2, LeaveOut(off=("144p",)))
     orders.insert(taken + 40, LeaveOut(off=()))
-    made = run(orders)
-    assert (made.status, made.complaints, made.troubles) == (0, "", {})
-    assert len(made.of(Prepared)) == 1
-    assert warnings(made) == {}
-    gaps = [segment.gap for segment in made.segments("144p")]
+    output = run(orders)
+    assert (output.status, output.complaints, output.troubles) == (0, "", {})
+    assert len(output.of(Prepared)) == 1
+    assert warnings(output) == {}
+    gaps = [segment.gap for segment in output.segments("144p")]
     assert True in gaps
     assert not gaps[-1]
-    assert not any(segment.discontinuity for segment in made.of(Segment))
-    assert len(shown(made, "240p")) == sum(
+    assert not any(segment.discontinuity for segment in output.of(Segment))
+    assert len(shown(output, "240p")) == sum(
         len(each.pictures) for each in (up_to(source, 3_400), since(source, 500))
     )
 
@@ -188,11 +188,11 @@ def test_a_source_that_shows_another_picture_is_taken_over_where_it_comes_in(
     picture = second.packets[first]
     turned = msgspec.structs.replace(picture, data=_with_sets_of_another(picture.data))
     packets_ = (*second.packets[:first], turned, *second.packets[first + 1 :])
-    made = run(spliced(up_to(source, 3_400), msgspec.structs.replace(second, packets=packets_)))
-    assert made.status == 0
-    assert made.of(TakenOver) == [TakenOver(epoch=1, for_good=True)]
-    assert made.in_step()
-    assert [segment.discontinuity for segment in made.segments("240p")].count(True) == 1
+    output = run(spliced(up_to(source, 3_400), msgspec.structs.replace(second, packets=packets_)))
+    assert output.status == 0
+    assert output.of(TakenOver) == [TakenOver(epoch=1, for_good=True)]
+    assert output.in_step()
+    assert [segment.discontinuity for segment in output.segments("240p")].count(True) == 1
 
 
 def _with_sets_of_another(data: bytes) -> bytes:
@@ -202,7 +202,7 @@ def _with_sets_of_another(data: bytes) -> bytes:
 
 
 def test_one_that_lends_after_one_that_cannot_is_a_seam(source: Source) -> None:
-    made = run(
+    output = run(
         [
             *spliced(up_to(source, 2_500), reuse=False)[:-1],
             msgspec.structs.replace(begin(source, ladder=LADDER, epoch=1), splice=True),
@@ -210,27 +210,27 @@ def test_one_that_lends_after_one_that_cannot_is_a_seam(source: Source) -> None:
             Finish(),
         ]
     )
-    assert [each.reused for each in made.of(Prepared)] == [None, "240p"]
-    assert made.of(Spliced) == []
-    assert warnings(made) == {}
+    assert [each.reused for each in output.of(Prepared)] == [None, "240p"]
+    assert output.of(Spliced) == []
+    assert warnings(output) == {}
 
 
 def test_after_a_source_that_never_began_the_next_one_begins(source: Source) -> None:
     nothing = msgspec.structs.replace(source, packets=())
-    made = run(spliced(nothing, since(source, 0)))
-    assert (made.status, made.troubles) == (0, {})
-    assert not any(segment.discontinuity for segment in made.of(Segment))
-    made = run(spliced(up_to(source, 3_400), nothing, since(source, 2_500)))
-    assert is_whole(made)
-    assert len(made.of(Spliced)) == 2
+    output = run(spliced(nothing, since(source, 0)))
+    assert (output.status, output.troubles) == (0, {})
+    assert not any(segment.discontinuity for segment in output.of(Segment))
+    output = run(spliced(up_to(source, 3_400), nothing, since(source, 2_500)))
+    assert is_whole(output)
+    assert len(output.of(Spliced)) == 2
 
 
-def test_hevc_goes_on_in_the_same_encoders() -> None:
+def test_hevc_continues_in_the_same_encoders() -> None:
     source = coded(HEVC, seconds=3, size=(640, 72))
-    made = run(spliced(up_to(source, 1_700), since(source, 500)))
-    assert is_whole(made)
-    taken = [*up_to(source, 1_700).pictures, *since(source, 500).pictures]
-    assert len(shown(made, "360p")) == len(taken)
+    output = run(spliced(up_to(source, 1_700), since(source, 500)))
+    assert is_whole(output)
+    pictures = [*up_to(source, 1_700).pictures, *since(source, 500).pictures]
+    assert len(shown(output, "360p")) == len(pictures)
 
 
 def test_decode_times_rise_across_a_splice(lent: EngineOutput) -> None:
@@ -240,10 +240,10 @@ def test_decode_times_rise_across_a_splice(lent: EngineOutput) -> None:
     assert all(before < after for before, after in itertools.pairwise(times))
 
 
-def test_packets_without_a_source_are_nobodys(source: Source) -> None:
+def test_packets_without_a_source_are_dropped(source: Source) -> None:
     """What comes between an end and a beginning is dropped, and the beginning is another epoch."""
     stray = Packet(video=True, dts=1, pts=1, key=True, data=source.pictures[0].data)
     order = msgspec.structs.replace(begin(source), splice=True)
-    made = run([stray, order, *up_to(source, 2_000).packets, Finish()])
-    assert made.status == 0
-    assert len(made.of(Prepared)) == 1
+    output = run([stray, order, *up_to(source, 2_000).packets, Finish()])
+    assert output.status == 0
+    assert len(output.of(Prepared)) == 1

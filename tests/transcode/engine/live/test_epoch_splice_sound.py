@@ -38,9 +38,9 @@ def retuned(folder: Path, source: Source, *coding: str) -> Source:
     path = folder / f"splice-{'-'.join(coding).replace('/', '')}.flv"
     old = folder / "splice.flv"
     ffmpeg("-i", old, "-c:v", "copy", "-c:a", "aac", *coding, "-f", "flv", "-y", path)
-    found = source_of(path)
-    assert [each.data for each in found.pictures] == [each.data for each in source.pictures]
-    return found
+    other = source_of(path)
+    assert [each.data for each in other.pictures] == [each.data for each in source.pictures]
+    return other
 
 
 @pytest.mark.parametrize(
@@ -51,22 +51,22 @@ def retuned(folder: Path, source: Source, *coding: str) -> Source:
         pytest.param(("-af", "adelay=900:all=1"), id="silent at first"),
     ],
 )
-def test_sound_of_another_form_goes_on(
+def test_sound_of_another_form_continues(
     folder: Path, source: Source, change: tuple[str, ...]
 ) -> None:
-    made = run(spliced(up_to(source, 2_700), since(retuned(folder, source, *change), 1_500)))
-    assert is_whole(made)
-    assert sound_is_gapless(made)
-    assert max(level for _, level in loudness(made.files(AUDIO_RENDITION)[0])[-20:]) > 0.05
+    output = run(spliced(up_to(source, 2_700), since(retuned(folder, source, *change), 1_500)))
+    assert is_whole(output)
+    assert sound_is_gapless(output)
+    assert max(level for _, level in loudness(output.files(AUDIO_RENDITION)[0])[-20:]) > 0.05
 
 
 @pytest.mark.parametrize("comes", [True, False])
 def test_sound_that_comes_or_goes_is_silence(source: Source, comes: bool) -> None:
     first, second = (mute(source), source) if comes else (source, mute(source))
-    made = run(spliced(up_to(first, 2_700), since(second, 1_500)))
-    assert is_whole(made)
-    assert sound_is_gapless(made)
-    levels = loudness(made.files(AUDIO_RENDITION)[0])
+    output = run(spliced(up_to(first, 2_700), since(second, 1_500)))
+    assert is_whole(output)
+    assert sound_is_gapless(output)
+    levels = loudness(output.files(AUDIO_RENDITION)[0])
     start = ORIGIN / SECOND
     before = max(level for at, level in levels if at < start + 2.5)
     after = max(level for at, level in levels if at > start + 2.9)
@@ -76,44 +76,44 @@ def test_sound_that_comes_or_goes_is_silence(source: Source, comes: bool) -> Non
 def test_sound_that_comes_late_finds_silence(source: Source) -> None:
     late = since(source, 1_500)
     first = late.pictures[0].pts
-    kept = tuple(each for each in late.packets if each.video or each.pts > first + 1_500)
-    made = run(spliced(up_to(source, 2_700), msgspec.structs.replace(late, packets=kept)))
-    assert made.troubles.keys() <= {"sound missing"}
-    assert sound_is_gapless(made)
-    assert not any(segment.discontinuity for segment in made.of(Segment))
+    packets = tuple(each for each in late.packets if each.video or each.pts > first + 1_500)
+    output = run(spliced(up_to(source, 2_700), msgspec.structs.replace(late, packets=packets)))
+    assert output.troubles.keys() <= {"sound missing"}
+    assert sound_is_gapless(output)
+    assert not any(segment.discontinuity for segment in output.of(Segment))
 
 
 def mute(source: Source) -> Source:
-    kept = tuple(packet for packet in source.packets if packet.video)
-    return msgspec.structs.replace(source, audio=None, packets=kept)
+    packets = tuple(packet for packet in source.packets if packet.video)
+    return msgspec.structs.replace(source, audio=None, packets=packets)
 
 
 def alone(source: Source) -> Source:
-    kept = tuple(packet for packet in source.packets if not packet.video)
-    return msgspec.structs.replace(source, video=None, packets=kept)
+    packets = tuple(packet for packet in source.packets if not packet.video)
+    return msgspec.structs.replace(source, video=None, packets=packets)
 
 
-def test_sound_alone_goes_on_to_the_sample(source: Source) -> None:
+def test_sound_alone_continues_to_the_sample(source: Source) -> None:
     first, second = alone(up_to(source, 2_700)), alone(since(source, 1_500, lead=0))
-    made = run(spliced(first, second))
-    assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
-    assert made.of(Spliced) == [Spliced(epoch=1, reused=None, sequence=1, length=0)]
-    (file,) = made.files(AUDIO_RENDITION)
+    output = run(spliced(first, second))
+    assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
+    assert output.of(Spliced) == [Spliced(epoch=1, reused=None, sequence=1, length=0)]
+    (file,) = output.files(AUDIO_RENDITION)
     times = [pts for _, pts, _ in packets(file)]
     assert {after - before for before, after in itertools.pairwise(times)} == {1024}
-    heard = (len(first.packets) + len(second.packets)) * 1024 / 44_100
-    assert len(times) * 1024 / 48_000 == pytest.approx(heard, abs=0.1)
-    assert not any(segment.discontinuity for segment in made.of(Segment))
+    seconds = (len(first.packets) + len(second.packets)) * 1024 / 44_100
+    assert len(times) * 1024 / 48_000 == pytest.approx(seconds, abs=0.1)
+    assert not any(segment.discontinuity for segment in output.of(Segment))
 
 
 def test_sound_with_an_unknown_codec_leaves_the_picture_whole(source: Source) -> None:
     broken = AudioTrack(codec=AudioCodec.OPUS, config=b"no head", rate=48_000, channels=2)
     second = msgspec.structs.replace(since(source, 1_500), audio=broken)
-    made = run(spliced(up_to(source, 2_700), second))
-    assert made.status == 0
-    taken = [*up_to(source, 2_700).pictures, *second.pictures]
-    assert len(shown(made, "144p")) == len(taken)
-    assert sound_is_gapless(made)
+    output = run(spliced(up_to(source, 2_700), second))
+    assert output.status == 0
+    pictures = [*up_to(source, 2_700).pictures, *second.pictures]
+    assert len(shown(output, "144p")) == len(pictures)
+    assert sound_is_gapless(output)
 
 
 # -- picture and sound together -------------------------------------------------------------------
@@ -150,11 +150,11 @@ def test_picture_and_sound_stay_together_over_ten_splices(
         # Cut off where it is dark and quiet, so that each flash and beep is whole.
         end = (start + chance.randrange(2, 4)) * 1_000 + chance.randrange(-350, 250)
         pieces.append(since(up_to(pulses, end), start * 1_000, SHIFT * number))
-    made = run(spliced(*pieces, reuse=reuse))
-    assert is_whole(made)
-    assert sound_is_gapless(made)
-    seen, _ = onsets(made.files(pictures_of(made)[0])[0])
-    _, heard = onsets(made.files(AUDIO_RENDITION)[0])
+    output = run(spliced(*pieces, reuse=reuse))
+    assert is_whole(output)
+    assert sound_is_gapless(output)
+    seen, _ = onsets(output.files(pictures_of(output)[0])[0])
+    _, heard = onsets(output.files(AUDIO_RENDITION)[0])
     assert len(seen) == len(heard) > 20
     offsets = [sound - sight - usual for sight, sound in zip(seen, heard, strict=True)]
     assert max(abs(offset) for offset in offsets) <= 0.045

@@ -1,4 +1,4 @@
-"""A picture that stands still while the sound goes on, through a real engine process."""
+"""A picture that freezes while the sound continues, through a real engine process."""
 
 import itertools
 from collections.abc import Callable, Iterable
@@ -49,40 +49,40 @@ def slow(folder: Path, name: str, seconds: float, *, coded: Iterable[str] = ()) 
     return source_of(path)
 
 
-def bounded(made: EngineOutput, *, longest: int = LONGEST + FRAME) -> bool:
+def bounded(output: EngineOutput, *, longest: int = LONGEST + FRAME) -> bool:
     """Whether no segment is too long, all renditions are whole, and times rise."""
-    assert (made.status, made.complaints) == (0, "")
-    for name in made.names:
-        segments = made.segments(name)
+    assert (output.status, output.complaints) == (0, "")
+    for name in output.names:
+        segments = output.segments(name)
         assert [each.sequence for each in segments] == list(range(len(segments)))
         most = longest + (HALF if name == AUDIO_RENDITION else 0)
         assert max(each.duration for each in segments) <= most, name
         for one, other in itertools.pairwise(segments):
             assert one.start + one.duration == other.start
-        stamps = [dts for file in made.files(name) for dts, _, _ in packets(file)]
+        stamps = [dts for file in output.files(name) for dts, _, _ in packets(file)]
         assert all(a < b for a, b in itertools.pairwise(stamps))
-    pictures = [made.starts(name) for name in made.names if name != AUDIO_RENDITION]
+    pictures = [output.starts(name) for name in output.names if name != AUDIO_RENDITION]
     assert all(starts == pictures[0] for starts in pictures)
-    for picture, sound in zip(pictures[0], made.starts(AUDIO_RENDITION), strict=True):
+    for picture, sound in zip(pictures[0], output.starts(AUDIO_RENDITION), strict=True):
         assert abs(picture - sound) <= HALF
-    assert warnings(made) == {}
+    assert warnings(output) == {}
     return True
 
 
 @pytest.mark.parametrize("reuse", [pytest.param(True, marks=pytest.mark.prove), False])
-def test_a_picture_that_freezes_for_five_seconds_goes_on_in_step(
+def test_a_picture_that_freezes_for_five_seconds_continues_in_step(
     long_pulses: Source, reuse: bool
 ) -> None:
-    made = run(orders(without(long_pulses, 5.0, 10.0), begin(long_pulses, reuse=reuse)))
-    assert bounded(made)
-    assert made.of(TakenOver) == ([TakenOver(epoch=0)] if reuse else [])
-    top = made.segments("360p")
+    output = run(orders(without(long_pulses, 5.0, 10.0), begin(long_pulses, reuse=reuse)))
+    assert bounded(output)
+    assert output.of(TakenOver) == ([TakenOver(epoch=0)] if reuse else [])
+    top = output.segments("360p")
     cut = [(one.start, two.start) for one, two in itertools.pairwise(top) if two.discontinuity]
     assert [two - one for one, two in cut] == ([LONGEST] if reuse else [])
-    flashes = [time for file in made.files("360p") for time in onsets(file)[0]]
-    beeps = onsets(made.files(AUDIO_RENDITION)[0])[1]
+    flashes = [time for file in output.files("360p") for time in onsets(file)[0]]
+    beeps = onsets(output.files(AUDIO_RENDITION)[0])[1]
     assert len(beeps) == 16
-    # No flash in the freeze, and after it each with its beep.
+    # No flash during the freeze, and after it each flash with its beep.
     pairs = [(flash, beep) for flash in flashes for beep in beeps if abs(flash - beep) < 0.3]
     assert len(pairs) == len(flashes) == 11
     assert all(abs(flash - beep) < 0.045 for flash, beep in pairs)
@@ -90,24 +90,24 @@ def test_a_picture_that_freezes_for_five_seconds_goes_on_in_step(
 
 def test_the_frozen_picture_is_given_out_while_it_is_frozen(long_pulses: Source) -> None:
     source = without(long_pulses, 5.0, 99.0)
-    made = run([begin(source), *source.packets])
-    assert bounded(made)
-    whole = [segment for segment in made.segments("360p") if segment.start >= ORIGIN + 8 * SECOND]
-    shown = [pts for file in made.files("360p") for pts, _, _ in frames(file)]
-    steps = [b - a for a, b in itertools.pairwise(shown) if a >= ORIGIN + 8 * SECOND]
+    output = run([begin(source), *source.packets])
+    assert bounded(output)
+    whole = [segment for segment in output.segments("360p") if segment.start >= ORIGIN + 8 * SECOND]
+    frames_shown = [pts for file in output.files("360p") for pts, _, _ in frames(file)]
+    steps = [b - a for a, b in itertools.pairwise(frames_shown) if a >= ORIGIN + 8 * SECOND]
     assert len(whole) >= 3
     assert max(steps) == SECOND // 10
     assert min(steps) >= SECOND // 10 - SLACK
-    end = made.segments("360p")[-1].start + made.segments("360p")[-1].duration
+    end = output.segments("360p")[-1].start + output.segments("360p")[-1].duration
     assert end >= ORIGIN + 14.5 * SECOND
 
 
 def test_a_freeze_shorter_than_a_segment_changes_nothing(long_pulses: Source) -> None:
     source = without(long_pulses, 4.9, 5.9)
-    made = run(orders(source, begin(source)))
-    assert bounded(made)
-    assert (made.troubles, made.of(TakenOver)) == ({}, [])
-    assert made.finished.frames_out["360p"] == len(source.pictures)
+    output = run(orders(source, begin(source)))
+    assert bounded(output)
+    assert (output.troubles, output.of(TakenOver)) == ({}, [])
+    assert output.finished.frames_out["360p"] == len(source.pictures)
 
 
 @pytest.mark.parametrize("reuse", [True, pytest.param(False, marks=pytest.mark.prove)])
@@ -121,10 +121,10 @@ def test_sound_that_stops_and_comes_back_keeps_its_place(long_pulses: Source, re
             if packet.video or not 5_000 <= packet.dts - first < 10_000
         ),
     )
-    made = run(orders(source, begin(source, reuse=reuse)))
-    assert bounded(made)
-    assert made.of(TakenOver) == []
-    flashes, beeps = onsets(made.files("360p")[0])[0], onsets(made.files(AUDIO_RENDITION)[0])[1]
+    output = run(orders(source, begin(source, reuse=reuse)))
+    assert bounded(output)
+    assert output.of(TakenOver) == []
+    flashes, beeps = onsets(output.files("360p")[0])[0], onsets(output.files(AUDIO_RENDITION)[0])[1]
     assert len(flashes) == 16
     assert len(beeps) == 11
     for beep in beeps:
@@ -150,20 +150,20 @@ def test_slides_with_sound_make_segments_as_usual(
     folder: Path, seconds: float, coded: tuple[str, ...], reuse: bool
 ) -> None:
     source = slow(folder, f"slides{seconds}{coded[0]}", seconds, coded=coded)
-    made = run(orders(source, begin(source, reuse=reuse)))
-    assert bounded(made)
-    shown = [pts for file in made.files("360p") for pts, _, _ in frames(file)]
+    output = run(orders(source, begin(source, reuse=reuse)))
+    assert bounded(output)
+    frames_shown = [pts for file in output.files("360p") for pts, _, _ in frames(file)]
     first = source.pictures[0].pts
     for packet in source.pictures[:-1]:
-        assert ORIGIN + 90 * (packet.pts - first) in shown, "each slide comes at its time"
-    assert len(made.segments("360p")) >= 5
+        assert ORIGIN + 90 * (packet.pts - first) in frames_shown, "each slide comes at its time"
+    assert len(output.segments("360p")) >= 5
 
 
 def test_slides_without_sound_are_cut_when_the_next_one_comes(folder: Path) -> None:
     source = slow(folder, "mute_slides", 5, coded=("-tune", "zerolatency"))
     mute = msgspec.structs.replace(source, audio=None, packets=tuple(source.pictures))
-    made = run(orders(mute, begin(mute)))
-    assert bounded(made)
+    output = run(orders(mute, begin(mute)))
+    assert bounded(output)
 
 
 @pytest.mark.parametrize("reuse", [True, False])
@@ -177,11 +177,11 @@ def test_pictures_that_are_sent_later_than_their_sound_are_all_shown(
     source = msgspec.structs.replace(
         long_pulses, packets=tuple(sorted(long_pulses.packets, key=sent))
     )
-    made = run(orders(source, begin(source, reuse=reuse)))
-    assert (made.status, made.troubles, made.of(TakenOver)) == (0, {}, [])
-    assert made.in_step()
-    assert made.finished.frames_out["360p"] == len(source.pictures)
-    flashes, beeps = onsets(made.files("360p")[0])[0], onsets(made.files(AUDIO_RENDITION)[0])[1]
+    output = run(orders(source, begin(source, reuse=reuse)))
+    assert (output.status, output.troubles, output.of(TakenOver)) == (0, {}, [])
+    assert output.in_step()
+    assert output.finished.frames_out["360p"] == len(source.pictures)
+    flashes, beeps = onsets(output.files("360p")[0])[0], onsets(output.files(AUDIO_RENDITION)[0])[1]
     assert len(flashes) == 16
     for beep in beeps[late // 1_000 :]:
         assert min(abs(flash - beep) for flash in flashes) < 0.045
@@ -201,20 +201,20 @@ def test_a_single_absurd_time_of_the_sound_does_not_stop_the_picture(small: Sour
         bad += 1
     changed = stamped(lambda place, _: 12_000 if place == bad else 0, small)
     all_orders: list[EngineOrder] = [begin(small), *changed]
-    made = run(all_orders)
-    assert made.of(TakenOver) == []
-    assert made.finished.frames_out["360p"] == len(small.pictures)
-    assert made.in_step()
+    output = run(all_orders)
+    assert output.of(TakenOver) == []
+    assert output.finished.frames_out["360p"] == len(small.pictures)
+    assert output.in_step()
 
 
 def test_a_freeze_of_half_a_minute_does_not_part_picture_and_sound(folder: Path) -> None:
     source = source_of(pulses(folder / "minute.flv", seconds=32))
     frozen = without(source, 2.0, 28.0)
-    made = run(orders(frozen, begin(frozen)))
-    assert bounded(made)
-    assert "clock jumped" not in made.troubles
-    flashes = [time for file in made.files(made.names[0]) for time in onsets(file)[0]]
-    beeps = onsets(made.files(AUDIO_RENDITION)[0])[1]
+    output = run(orders(frozen, begin(frozen)))
+    assert bounded(output)
+    assert "clock jumped" not in output.troubles
+    flashes = [time for file in output.files(output.names[0]) for time in onsets(file)[0]]
+    beeps = onsets(output.files(AUDIO_RENDITION)[0])[1]
     late = [flash for flash in flashes if flash > 35]
     assert len(late) == 4
     assert all(min(abs(flash - beep) for beep in beeps) < 0.045 for flash in late)

@@ -34,19 +34,19 @@ def sound(dts: int) -> Packet:
 
 def fed(rate: Fraction | float, *, since: int = 5_000) -> FirstPackets:
     """As many pictures in whole milliseconds as are needed."""
-    held, number = first(), 0
-    while not held.suffice:
-        held.add(picture(since + int(number * 1000 / rate)))
+    first_packets, number = first(), 0
+    while not first_packets.suffice:
+        first_packets.add(picture(since + int(number * 1000 / rate)))
         number += 1
-    return held
+    return first_packets
 
 
 @pytest.mark.parametrize("rate", [1, 2, 3, 5, 7, 12, 24, 25, 29.97, 30, 48, 50, 59.94, 60])
 def test_the_rate_of_a_source_that_declares_none_is_measured(rate: float) -> None:
-    found = fed(rate).frame_interval(None)
-    assert found is not None
-    assert abs(found.ticks - 90_000 / rate) <= found.error
-    assert found.error <= 90
+    interval = fed(rate).frame_interval(None)
+    assert interval is not None
+    assert abs(interval.ticks - 90_000 / rate) <= interval.error
+    assert interval.error <= 90
 
 
 @pytest.mark.parametrize(("rate", "count"), [(60, 19), (30, 10), (25, 9), (3, 2), (1, 2)])
@@ -60,41 +60,41 @@ def test_a_declared_rate_is_more_exact_than_the_measured_one() -> None:
 
 @pytest.mark.parametrize("declared", [15, 60, 50, 25])
 def test_a_declared_rate_that_is_wrong_does_not_count(declared: int) -> None:
-    found = fed(30).frame_interval(Fraction(declared))
-    assert found is not None
-    assert abs(found.ticks - 3_000) <= found.error
+    interval = fed(30).frame_interval(Fraction(declared))
+    assert interval is not None
+    assert abs(interval.ticks - 3_000) <= interval.error
 
 
 def test_a_dropped_picture_does_not_count() -> None:
-    held = first()
+    first_packets = first()
     for number in (0, 1, 2, 3, 7, 8, 9):
-        held.add(picture(number * 40))
-    assert held.frame_interval(None) == FrameInterval(Fraction(3_600), Fraction(18))
+        first_packets.add(picture(number * 40))
+    assert first_packets.frame_interval(None) == FrameInterval(Fraction(3_600), Fraction(18))
 
 
 def test_a_single_picture_shows_nothing() -> None:
-    held = first()
-    held.add(picture(0))
-    assert held.frame_interval(None) is None
-    assert held.frame_interval(Fraction(25)) == FrameInterval(Fraction(3_600))
+    first_packets = first()
+    first_packets.add(picture(0))
+    assert first_packets.frame_interval(None) is None
+    assert first_packets.frame_interval(Fraction(25)) == FrameInterval(Fraction(3_600))
 
 
 def test_a_picture_that_stays_alone_is_not_waited_for_longer_than_a_second_and_a_half() -> None:
-    held = first()
-    held.add(picture(0))
+    first_packets = first()
+    first_packets.add(picture(0))
     for at in range(0, 1_500, 20):
-        assert not held.suffice
-        held.add(sound(at))
-    held.add(sound(1_500))
-    assert held.suffice
+        assert not first_packets.suffice
+        first_packets.add(sound(at))
+    first_packets.add(sound(1_500))
+    assert first_packets.suffice
 
 
 def test_packets_whose_times_do_not_rise_are_bounded() -> None:
-    held = first()
-    while not held.suffice:
-        held.add(picture(7))
-    assert len(held.packets) <= 220
-    assert held.frame_interval(None) is None
+    first_packets = first()
+    while not first_packets.suffice:
+        first_packets.add(picture(7))
+    assert len(first_packets.packets) <= 220
+    assert first_packets.frame_interval(None) is None
 
 
 def test_sound_alone_is_not_held() -> None:
@@ -102,9 +102,9 @@ def test_sound_alone_is_not_held() -> None:
 
 
 def test_pictures_that_are_shown_as_they_are_decoded_are_not_reordered() -> None:
-    held = first()
+    first_packets = first()
     for number in range(4):
-        held.add(picture(number * 33))
-    assert not held.is_reordered
-    held.add(picture(4 * 33, late=67))
-    assert held.is_reordered
+        first_packets.add(picture(number * 33))
+    assert not first_packets.is_reordered
+    first_packets.add(picture(4 * 33, late=67))
+    assert first_packets.is_reordered

@@ -1,4 +1,4 @@
-"""Posters of live runs: which keyframe is taken, what becomes of it, in every codec."""
+"""Posters of live runs: which keyframes are used, and the JPEGs, in every codec."""
 
 import io
 import os
@@ -45,20 +45,20 @@ _PATIENCE = 20.0  # seconds, far above what one poster takes
 def shown(looks: dict[float, PictureRating], step: float = 0.5, until: float = 100) -> list[float]:
     """Offer keyframes every `step` seconds; `looks` says what is seen from a time on."""
     rhythm = PosterSchedule()
-    sent: list[float] = []
+    times: list[float] = []
     best: PictureRating | None = None
     for count in range(int(until / step)):
         now = count * step
         at = round(now * S)
         if not rhythm.is_due(at):
             continue
-        found = looks[max(time for time in looks if time <= now)]
-        if found.poor and best is not None and best.score > found.score:
-            found = best
-        best = found if found.poor else None
-        if rhythm.should_send(found, at, EVERY):
-            sent.append(now)
-    return sent
+        rating = looks[max(time for time in looks if time <= now)]
+        if rating.poor and best is not None and best.score > rating.score:
+            rating = best
+        best = rating if rating.poor else None
+        if rhythm.should_send(rating, at, EVERY):
+            times.append(now)
+    return times
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_posters_come_when_they_are_due(
     assert shown(looks) == sent
 
 
-def test_keyframes_are_looked_at_once_a_second_at_most() -> None:
+def test_keyframes_are_rated_once_a_second_at_most() -> None:
     rhythm = PosterSchedule()
     looked = [at for at in range(0, 9 * S, S // 60) if rhythm.is_due(at)]
     assert looked == [second * S for second in range(9)]
 
 
-def test_what_shows_nothing_for_long_is_looked_at_less_often() -> None:
+def test_poor_pictures_are_rated_less_often_after_a_while() -> None:
     rhythm = PosterSchedule()
     looked = [second for second in range(60) if rhythm.is_due(second * S)]
     assert looked == [*range(11), *range(15, 60, 5)]
@@ -168,12 +168,12 @@ def source_for(source: Source, every: int = EVERY) -> live_posters.PosterSource:
 
 
 def feed(worker: PosterStage, source: Source, every: int = EVERY) -> None:
-    """Offer all keyframes of a source at their times, each when the one before is done with."""
-    known = source_for(source, every)
+    """Offer all keyframes of a source at their times, each once the one before is processed."""
+    poster_source = source_for(source, every)
     for packet in source.pictures:
         if packet.key:
             assert worker.idle.wait(_PATIENCE)
-            worker.offer(known, packet.data, packet.pts * 90)
+            worker.offer(poster_source, packet.data, packet.pts * 90)
 
 
 def made(source: Source, every: int = EVERY) -> list[Posters]:
@@ -203,9 +203,9 @@ def flv(path: Path, graph: str, *coding: str) -> Source:
 
 def test_a_stream_that_begins_in_black_is_shown_by_its_first_good_picture(tmp_path: Path) -> None:
     graph = "color=black:s=320x180:r=25:d=4[a];testsrc2=s=320x180:r=25:d=3[b];[a][b]concat"
-    (found,) = made(flv(tmp_path / "a.flv", graph))
-    assert not found.poor
-    (poster,) = found.posters
+    (posters,) = made(flv(tmp_path / "a.flv", graph))
+    assert not posters.poor
+    (poster,) = posters.posters
     assert (poster.label, poster.width, poster.height) == ("240p", 320, 180)
     assert mean(poster.data) > 60
 
@@ -217,9 +217,9 @@ def test_ten_seconds_of_black_are_shown_until_something_better_comes(tmp_path: P
     assert mean(first.posters[0].data) < 5 < 60 < mean(second.posters[0].data)
 
 
-def test_a_run_that_was_short_and_dark_has_a_poster_all_the_same(tmp_path: Path) -> None:
-    (found,) = made(flv(tmp_path / "a.flv", "color=black:s=320x180:r=25:d=2"))
-    assert found.poor
+def test_a_short_and_dark_run_has_a_poster(tmp_path: Path) -> None:
+    (posters,) = made(flv(tmp_path / "a.flv", "color=black:s=320x180:r=25:d=2"))
+    assert posters.poor
 
 
 def test_posters_follow_each_other_in_the_time_that_was_asked_for(tmp_path: Path) -> None:
@@ -229,31 +229,31 @@ def test_posters_follow_each_other_in_the_time_that_was_asked_for(tmp_path: Path
 
 def test_a_poster_has_the_size_of_each_rung(tmp_path: Path) -> None:
     source = source_of(moving(tmp_path / "a.flv", seconds=1, gop=30, size=(1280, 720)))
-    (found,) = made(source)
-    sizes = [(each.label, each.width, each.height) for each in found.posters]
+    (posters,) = made(source)
+    sizes = [(each.label, each.width, each.height) for each in posters.posters]
     assert sizes == [("720p", 1280, 720), ("480p", 854, 480), ("360p", 640, 360)]
-    for each in found.posters:
+    for each in posters.posters:
         assert picture_size(each.data) == (each.width, each.height)
 
 
 def test_an_upright_picture_has_upright_posters(tmp_path: Path) -> None:
     source = source_of(moving(tmp_path / "a.flv", seconds=1, gop=30, size=(720, 1280)))
-    (found,) = made(source)
-    assert [picture_size(each.data) for each in found.posters] == [
+    (posters,) = made(source)
+    assert [picture_size(each.data) for each in posters.posters] == [
         (720, 1280),
         (480, 854),
         (360, 640),
     ]
 
 
-def test_a_picture_that_lies_on_its_side_stands_in_its_poster(tmp_path: Path) -> None:
+def test_a_rotated_picture_is_upright_in_its_poster(tmp_path: Path) -> None:
     # White above, black below; the mark says that it is to be turned by a quarter.
     graph = "color=black:s=640x360:r=25:d=1,drawbox=c=white:t=fill:w=640:h=180"
     orientation = "h264_metadata=display_orientation=insert:rotate=90"
     source = flv(tmp_path / "a.flv", graph, "-bsf:v", orientation)
-    (found,) = made(source)
-    shown = _gray(found.posters[0].data, 64)
-    row = bytes(shown.planes[0])[32 * shown.planes[0].line_size :][:64]
+    (posters,) = made(source)
+    gray = _gray(posters.posters[0].data, 64)
+    row = bytes(gray.planes[0])[32 * gray.planes[0].line_size :][:64]
     # Fitted into its landscape box, it has black beside it; what was above is at one side.
     middle = row[22:42]
     assert min(row[0], row[-1]) < 5
@@ -266,9 +266,9 @@ def test_a_picture_that_lies_on_its_side_stands_in_its_poster(tmp_path: Path) ->
     [(HEVC, "yuv420p"), (HEVC, "yuv420p10le"), ("libsvtav1", "yuv420p"), ("libvpx-vp9", "yuv420p")],
 )
 def test_every_codec_has_posters(encoder: str, form: str) -> None:
-    found = made(coded(encoder, seconds=2, form=form, size=(640, 72)), every=S)
-    assert found
-    for each in found:
+    posters = made(coded(encoder, seconds=2, form=form, size=(640, 72)), every=S)
+    assert posters
+    for each in posters:
         assert not each.poor
         assert picture_size(each.posters[0].data) == (640, 72)
         assert 60 < mean(each.posters[0].data) < 200
@@ -286,16 +286,16 @@ def test_what_cannot_be_decoded_is_a_trouble_and_the_next_is_tried(tmp_path: Pat
 
 def test_noise_in_place_of_keyframes_ends_nothing(tmp_path: Path) -> None:
     source = source_of(moving(tmp_path / "a.flv", seconds=1, gop=30))
-    known = source_for(source)
+    poster_source = source_for(source)
     data = source.pictures[0].data
     with making() as (worker, reports):
         for count in range(0, 60):
             place = count * len(data) // 60
             assert worker.idle.wait(_PATIENCE)
-            worker.offer(known, data[:place] + os.urandom(200), count * S)
-            worker.offer(known, os.urandom(count), count * S + S // 2)
+            worker.offer(poster_source, data[:place] + os.urandom(200), count * S)
+            worker.offer(poster_source, os.urandom(count), count * S + S // 2)
         assert worker.idle.wait(_PATIENCE)
-        worker.offer(known, data, 1000 * S)
+        worker.offer(poster_source, data, 1000 * S)
     assert any(isinstance(each, Posters) for each in reports)
 
 
@@ -304,40 +304,40 @@ def test_noise_in_place_of_keyframes_ends_nothing(tmp_path: Path) -> None:
 
 def with_posters(source: Source, every: int = EVERY) -> list[Poster]:
     order = msgspec.structs.replace(begin(source), poster=every)
-    done = run(orders(source, order))
-    assert (done.status, done.complaints, done.troubles) == (0, "", {})
-    return [poster for found in done.of(Posters) for poster in found.posters]
+    output = run(orders(source, order))
+    assert (output.status, output.complaints, output.troubles) == (0, "", {})
+    return [poster for found in output.of(Posters) for poster in found.posters]
 
 
 def test_one_copied_rung_has_a_poster_though_nothing_is_decoded(tmp_path: Path) -> None:
     source = source_of(moving(tmp_path / "a.flv", seconds=2, gop=30))
-    done = run(orders(source, msgspec.structs.replace(begin(source), poster=EVERY)))
-    (prepared,) = done.of(Prepared)
-    (found,) = done.of(Posters)
-    assert prepared.reused == found.posters[0].label == "240p"
-    assert len(found.posters) == 1
+    output = run(orders(source, msgspec.structs.replace(begin(source), poster=EVERY)))
+    (prepared,) = output.of(Prepared)
+    (posters,) = output.of(Posters)
+    assert prepared.reused == posters.posters[0].label == "240p"
+    assert len(posters.posters) == 1
 
 
 def test_keyframes_that_are_no_idr_pictures_do(tmp_path: Path) -> None:
-    # It comes far faster than it is shown: what comes while one is looked at is passed over.
+    # The source arrives faster than real time: keyframes that meet a busy worker are skipped.
     graph = "color=black:s=256x144:r=25:d=1[a];testsrc2=s=256x144:r=25:d=20[b];[a][b]concat"
     groups = "open-gop=1:keyint=25:min-keyint=25:scenecut=0"
     source = flv(tmp_path / "a.flv", graph, "-x264-params", groups)
-    done = run(orders(source, msgspec.structs.replace(begin(source), poster=EVERY)))
-    assert not done.of(Posters)[-1].poor
+    output = run(orders(source, msgspec.structs.replace(begin(source), poster=EVERY)))
+    assert not output.of(Posters)[-1].poor
 
 
 def test_an_engine_makes_a_poster_of_each_rung_in_hevc_too() -> None:
-    found = with_posters(coded(HEVC, seconds=1, size=(640, 72)))
-    assert [(each.label, each.width, each.height) for each in found] == [("360p", 640, 72)]
+    posters = with_posters(coded(HEVC, seconds=1, size=(640, 72)))
+    assert [(each.label, each.width, each.height) for each in posters] == [("360p", 640, 72)]
 
 
-def test_the_rhythm_goes_on_over_another_source(tmp_path: Path) -> None:
+def test_the_rhythm_continues_over_another_source(tmp_path: Path) -> None:
     source = source_of(moving(tmp_path / "a.flv", seconds=2, gop=30))
     order = msgspec.structs.replace(begin(source), poster=EVERY)
     again = msgspec.structs.replace(order, epoch=1, discontinuity=True)
-    done = run(orders(source, order), orders(source, again))
-    assert len(done.of(Posters)) == 1
+    output = run(orders(source, order), orders(source, again))
+    assert len(output.of(Posters)) == 1
 
 
 def test_no_posters_are_made_where_none_are_asked_for(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rungs that are left out for a while: the rule, and real engines that are ordered to."""
+"""Rungs that are left out for a while: the rule, and real engines."""
 
 import itertools
 import random
@@ -65,43 +65,43 @@ def ordered(
     return [*orders, *(LeaveOut(off=off) for _, off in due), Finish()]
 
 
-def gaps(made: EngineOutput, name: str) -> list[bool]:
-    return [segment.gap for segment in made.segments(name)]
+def gaps(output: EngineOutput, name: str) -> list[bool]:
+    return [segment.gap for segment in output.segments(name)]
 
 
-def whole(made: EngineOutput) -> bool:
+def whole(output: EngineOutput) -> bool:
     """Whether all renditions are in step, gaps are empty and nothing has a hole in its numbers."""
-    assert (made.status, made.complaints) == (0, "")
-    assert made.in_step()
-    for name in made.names:
-        segments = made.segments(name)
+    assert (output.status, output.complaints) == (0, "")
+    assert output.in_step()
+    for name in output.names:
+        segments = output.segments(name)
         assert [each.sequence for each in segments] == list(range(len(segments)))
         for one, other in itertools.pairwise(segments):
             if one.epoch == other.epoch:
                 assert one.start + one.duration == other.start
         for gap in (each for each in segments if each.gap):
             assert (gap.size, gap.parts, gap.frames) == (0, 0, 0)
-            assert not made.data(gap)
-            newest = [init.number for init in made.inits(name)]
+            assert not output.data(gap)
+            newest = [init.number for init in output.inits(name)]
             assert gap.init in (newest or [0])
-        stamps = [dts for file in made.files(name) for dts, _, _ in packets(file)]
+        stamps = [dts for file in output.files(name) for dts, _, _ in packets(file)]
         assert all(a < b for a, b in itertools.pairwise(stamps))
     return True
 
 
-def times(made: EngineOutput, name: str) -> list[int]:
-    return [pts for file in made.files(name) for pts, _, _ in frames(file)]
+def times(output: EngineOutput, name: str) -> list[int]:
+    return [pts for file in output.files(name) for pts, _, _ in frames(file)]
 
 
-def expected_times(made: EngineOutput, name: str, source: Source) -> list[int]:
+def expected_times(output: EngineOutput, name: str, source: Source) -> list[int]:
     """The times of all of the source's frames in the segments that are no gaps."""
     first = source.pictures[0].pts
     every = sorted(ORIGIN + 90 * (packet.pts - first) for packet in source.pictures)
-    kept: list[int] = []
-    for segment in made.segments(name):
+    times_kept: list[int] = []
+    for segment in output.segments(name):
         low, high = segment.start, segment.start + segment.duration
-        kept += [pts for pts in every if not segment.gap and low <= pts < high]
-    return kept
+        times_kept += [pts for pts in every if not segment.gap and low <= pts < high]
+    return times_kept
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_a_rung_is_left_out_from_cut_to_cut_and_comes_back(
     shed: EngineOutput, two_seconds: Source
 ) -> None:
     assert whole(shed)
-    # What was begun when the order came is given up.
+    # The segment that was open when the order came is abandoned.
     assert gaps(shed, "480p") == [True, True, True, False]
     for name in ("720p", "360p", AUDIO_RENDITION):
         assert not any(gaps(shed, name))
@@ -146,7 +146,7 @@ def test_a_rung_that_comes_back_needs_no_other_init_and_decodes_silently(
 
 def test_with_all_encoded_rungs_off_nothing_is_decoded(two_seconds: Source) -> None:
     first = two_seconds.pictures[0].pts
-    # What is garbage to a decoder would be counted as trouble.
+    # A decoder would count garbage as trouble.
     torn = msgspec.structs.replace(
         two_seconds,
         packets=tuple(
@@ -157,93 +157,95 @@ def test_with_all_encoded_rungs_off_nothing_is_decoded(two_seconds: Source) -> N
         ),
     )
     changes: dict[float, tuple[str, ...]] = {1.0: ("480p", "360p"), 5.0: ()}
-    made = run(ordered(torn, begin(torn), changes))
-    assert made.troubles == {}
-    assert whole(made)
-    assert gaps(made, "480p") == gaps(made, "360p") == [True, True, True, False]
-    assert [data for _, _, data in packets(made.files("720p")[0])] == [
+    output = run(ordered(torn, begin(torn), changes))
+    assert output.troubles == {}
+    assert whole(output)
+    assert gaps(output, "480p") == gaps(output, "360p") == [True, True, True, False]
+    assert [data for _, _, data in packets(output.files("720p")[0])] == [
         packet.data for packet in torn.pictures
     ]
     for name in ("480p", "360p"):
-        assert times(made, name) == expected_times(made, name, two_seconds)
+        assert times(output, name) == expected_times(output, name, two_seconds)
 
 
 def test_a_rung_that_is_off_from_the_beginning_begins_later(two_seconds: Source) -> None:
     order = msgspec.structs.replace(begin(two_seconds), off=("480p", "360p", "90p"))
-    made = run(ordered(two_seconds, order, {3.0: ("480p",)}))
-    assert whole(made)
-    assert gaps(made, "480p") == [True] * 4
-    assert made.inits("480p") == []
-    assert gaps(made, "360p") == [True, True, False, False]
-    assert times(made, "360p") == expected_times(made, "360p", two_seconds)
-    assert (made.troubles, warnings(made)) == ({}, {})
-    (prepared,) = made.of(Prepared)
+    output = run(ordered(two_seconds, order, {3.0: ("480p",)}))
+    assert whole(output)
+    assert gaps(output, "480p") == [True] * 4
+    assert output.inits("480p") == []
+    assert gaps(output, "360p") == [True, True, False, False]
+    assert times(output, "360p") == expected_times(output, "360p", two_seconds)
+    assert (output.troubles, warnings(output)) == ({}, {})
+    (prepared,) = output.of(Prepared)
     assert prepared.names == (*RUNGS, AUDIO_RENDITION), "a gap is a rendition too"
 
 
 def test_what_is_off_holds_for_the_epochs_that_follow(two_seconds: Source) -> None:
-    made = run(
+    output = run(
         ordered(two_seconds, begin(two_seconds), {7.0: ("360p",), 7.9: ("480p", "360p")}),
         ordered(two_seconds, begin(two_seconds, epoch=1), {3.0: ("360p",), 7.0: ()}),
     )
-    assert whole(made)
+    assert whole(output)
     # How many segments the encoders had finished when the orders came nobody knows.
-    assert gaps(made, "480p")[3:] == [True, True, True, False, False]
-    assert gaps(made, "360p")[3:] == [True, True, True, True, True]
-    marks = [segment.sequence for segment in made.segments("360p") if segment.discontinuity]
+    assert gaps(output, "480p")[3:] == [True, True, True, False, False]
+    assert gaps(output, "360p")[3:] == [True, True, True, True, True]
+    marks = [segment.sequence for segment in output.segments("360p") if segment.discontinuity]
     assert marks == [4]
     ends = {
         segment.start + segment.duration
         for name in RUNGS
-        for segment in made.segments(name)
+        for segment in output.segments(name)
         if segment.sequence == 7
     }
     assert max(ends) - min(ends) <= FRAME, "the last gap ends with the epoch"
-    assert made.troubles == {}
+    assert output.troubles == {}
 
 
 def test_without_the_sources_packets_the_smallest_rung_stays(two_seconds: Source) -> None:
-    made = run(ordered(two_seconds, begin(two_seconds, reuse=False), {1.0: RUNGS, 5.0: ("360p",)}))
-    assert whole(made)
-    assert gaps(made, "720p") == gaps(made, "480p") == [True, True, True, False]
-    assert gaps(made, "360p")[2:] == [True, True]
-    assert times(made, "720p") == expected_times(made, "720p", two_seconds)
-    assert times(made, "360p") == expected_times(made, "360p", two_seconds)
-    assert made.troubles == {}
+    output = run(
+        ordered(two_seconds, begin(two_seconds, reuse=False), {1.0: RUNGS, 5.0: ("360p",)})
+    )
+    assert whole(output)
+    assert gaps(output, "720p") == gaps(output, "480p") == [True, True, True, False]
+    assert gaps(output, "360p")[2:] == [True, True]
+    assert times(output, "720p") == expected_times(output, "720p", two_seconds)
+    assert times(output, "360p") == expected_times(output, "360p", two_seconds)
+    assert output.troubles == {}
 
 
 # -- the encoder takes the top rung over ----------------------------------------------------------
 
 
 def test_a_top_rung_that_is_off_is_left_out_once_the_encoder_makes_it(rare: Source) -> None:
-    made = run(ordered(rare, begin(rare), {1.0: ("480p",), 7.0: ()}))
-    assert whole(made)
-    assert gaps(made, "480p") == [False, True, True, False]
-    assert gaps(made, "360p") == [False] * 4
-    top = made.segments("480p")
+    output = run(ordered(rare, begin(rare), {1.0: ("480p",), 7.0: ()}))
+    assert whole(output)
+    assert gaps(output, "480p") == [False, True, True, False]
+    assert gaps(output, "360p") == [False] * 4
+    top = output.segments("480p")
     assert [segment.discontinuity for segment in top] == [False, True, False, False]
-    assert times(made, "480p") == expected_times(made, "480p", rare)
-    assert made.of(TakenOver) == [TakenOver(epoch=0)]
-    assert (made.troubles, warnings(made)) == ({}, {})
+    assert times(output, "480p") == expected_times(output, "480p", rare)
+    assert output.of(TakenOver) == [TakenOver(epoch=0)]
+    assert (output.troubles, warnings(output)) == ({}, {})
 
 
 def test_a_takeover_with_all_rungs_off_wakes_the_smallest_between_keyframes(rare: Source) -> None:
-    made = run(ordered(rare, begin(rare), {0.5: ("480p", "360p")}))
-    assert whole(made)
-    assert gaps(made, "480p") == [False, True, True, True]
-    assert gaps(made, "360p") == [True, False, False, False]
-    assert times(made, "480p") == expected_times(made, "480p", rare)
-    assert times(made, "360p") == expected_times(made, "360p", rare)
-    assert (made.troubles, warnings(made)) == ({}, {})
+    output = run(ordered(rare, begin(rare), {0.5: ("480p", "360p")}))
+    assert whole(output)
+    assert gaps(output, "480p") == [False, True, True, True]
+    assert gaps(output, "360p") == [True, False, False, False]
+    assert times(output, "480p") == expected_times(output, "480p", rare)
+    assert times(output, "360p") == expected_times(output, "360p", rare)
+    assert (output.troubles, warnings(output)) == ({}, {})
 
 
 def test_a_takeover_of_rungs_that_slept_begins_with_whole_pictures(rare: Source) -> None:
     order = msgspec.structs.replace(begin(rare), off=("480p", "360p"))
-    made = run(ordered(rare, order, {}))
-    assert whole(made)
-    assert gaps(made, "360p") == [True, False, False, False]
-    assert times(made, "360p") == expected_times(made, "360p", rare)
-    assert (made.troubles, warnings(made)) == ({}, {})
+    output = run(ordered(rare, order, {}))
+    assert whole(output)
+    assert gaps(output, "360p") == [True, False, False, False]
+    assert times(output, "360p") == expected_times(output, "360p", rare)
+    assert (output.troubles, warnings(output)) == ({}, {})
 
 
 def test_a_lone_rung_stays_whatever_is_asked(rare: Source) -> None:
@@ -252,20 +254,20 @@ def test_a_lone_rung_stays_whatever_is_asked(rare: Source) -> None:
     alone = msgspec.structs.replace(
         order, ladder=Ladder(order.ladder.renditions[:1]), off=("480p",)
     )
-    made = run(ordered(rare, alone, {}))
-    assert whole(made)
-    assert not any(gaps(made, "480p"))
-    assert times(made, "480p") == expected_times(made, "480p", rare)
+    output = run(ordered(rare, alone, {}))
+    assert whole(output)
+    assert not any(gaps(output, "480p"))
+    assert times(output, "480p") == expected_times(output, "480p", rare)
 
 
 def test_an_epoch_that_ends_in_gaps_ends_with_its_source(rare: Source) -> None:
     begun = rare.pictures[0].dts
-    kept = tuple(packet for packet in rare.packets if packet.dts - begun < 7_500)
-    source = msgspec.structs.replace(rare, packets=kept)
-    made = run(ordered(source, begin(source), {5: ("480p",), 6.5: ("360p",)}))
-    assert whole(made)
-    last = [made.segments(name)[-1] for name in made.names]
-    assert [each.gap for each in last] == [name != AUDIO_RENDITION for name in made.names]
+    packets = tuple(packet for packet in rare.packets if packet.dts - begun < 7_500)
+    source = msgspec.structs.replace(rare, packets=packets)
+    output = run(ordered(source, begin(source), {5: ("480p",), 6.5: ("360p",)}))
+    assert whole(output)
+    last = [output.segments(name)[-1] for name in output.names]
+    assert [each.gap for each in last] == [name != AUDIO_RENDITION for name in output.names]
     shown = max(packet.pts for packet in source.pictures) - source.pictures[0].pts
     for each in (each for each in last if each.gap):
         assert abs(each.start + each.duration - ORIGIN - shown * 90 - FRAME) < FRAME
@@ -288,17 +290,17 @@ def test_whatever_is_asked_of_whatever_source_all_renditions_stay_in_step(
                 data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         if not packet.video or chance.random() > 0.02:
             orders.append(msgspec.structs.replace(packet, data=bytes(data)))
-    made = run([*orders, Finish()])
-    assert whole(made)
-    assert made.names == sorted((*RUNGS, AUDIO_RENDITION))
-    assert any(segment.gap for segment in made.of(Segment))
-    assert len(made.segments("720p")) >= 4
+    output = run([*orders, Finish()])
+    assert whole(output)
+    assert output.names == sorted((*RUNGS, AUDIO_RENDITION))
+    assert any(segment.gap for segment in output.of(Segment))
+    assert len(output.segments("720p")) >= 4
 
 
-# -- what it says meanwhile -----------------------------------------------------------------------
+# -- reports meanwhile ----------------------------------------------------------------------------
 
 
-def test_each_rungs_own_cpu_time_is_told(two_seconds: Source) -> None:
+def test_the_cpu_time_of_each_rung_is_reported(two_seconds: Source) -> None:
     mute = msgspec.structs.replace(two_seconds, audio=None, packets=tuple(two_seconds.pictures))
     # The first is whole: a rung that is left out ends at once, perhaps before its first picture.
     changes: list[dict[float, tuple[str, ...]]] = [{}, *([{1.0: ("480p",)}] * 3)]
@@ -306,13 +308,13 @@ def test_each_rungs_own_cpu_time_is_told(two_seconds: Source) -> None:
         ordered(mute, begin(mute, epoch=epoch), change)[:-1] for epoch, change in enumerate(changes)
     ]
     # One report comes each second.
-    made = run_with_pauses([*epochs[0], *epochs[1]], [*epochs[2], *epochs[3]], pause=1.1)
-    reported = [report.rung_cpu_ms for report in made.of(Progress)]
+    output = run_with_pauses([*epochs[0], *epochs[1]], [*epochs[2], *epochs[3]], pause=1.1)
+    reported = [report.rung_cpu_ms for report in output.of(Progress)]
     assert len(reported) >= 2
-    last = made.of(Progress)[-1]
+    last = output.of(Progress)[-1]
     assert set(last.rung_cpu_ms) == {"480p", "360p"}, "the top rung costs no encoder"
     assert last.rung_cpu_ms["360p"] > 100
     assert sum(last.rung_cpu_ms.values()) < last.cpu_ms
     for one, other in itertools.pairwise(reported):
         assert all(other[name] >= one[name] for name in one)
-    assert all(0 <= report.made <= report.taken for report in made.of(Progress))
+    assert all(0 <= report.made <= report.taken for report in output.of(Progress))

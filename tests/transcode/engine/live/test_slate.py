@@ -66,7 +66,7 @@ def again(source: Source, *, reuse: bool = True) -> list[EngineOrder]:
 
 
 def gone(source: Source, *, reuse: bool = True) -> list[EngineOrder]:
-    """What comes before a slate."""
+    """The orders that come before a slate."""
     return [begin(source, ladder=ladder_of(source), reuse=reuse), *source.packets]
 
 
@@ -85,12 +85,12 @@ def nothing(ladder: Ladder | None = LADDER) -> Begin:
 
 def decoded(data: bytes) -> list[tuple[int, tuple[int, ...]]]:
     """Time and Y, Cb, Cr of each picture, beside what the card draws in the middle."""
-    found: list[tuple[int, tuple[int, ...]]] = []
+    pictures: list[tuple[int, tuple[int, ...]]] = []
     with av.open(io.BytesIO(data), "r") as container:
         for frame in container.decode(video=0):
             assert frame.pts is not None
-            found.append((frame.pts, _pixel(frame)))
-    return found
+            pictures.append((frame.pts, _pixel(frame)))
+    return pictures
 
 
 def _pixel(frame: VideoFrame, across: Fraction = Fraction(1, 4)) -> tuple[int, ...]:
@@ -112,13 +112,13 @@ def is_red(levels: tuple[int, ...]) -> bool:
     return 55 <= luma <= 90 and 85 <= blue <= 110 and red > 225
 
 
-def is_sound(made: EngineOutput) -> bool:
-    """Nothing that a decoder complains of, renditions in step, sound without a hole."""
-    assert (made.status, made.complaints, made.troubles) == (0, "", {})
-    assert warnings(made) == {}
-    assert made.in_step()
-    times = [pts for file in made.files(AUDIO_RENDITION) for _, pts, _ in packets(file)]
-    epochs = len(made.of(Prepared))
+def is_sound(output: EngineOutput) -> bool:
+    """Whether decoders do not complain, renditions are in step, and sound has no hole."""
+    assert (output.status, output.complaints, output.troubles) == (0, "", {})
+    assert warnings(output) == {}
+    assert output.in_step()
+    times = [pts for file in output.files(AUDIO_RENDITION) for _, pts, _ in packets(file)]
+    epochs = len(output.of(Prepared))
     holes = [
         after - before for before, after in itertools.pairwise(times) if after - before != 1024
     ]
@@ -161,7 +161,7 @@ def test_the_last_picture_is_shown_for_two_seconds_and_then_the_card(
         assert not any(is_card(levels) for at, levels in pictures if at >= end + 7 * SECOND + STEP)
 
 
-def test_the_slate_lasts_as_long_as_it_is_said(lent: EngineOutput) -> None:
+def test_the_slate_lasts_as_long_as_ordered(lent: EngineOutput) -> None:
     for name in lent.names:
         segments = lent.segments(name)
         lasted = segments[6].start - segments[2].start
@@ -185,48 +185,48 @@ def test_the_slate_is_silent_and_the_source_is_not(lent: EngineOutput) -> None:
 
 
 def test_there_is_no_seam_where_all_rungs_were_encoded(source: Source) -> None:
-    made = run(
+    output = run(
         [
             *gone(up_to(source, 3_400), reuse=False),
             *shown_for(5),
             *again(since(source, 2_500), reuse=False),
         ]
     )
-    assert is_sound(made)
-    assert len(made.of(Prepared)) == 1
-    assert made.of(Spliced) == [Spliced(epoch=1, reused=None, sequence=4, length=0)]
-    assert not any(segment.discontinuity for segment in made.of(Segment))
-    assert all(len(made.inits(name)) == 1 for name in made.names)
+    assert is_sound(output)
+    assert len(output.of(Prepared)) == 1
+    assert output.of(Spliced) == [Spliced(epoch=1, reused=None, sequence=4, length=0)]
+    assert not any(segment.discontinuity for segment in output.of(Segment))
+    assert all(len(output.inits(name)) == 1 for name in output.names)
     for name in ("240p", "144p"):
-        (file,) = made.files(name)
+        (file,) = output.files(name)
         times = [pts for pts, _, _ in frames(file)]
         steps = [after - before for before, after in itertools.pairwise(times)]
         assert all(0 < step <= STEP + 90 for step in steps)
-    lengths = [each.duration for each in made.segments("240p")[:-1]]
+    lengths = [each.duration for each in output.segments("240p")[:-1]]
     assert all(abs(length - 2 * SECOND) <= STEP for length in lengths)
 
 
-def test_it_goes_on_and_off_again_and_again(source: Source) -> None:
+def test_the_slate_comes_and_goes_repeatedly(source: Source) -> None:
     orders: list[EngineOrder] = gone(up_to(source, 1_500), reuse=False)
     for number in range(1, 5):
         orders += shown_for(0.6 * number)
         piece = since(up_to(source, 2_200), 1_000, 1_000_000 * number)
         order = begin(piece, ladder=LADDER, epoch=number, reuse=False)
         orders += [msgspec.structs.replace(order, splice=True), *piece.packets]
-    made = run([*orders, Finish()])
-    assert is_sound(made)
-    assert [each.epoch for each in made.of(Spliced)] == [1, 2, 3, 4]
-    assert {segment.epoch for segment in made.of(Segment)} == {0}
+    output = run([*orders, Finish()])
+    assert is_sound(output)
+    assert [each.epoch for each in output.of(Spliced)] == [1, 2, 3, 4]
+    assert {segment.epoch for segment in output.of(Segment)} == {0}
 
 
 # -- pictures --------------------------------------------------------------------------------------
 
 
 def test_an_owners_picture_is_fitted_into_every_rung(folder: Path) -> None:
-    made = run([nothing(), *shown_for(3, jpeg(folder, "red", "600x600")), Finish()])
-    assert is_sound(made)
+    output = run([nothing(), *shown_for(3, jpeg(folder, "red", "600x600")), Finish()])
+    assert is_sound(output)
     for name in ("240p", "144p"):
-        (file,) = made.files(name)
+        (file,) = output.files(name)
         assert shape(file) == pytest.approx(SIZE[0] / SIZE[1], abs=0.1)
         with av.open(io.BytesIO(file), "r") as container:
             *_, frame = container.decode(video=0)
@@ -245,9 +245,9 @@ def test_a_picture_has_its_own_colours_whatever_the_source_had(folder: Path, col
     source = source_of(path)
     ladder = ladder_for(1280, 720, frozenset({"360p"}))
     order = begin(source, ladder=ladder, reuse=False)
-    made = run([order, *source.packets, *shown_for(4, jpeg(folder, "red", "1280x720")), Finish()])
-    assert made.status == 0
-    with av.open(io.BytesIO(made.files(made.names[0])[0]), "r") as container:
+    output = run([order, *source.packets, *shown_for(4, jpeg(folder, "red", "1280x720")), Finish()])
+    assert output.status == 0
+    with av.open(io.BytesIO(output.files(output.names[0])[0]), "r") as container:
         *_, frame = container.decode(video=0)
     matrix, red = {"bt709": (1, (63, 102, 240)), "smpte170m": (6, (81, 90, 240))}[colours]
     assert int(frame.colorspace) == matrix
@@ -256,9 +256,9 @@ def test_a_picture_has_its_own_colours_whatever_the_source_had(folder: Path, col
 
 
 def test_what_is_no_picture_is_a_card_and_a_trouble() -> None:
-    made = run([nothing(), *shown_for(1, b"\xff\xd8\xff no picture"), Finish()])
-    assert (made.status, made.troubles) == (0, {"slate not decoded": 1})
-    assert all(is_card(levels) for _, levels in decoded(made.files("240p")[0]))
+    output = run([nothing(), *shown_for(1, b"\xff\xd8\xff no picture"), Finish()])
+    assert (output.status, output.troubles) == (0, {"slate not decoded": 1})
+    assert all(is_card(levels) for _, levels in decoded(output.files("240p")[0]))
 
 
 @pytest.mark.parametrize("size", [(1920, 1080), (640, 360), (360, 640), (64, 36), (16, 16), (2, 2)])
@@ -277,59 +277,59 @@ def test_a_picture_with_its_bars_fills_the_rung() -> None:
 
 
 def test_a_slate_can_be_first(source: Source) -> None:
-    made = run([begin(source, ladder=LADDER), *shown_for(3), *again(since(source, 0))])
-    assert is_sound(made)
-    assert all(is_card(levels) for _, levels in decoded(made.files("240p")[0]))
-    marks = [each.discontinuity for each in made.segments("240p")]
+    output = run([begin(source, ladder=LADDER), *shown_for(3), *again(since(source, 0))])
+    assert is_sound(output)
+    assert all(is_card(levels) for _, levels in decoded(output.files("240p")[0]))
+    marks = [each.discontinuity for each in output.segments("240p")]
     assert marks[:3] == [False, False, True]
-    assert made.segments("240p")[0].start == ORIGIN
+    assert output.segments("240p")[0].start == ORIGIN
 
 
-def test_a_rung_of_its_own_goes_at_once_to_the_last_picture(source: Source) -> None:
+def test_a_copied_rung_switches_at_once_to_the_last_picture(source: Source) -> None:
     """Nothing was decoded, but the packets since the last keyframe were kept."""
     ladder = ladder_for(*SIZE, LABELS)
     order = begin(up_to(source, 2_700), ladder=ladder)
-    made = run([order, *up_to(source, 2_700).packets, *shown_for(3), Finish()])
-    assert is_sound(made)
-    assert made.names == ["240p", AUDIO_RENDITION]
-    slate = decoded(made.files("240p")[-1])
+    output = run([order, *up_to(source, 2_700).packets, *shown_for(3), Finish()])
+    assert is_sound(output)
+    assert output.names == ["240p", AUDIO_RENDITION]
+    slate = decoded(output.files("240p")[-1])
     assert not is_card(slate[0][1])
     assert is_card(slate[-1][1])
 
 
 def test_a_run_of_sound_alone_gets_silence(source: Source) -> None:
-    kept = tuple(packet for packet in source.packets if not packet.video)
-    alone = msgspec.structs.replace(source, video=None, packets=kept)
-    made = run([*gone(up_to(alone, 2_500)), *shown_for(3), *again(up_to(alone, 2_500))])
-    assert (made.status, made.troubles, warnings(made)) == (0, {}, {})
-    (file,) = made.files(AUDIO_RENDITION)
+    shortened = tuple(packet for packet in source.packets if not packet.video)
+    alone = msgspec.structs.replace(source, video=None, packets=shortened)
+    output = run([*gone(up_to(alone, 2_500)), *shown_for(3), *again(up_to(alone, 2_500))])
+    assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
+    (file,) = output.files(AUDIO_RENDITION)
     times = [pts for _, pts, _ in packets(file)]
     assert {after - before for before, after in itertools.pairwise(times)} == {1024}
     assert len(times) * 1024 / 48_000 == pytest.approx(8.0, abs=0.15)
-    assert not any(segment.discontinuity for segment in made.of(Segment))
+    assert not any(segment.discontinuity for segment in output.of(Segment))
 
 
 def test_a_slate_that_is_over_at_once_leaves_nothing(source: Source) -> None:
-    made = run([*gone(up_to(source, 2_700)), ShowSlate(), *again(since(source, 1_500))])
-    assert made.status == 0
-    assert warnings(made) == {}
-    assert made.in_step()
+    output = run([*gone(up_to(source, 2_700)), ShowSlate(), *again(since(source, 1_500))])
+    assert output.status == 0
+    assert warnings(output) == {}
+    assert output.in_step()
 
 
 def test_a_burst_is_cut_like_any_other_slate(source: Source) -> None:
-    """What is told at once, after an engine's start or a long loss, comes in segments."""
-    made = run(
+    """A slate extended by a long time at once is still cut into segments."""
+    output = run(
         [*gone(up_to(source, 2_700)), ShowSlate(), ExtendSlate(elapsed=9 * SECOND), Finish()]
     )
-    assert is_sound(made)
-    lengths = [round(each.duration / SECOND, 1) for each in made.segments("144p")]
+    assert is_sound(output)
+    lengths = [round(each.duration / SECOND, 1) for each in output.segments("144p")]
     assert lengths == [2.0, 0.7, 2.0, 2.0, 2.0, 2.0, 1.1]
-    assert [each.frames for each in made.segments("144p")[2:6]] == [20, 20, 20, 20]
+    assert [each.frames for each in output.segments("144p")[2:6]] == [20, 20, 20, 20]
 
 
 def test_orders_out_of_their_order_do_no_harm(source: Source) -> None:
     stray = up_to(source, 1_000).packets
-    made = run(
+    output = run(
         [
             *(ShowSlate(), ExtendSlate(elapsed=SECOND)),
             *gone(up_to(source, 1_500)),
@@ -346,18 +346,18 @@ def test_orders_out_of_their_order_do_no_harm(source: Source) -> None:
             ExtendSlate(elapsed=3 * SECOND),
         ]
     )
-    assert is_sound(made)
-    assert sum(each.duration for each in made.segments("240p")) / SECOND == pytest.approx(
+    assert is_sound(output)
+    assert sum(each.duration for each in output.segments("240p")) / SECOND == pytest.approx(
         3.5, abs=0.15
     )
 
 
 def test_a_long_slate_needs_no_more_memory_than_a_short_one() -> None:
-    """Ten minutes at a small size, in one rung: what grows would grow all the same."""
+    """Ten minutes at a small size, in one rung, are enough to show a growth of memory."""
     ladder = ladder_for(16, 16, frozenset())
-    made = run([nothing(ladder), *shown_for(600, step=1.0), Finish()])
-    assert (made.status, made.troubles) == (0, {})
-    assert len(made.segments(AUDIO_RENDITION)) in (300, 301)
-    memory = [report.memory_bytes for report in made.of(Progress)]
+    output = run([nothing(ladder), *shown_for(600, step=1.0), Finish()])
+    assert (output.status, output.troubles) == (0, {})
+    assert len(output.segments(AUDIO_RENDITION)) in (300, 301)
+    memory = [report.memory_bytes for report in output.of(Progress)]
     assert len(memory) >= 2
     assert memory[-1] - memory[0] < 20 << 20

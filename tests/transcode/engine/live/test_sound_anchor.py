@@ -78,7 +78,7 @@ def test_one_absurd_stamp_is_not_placed_and_moves_nothing() -> None:
     assert [at for at, where in placed if where != at] == [odd]
 
 
-def test_sound_goes_on_while_the_picture_stalls() -> None:
+def test_sound_continues_while_the_picture_stalls() -> None:
     anchor = SoundAnchor()
     anchor.add_picture(0)
     stalled = range(0, 60 * SECOND, SOUND)

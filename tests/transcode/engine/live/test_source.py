@@ -64,7 +64,7 @@ def test_what_is_shown_before_the_first_keyframe_is_left_out() -> None:
     )
 
 
-def test_its_first_time_goes_where_it_is_told() -> None:
+def test_its_first_time_is_placed_as_ordered() -> None:
     of = source()
     clock = of.begin(7_000, 1_000, 5 * SECOND)
     assert of.place_picture(picture(6_967, IDR, pts=7_000), clock, VIDEO) == (

@@ -86,20 +86,20 @@ class Pipeline:
         self.pipeline.finish()
         for each in self._encoders:
             each.segmenter.end(20 * FRAME)
-        found: dict[str, list[tuple[int, int, int]]] = {}
+        frames: dict[str, list[tuple[int, int, int]]] = {}
         for each in self._sent:
             if isinstance(each, Segment):
                 assert each.gap is not bool(each.frames)
-                found.setdefault(each.rendition, []).append(
+                frames.setdefault(each.rendition, []).append(
                     (each.sequence, each.start // FRAME, each.frames)
                 )
-        return found
+        return frames
 
     def troubles(self) -> set[str]:
         self._troubles.flush_troubles()
         reader: WireReader[EngineReport] = WireReader(EngineReport)
-        found = reader.feed(self._path.read_bytes())
-        return {each.what for each in found if isinstance(each, Trouble)}
+        reports = reader.feed(self._path.read_bytes())
+        return {each.what for each in reports if isinstance(each, Trouble)}
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_what_is_abandoned_is_a_gap_until_the_cut_that_brings_it_back(
 def test_what_is_abandoned_does_not_keep_the_top_rung_from_being_taken_over(
     tmp_path: Path,
 ) -> None:
-    """Decoding is behind: the only encoder is abandoned before it learns of the takeover."""
+    """Decoding is behind: the only encoder is abandoned before the takeover reaches it."""
     of = Pipeline(tmp_path / "reports", reuses=True)
     of.pipeline.abandon(frozenset({"36p"}), 2, reuses=False)
     of.cut(0, 0)

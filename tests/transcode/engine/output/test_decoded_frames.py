@@ -1,4 +1,4 @@
-"""Which frames are left out, which open segments, and what stands in for them."""
+"""Which frames are left out, which open segments, and which are repeated."""
 
 from fractions import Fraction
 
@@ -24,12 +24,14 @@ def test_up_to_60_a_second_all_are_kept(rate: float) -> None:
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(120, 60), (90, 45), (72, 36), (144, 48)])
-def test_more_are_thinned_from_the_first_when_the_source_tells(rate: int, expected: int) -> None:
+def test_frames_are_thinned_from_the_first_when_the_source_declares_its_rate(
+    rate: int, expected: int
+) -> None:
     counts = kept_frames(rate, announced=Fraction(rate))
     assert all(abs(count - expected) <= 1 for count in counts)
 
 
-def test_more_are_thinned_after_a_second_when_it_does_not() -> None:
+def test_frames_are_thinned_after_a_second_when_the_source_declares_no_rate() -> None:
     counts = kept_frames(120)
     assert counts[0] == 120
     assert all(abs(count - 60) <= 1 for count in counts[1:])

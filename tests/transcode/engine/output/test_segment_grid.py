@@ -40,15 +40,15 @@ def test_the_first_picture_opens_the_first_segment() -> None:
 
 
 def test_keyframes_every_two_seconds_are_the_cuts() -> None:
-    found = cuts(grid(), steady(7, 60))
-    assert [cut.at - START for cut in found] == [0, 2 * SECOND, 4 * SECOND, 6 * SECOND]
-    assert [cut.sequence for cut in found] == [7, 8, 9, 10]
-    assert not any(cut.discontinuity or cut.takeover for cut in found)
+    placed_cuts = cuts(grid(), steady(7, 60))
+    assert [cut.at - START for cut in placed_cuts] == [0, 2 * SECOND, 4 * SECOND, 6 * SECOND]
+    assert [cut.sequence for cut in placed_cuts] == [7, 8, 9, 10]
+    assert not any(cut.discontinuity or cut.takeover for cut in placed_cuts)
 
 
 def test_keyframes_that_come_more_often_are_passed_over() -> None:
-    found = cuts(grid(), steady(7, 25))
-    assert [(cut.at - START) // FRAME for cut in found] == [0, 75, 150]
+    placed_cuts = cuts(grid(), steady(7, 25))
+    assert [(cut.at - START) // FRAME for cut in placed_cuts] == [0, 75, 150]
 
 
 def test_a_keyframe_a_millisecond_early_is_in_time_for_its_cut() -> None:
@@ -62,21 +62,21 @@ def test_a_keyframe_at_the_longest_is_still_in_time() -> None:
 
 def test_without_a_keyframe_in_time_the_encoder_takes_over_for_good() -> None:
     of = grid()
-    found = cuts(of, steady(11, 240))
-    assert [cut.takeover for cut in found] == [False, True, False, False, False]
-    assert [cut.discontinuity for cut in found] == [False, True, False, False, False]
-    assert found[1].at == START + 4 * SECOND + 1
+    placed_cuts = cuts(of, steady(11, 240))
+    assert [cut.takeover for cut in placed_cuts] == [False, True, False, False, False]
+    assert [cut.discontinuity for cut in placed_cuts] == [False, True, False, False, False]
+    assert placed_cuts[1].at == START + 4 * SECOND + 1
     assert not of.reuses
     # From the frame after the last one that was copied, two seconds each.
-    assert [round((cut.at - START) / FRAME) for cut in found] == [0, 120, 180, 240, 300]
+    assert [round((cut.at - START) / FRAME) for cut in placed_cuts] == [0, 120, 180, 240, 300]
 
 
 def test_a_takeover_comes_after_all_that_was_shown_and_copied() -> None:
     # B-frames: 4.1 is coded before 4.0333 and 4.0667, which belong to the new segment.
     coded = [*steady(4, 240), (START + 120 * FRAME, False), (START + 123 * FRAME, False)]
     coded += [(START + 121 * FRAME, False), (START + 122 * FRAME, False)]
-    found = cuts(grid(), coded)
-    assert [cut.at for cut in found] == [START, START + 120 * FRAME + 1]
+    placed_cuts = cuts(grid(), coded)
+    assert [cut.at for cut in placed_cuts] == [START, START + 120 * FRAME + 1]
 
 
 def test_a_picture_below_one_that_came_makes_no_cut() -> None:
@@ -86,10 +86,10 @@ def test_a_picture_below_one_that_came_makes_no_cut() -> None:
 
 
 def test_without_reuse_the_clock_cuts() -> None:
-    found = cuts(grid(reuse=False), steady(7, 240))
-    assert [round((cut.at - START) / FRAME) for cut in found] == [0, 60, 120, 180]
-    assert all(cut.at <= START + n * 2 * SECOND for n, cut in enumerate(found))
-    assert all(cut.at > START + n * 2 * SECOND - SLACK - 1 for n, cut in enumerate(found))
+    placed_cuts = cuts(grid(reuse=False), steady(7, 240))
+    assert [round((cut.at - START) / FRAME) for cut in placed_cuts] == [0, 60, 120, 180]
+    assert all(cut.at <= START + n * 2 * SECOND for n, cut in enumerate(placed_cuts))
+    assert all(cut.at > START + n * 2 * SECOND - SLACK - 1 for n, cut in enumerate(placed_cuts))
 
 
 def test_sound_is_sent_as_far_as_its_picture_is_shown() -> None:
@@ -111,15 +111,15 @@ def test_sound_is_not_sent_beyond_a_cut_that_the_clock_will_make() -> None:
 
 def test_stamps_of_whole_milliseconds_move_no_cut_to_another_frame() -> None:
     stamps = [START + (n * 1000 // 30) * 90 for n in range(300)]
-    found = cuts(grid(reuse=False), [(pts, False) for pts in stamps])
-    firsts = [next(n for n, pts in enumerate(stamps) if pts >= cut.at) for cut in found]
+    placed_cuts = cuts(grid(reuse=False), [(pts, False) for pts in stamps])
+    firsts = [next(n for n, pts in enumerate(stamps) if pts >= cut.at) for cut in placed_cuts]
     assert firsts == [0, 60, 120, 180, 240]
 
 
 def test_a_hole_is_cut_as_if_there_were_pictures() -> None:
     times = [(START + n * FRAME, False) for n in (*range(60), *range(400, 500))]
-    found = cuts(grid(reuse=False), times)
-    assert [round((cut.at - START) / FRAME) for cut in found] == [*range(0, 481, 60)]
+    placed_cuts = cuts(grid(reuse=False), times)
+    assert [round((cut.at - START) / FRAME) for cut in placed_cuts] == [*range(0, 481, 60)]
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_a_hole_in_the_sources_own_pictures_is_taken_over_at_the_longest(
     seconds: float, idr: bool, expected: list[float]
 ) -> None:
     of = grid()
-    found = cuts(of, [(START, True), (START + round(seconds * SECOND), idr)])
-    at = [(cut.at - START) / SECOND for cut in found]
+    placed_cuts = cuts(of, [(START, True), (START + round(seconds * SECOND), idr)])
+    at = [(cut.at - START) / SECOND for cut in placed_cuts]
     assert at == pytest.approx(expected, abs=0.02)
-    assert [cut.takeover for cut in found] == [n == 1 and seconds > 4 for n in range(len(at))]
+    assert [cut.takeover for cut in placed_cuts] == [n == 1 and seconds > 4 for n in range(len(at))]
     assert of.reuses is (seconds < 4)
 
 
@@ -147,16 +147,16 @@ def audio_cuts(of: SegmentGrid, seconds: Iterable[float]) -> list[Cut]:
     return [cut for second in seconds for cut in of.cut_until(START + round(second * SECOND))]
 
 
-def test_sound_that_goes_on_takes_the_top_rung_from_a_picture_that_stands_still() -> None:
+def test_sound_that_continues_takes_the_top_rung_from_a_frozen_picture() -> None:
     of = grid()
     cuts(of, steady(1, 60))
     assert not audio_cuts(of, [0.5, 1.5, 2.5, 3.5, 4.0])
     assert not of.holds_picture
     assert of.newest == START + 29 * FRAME, "an IDR picture may still cut anywhere after it"
-    found = audio_cuts(of, [4.1, 5.0, 6.0, 6.1])
-    assert [(cut.at - START) / SECOND for cut in found] == pytest.approx([4, 6], abs=0.02)
-    assert [cut.takeover for cut in found] == [True, False]
-    assert [cut.discontinuity for cut in found] == [True, False]
+    cut_times = audio_cuts(of, [4.1, 5.0, 6.0, 6.1])
+    assert [(cut.at - START) / SECOND for cut in cut_times] == pytest.approx([4, 6], abs=0.02)
+    assert [cut.takeover for cut in cut_times] == [True, False]
+    assert [cut.discontinuity for cut in cut_times] == [True, False]
     assert of.holds_picture
     assert of.newest == START + round(6.1 * SECOND)
 
@@ -164,8 +164,8 @@ def test_sound_that_goes_on_takes_the_top_rung_from_a_picture_that_stands_still(
 def test_sound_cuts_by_the_clock_where_the_source_is_not_reused() -> None:
     of = grid(reuse=False)
     cuts(of, steady(1, 60))
-    found = audio_cuts(of, [1.5, 1.99, 2.0, 3.0, 4.0])
-    assert [(cut.at - START) / SECOND for cut in found] == pytest.approx([2, 4], abs=0.02)
+    cut_times = audio_cuts(of, [1.5, 1.99, 2.0, 3.0, 4.0])
+    assert [(cut.at - START) / SECOND for cut in cut_times] == pytest.approx([2, 4], abs=0.02)
     assert of.holds_picture
 
 
@@ -198,8 +198,8 @@ def test_a_picture_of_another_form_is_the_encoders() -> None:
 def test_a_picture_of_another_form_after_a_hole_makes_no_longer_segment() -> None:
     of = grid()
     cuts(of, [(START, True)])
-    found = of.add_picture(START + 5 * SECOND, idr=True, own=False)
-    assert [(cut.at - START) / SECOND for cut in found] == [4]
+    new_cuts = of.add_picture(START + 5 * SECOND, idr=True, own=False)
+    assert [(cut.at - START) / SECOND for cut in new_cuts] == [4]
 
 
 def test_a_first_picture_of_another_form_is_the_encoders_too() -> None:
@@ -213,20 +213,20 @@ Offers = list[tuple[str, int]]
 
 
 def played(of: SegmentGrid, offers: Offers) -> tuple[list[Cut], list[int]]:
-    """The cuts, and the newest time after each packet less the newest cut's."""
+    """Return the cuts, and after each packet how long the open segment is, in ticks."""
     place = heard_to = START
-    found: list[Cut] = []
+    cuts_made: list[Cut] = []
     open_: list[int] = []
     for kind, move in offers:
         if kind == "sound":
             heard_to += abs(move)
-            found += of.cut_until(heard_to)
+            cuts_made += of.cut_until(heard_to)
         else:
             place += move
-            found += of.add_picture(place, idr=kind != "picture", own=kind != "another")
-        if found:
-            open_.append(of.newest - found[-1].at)
-    return found, open_
+            cuts_made += of.add_picture(place, idr=kind != "picture", own=kind != "another")
+        if cuts_made:
+            open_.append(of.newest - cuts_made[-1].at)
+    return cuts_made, open_
 
 
 @given(
@@ -242,10 +242,10 @@ def played(of: SegmentGrid, offers: Offers) -> tuple[list[Cut], list[int]]:
 def test_cuts_rise_and_no_segment_grows_beyond_the_longest_and_a_frame(
     offers: Offers, reuse: bool
 ) -> None:
-    found, open_ = played(grid(reuse=reuse), offers)
-    assert [cut.sequence for cut in found] == list(range(7, 7 + len(found)))
-    assert sum(cut.takeover for cut in found) <= reuse
-    edges = [cut.at for cut in found]
+    cuts_made, open_ = played(grid(reuse=reuse), offers)
+    assert [cut.sequence for cut in cuts_made] == list(range(7, 7 + len(cuts_made)))
+    assert sum(cut.takeover for cut in cuts_made) <= reuse
+    edges = [cut.at for cut in cuts_made]
     longest = 4 * SECOND + SLACK + HOLE
     for one, other in itertools.pairwise(edges):
         assert one < other <= one + longest
@@ -256,7 +256,7 @@ def test_cuts_rise_and_no_segment_grows_beyond_the_longest_and_a_frame(
 
 
 def follow(of: SegmentGrid, seconds: float, gop: int) -> list[Cut]:
-    """Another source's frames, right behind the newest there is."""
+    """Offer another source's frames, right behind the newest one."""
     of.splice(of.newest + FRAME)
     return cuts(of, steady_for(seconds, gop, of.newest + FRAME))
 
@@ -268,16 +268,16 @@ def steady_for(seconds: float, gop: int, first: int = START) -> list[tuple[int, 
 def test_a_splice_inside_a_segment_brings_no_cut() -> None:
     of = grid()
     cuts(of, steady_for(3.5, 30))
-    found = follow(of, 4, 30)
-    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [4.5, 6.5]
-    assert not any(cut.discontinuity or cut.takeover for cut in found)
+    cuts_made = follow(of, 4, 30)
+    assert [round((cut.at - START) / SECOND, 1) for cut in cuts_made] == [4.5, 6.5]
+    assert not any(cut.discontinuity or cut.takeover for cut in cuts_made)
 
 
 def test_a_splice_before_a_keyframe_that_would_come_too_late_ends_the_segment() -> None:
     of = grid()
     cuts(of, steady_for(5.5, 120))
-    found = follow(of, 9, 120)
-    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [5.5, 9.5, 13.5]
+    cuts_made = follow(of, 9, 120)
+    assert [round((cut.at - START) / SECOND, 1) for cut in cuts_made] == [5.5, 9.5, 13.5]
     assert of.reuses
 
 
@@ -306,8 +306,8 @@ def test_a_splice_on_the_clocks_grid_changes_nothing() -> None:
     of = grid(reuse=False)
     cuts(of, steady_for(3.5, 30))
     assert of.splice(of.newest + FRAME) == 0
-    found = follow(of, 4, 30)
-    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [4.0, 6.0]
+    cuts_made = follow(of, 4, 30)
+    assert [round((cut.at - START) / SECOND, 1) for cut in cuts_made] == [4.0, 6.0]
 
 
 @given(
@@ -318,31 +318,31 @@ def test_no_segment_is_too_long_or_empty_over_any_splices(
     sources: list[tuple[float, int]], reuse: bool
 ) -> None:
     of = grid(reuse=reuse)
-    found = cuts(of, steady_for(*sources[0]))
+    cuts_made = cuts(of, steady_for(*sources[0]))
     for seconds, gop in sources[1:]:
-        found += follow(of, seconds, gop)
-    ends = [*(cut.at for cut in found[1:]), of.newest]
-    lengths = [end - cut.at for cut, end in zip(found, ends, strict=True)]
+        cuts_made += follow(of, seconds, gop)
+    ends = [*(cut.at for cut in cuts_made[1:]), of.newest]
+    lengths = [end - cut.at for cut, end in zip(cuts_made, ends, strict=True)]
     assert all(length >= FRAME for length in lengths[:-1])
     assert all(length <= 4 * SECOND + SLACK + FRAME for length in lengths)
-    assert [cut.sequence for cut in found] == list(range(7, 7 + len(found)))
+    assert [cut.sequence for cut in cuts_made] == list(range(7, 7 + len(cuts_made)))
 
 
 # -- nobody ---------------------------------------------------------------------------------------
 
 
-def test_who_leaves_ends_the_segment_where_the_encoder_takes_over() -> None:
+def test_a_source_that_leaves_ends_the_segment_where_the_encoder_takes_over() -> None:
     of = grid()
     cuts(of, steady_for(3.5, 30))
     end = of.newest + FRAME
     (cut,) = of.leave_source(end)
     assert (cut.at, cut.discontinuity, cut.takeover) == (end, True, True)
-    found = of.cut_until(end + 5 * SECOND)
-    assert [round((cut.at - end) / SECOND, 1) for cut in found] == [2.0, 4.0]
-    assert not any(cut.discontinuity for cut in found)
+    new_cuts = of.cut_until(end + 5 * SECOND)
+    assert [round((cut.at - end) / SECOND, 1) for cut in new_cuts] == [2.0, 4.0]
+    assert not any(cut.discontinuity for cut in new_cuts)
 
 
-def test_who_leaves_right_after_a_cut_leaves_room_for_a_frame_of_sound() -> None:
+def test_a_source_that_leaves_right_after_a_cut_leaves_room_for_a_frame_of_sound() -> None:
     of = grid()
     cuts(of, steady_for(2, 30))
     (opening,) = of.add_picture(START + 2 * SECOND, idr=True)
@@ -350,15 +350,15 @@ def test_who_leaves_right_after_a_cut_leaves_room_for_a_frame_of_sound() -> None
     assert cut.at - opening.at >= FRAME
 
 
-def test_who_leaves_the_clocks_grid_leaves_it_as_it_is() -> None:
+def test_a_source_that_leaves_does_not_change_the_clocks_grid() -> None:
     of = grid(reuse=False)
     cuts(of, steady_for(3.5, 30))
     assert list(of.leave_source(of.newest + FRAME)) == []
-    found = of.cut_until(START + 9 * SECOND)
-    assert [round((cut.at - START) / SECOND, 1) for cut in found] == [4.0, 6.0, 8.0]
+    new_cuts = of.cut_until(START + 9 * SECOND)
+    assert [round((cut.at - START) / SECOND, 1) for cut in new_cuts] == [4.0, 6.0, 8.0]
 
 
-def test_nobody_at_all_opens_the_first_segment() -> None:
+def test_the_first_segment_opens_without_a_source() -> None:
     of = grid()
     (cut,) = of.leave_source(START)
     assert (cut.at, cut.discontinuity, cut.takeover) == (START, False, True)

@@ -19,90 +19,90 @@ AAC = 1_024
 
 
 def track(
-    sent: list[EngineReport], scale: int = SECOND, name: str = "720p", init: int = 0
+    reports: list[EngineReport], scale: int = SECOND, name: str = "720p", init: int = 0
 ) -> LiveSegmenter:
-    made = LiveSegmenter(name, scale, sent.append, init=init)
-    made.begin(epoch=3, part=SECOND // 2)
-    return made
+    segmenter = LiveSegmenter(name, scale, reports.append, init=init)
+    segmenter.begin(epoch=3, part=SECOND // 2)
+    return segmenter
 
 
 def sample(offset: int, *, step: int = FRAME, key: bool = False, data: bytes = b"x") -> Sample:
     return Sample(offset * step, offset * step, 0, key, data)
 
 
-def parts(sent: list[EngineReport]) -> list[Part]:
-    return [report for report in sent if isinstance(report, Part)]
+def parts(reports: list[EngineReport]) -> list[Part]:
+    return [report for report in reports if isinstance(report, Part)]
 
 
-def segments(sent: list[EngineReport]) -> list[Segment]:
-    return [report for report in sent if isinstance(report, Segment)]
+def segments(reports: list[EngineReport]) -> list[Segment]:
+    return [report for report in reports if isinstance(report, Segment)]
 
 
-def test_a_segment_is_announced_before_its_first_part_as_its_report_says_later() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent, init=2)
+def test_a_segment_is_announced_before_its_first_part_as_later_reported() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports, init=2)
     of.describe("avc1.640028", b"init")
     for index in range(90):
         cut = Cut(sequence=4 + index // 60, at=0, discontinuity=True) if index % 60 == 0 else None
         of.add(sample(index, key=cut is not None), cut)
     of.gap(Cut(sequence=6, at=90 * FRAME), 90 * FRAME)
     of.end()
-    kinds = [type(report) for report in sent[1:]]
+    kinds = [type(report) for report in reports[1:]]
     assert kinds == [
         *(SegmentStart, Part, Part, Part, Part, Segment),
         *(SegmentStart, Part, Part, Segment),
         Segment,  # the gap
     ]
-    starts = [report for report in sent if isinstance(report, SegmentStart)]
-    for start, segment in zip(starts, segments(sent), strict=False):
+    starts = [report for report in reports if isinstance(report, SegmentStart)]
+    for start, segment in zip(starts, segments(reports), strict=False):
         assert msgspec.structs.asdict(start).items() <= msgspec.structs.asdict(segment).items()
 
 
 def test_a_segment_that_is_given_up_before_its_first_part_is_not_announced() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+    reports: list[EngineReport] = []
+    of = track(reports)
     of.add(sample(0, key=True), Cut(sequence=0, at=0))
     of.discard()
     of.end()
-    assert [type(report) for report in sent] == [Segment]
+    assert [type(report) for report in reports] == [Segment]
 
 
 def test_parts_hold_what_fits_into_the_target() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+    reports: list[EngineReport] = []
+    of = track(reports)
     for index in range(50):
         cut = Cut(sequence=0, at=0) if index == 0 else None
         of.add(sample(index, key=index == 0), cut)
     of.end()
-    assert [part.duration for part in parts(sent)] == [15 * FRAME] * 3 + [5 * FRAME]
-    assert [part.index for part in parts(sent)] == [0, 1, 2, 3]
-    assert [part.independent for part in parts(sent)] == [True, False, False, False]
+    assert [part.duration for part in parts(reports)] == [15 * FRAME] * 3 + [5 * FRAME]
+    assert [part.index for part in parts(reports)] == [0, 1, 2, 3]
+    assert [part.independent for part in parts(reports)] == [True, False, False, False]
 
 
-def test_a_part_is_bounded_in_bytes_where_times_stand_still() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+def test_a_part_is_bounded_in_bytes_where_times_do_not_advance() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports)
     data = bytes(3 << 20)
     of.add(sample(0, key=True, data=data), Cut(sequence=0, at=0))
     for _ in range(9):
         of.add(Sample(0, 0, 0, False, data))
     of.end()
-    assert len(parts(sent)) == 4
-    assert all(len(part.data) < 10 << 20 for part in parts(sent))
-    assert segments(sent)[0].frames == 10
+    assert len(parts(reports)) == 4
+    assert all(len(part.data) < 10 << 20 for part in parts(reports))
+    assert segments(reports)[0].frames == 10
 
 
 def test_a_segment_that_is_given_up_is_a_gap() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+    reports: list[EngineReport] = []
+    of = track(reports)
     for index in range(20):
         of.add(sample(index, key=index == 0), Cut(sequence=0, at=0) if index == 0 else None)
     of.discard()
     of.gap(Cut(sequence=1, at=60 * FRAME), 60 * FRAME)
     of.add(sample(120, key=True), Cut(sequence=2, at=120 * FRAME))
     of.end()
-    assert [each.gap for each in segments(sent)] == [True, True, False]
-    first, second, third = segments(sent)
+    assert [each.gap for each in segments(reports)] == [True, True, False]
+    first, second, third = segments(reports)
     assert (first.size, first.parts, first.frames) == (0, 0, 0)
     assert [first.duration, second.duration] == [60 * FRAME, 60 * FRAME]
     assert third.start == 120 * FRAME
@@ -110,46 +110,46 @@ def test_a_segment_that_is_given_up_is_a_gap() -> None:
 
 
 def test_a_part_goes_out_with_its_last_frame() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+    reports: list[EngineReport] = []
+    of = track(reports)
     for position in range(15):
-        assert not sent
+        assert not reports
         of.add(sample(position), Cut(sequence=0, at=0) if position == 0 else None)
-    (part,) = parts(sent)
+    (part,) = parts(reports)
     assert times(part) == [(index * FRAME, index * FRAME, FRAME) for index in range(15)]
 
 
 def test_parts_of_whole_milliseconds_leave_no_hole_and_do_not_overlap() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+    reports: list[EngineReport] = []
+    of = track(reports)
     for index in range(300):
         at = index * 1000 // 30 * 90  # FLV at 30 a second: 33, 33 and 34 ms
         of.add(
             Sample(at, at, 0, index % 60 == 0, b"x"),
             Cut(sequence=index // 60, at=at) if index % 60 == 0 else None,
         )
-    found = [times(part) for part in parts(sent)]
-    assert [len(each) for each in found] == [15] * 20
-    for before, after in itertools.pairwise(found):
+    part_times = [times(part) for part in parts(reports)]
+    assert [len(each) for each in part_times] == [15] * 20
+    for before, after in itertools.pairwise(part_times):
         assert after[0][0] == before[-1][0] + before[-1][2]
 
 
 @pytest.mark.parametrize("number", range(15))
 def test_pictures_that_come_late_are_decoded_from_the_end_of_the_part_before(number: int) -> None:
-    """Otherwise a browser that sees the hole discards what follows, up to the next keyframe."""
-    sent: list[EngineReport] = []
-    of = track(sent)
+    """Otherwise a browser discards what follows the hole, up to the next keyframe."""
+    reports: list[EngineReport] = []
+    of = track(reports)
     usual, late = 30 + number, 20
-    shown = [index * FRAME for index in range(usual)]
-    shown += [shown[-1] + (position + 1) * 3 * FRAME for position in range(late)]
-    for place, at in enumerate(shown):
+    times_shown = [index * FRAME for index in range(usual)]
+    times_shown += [times_shown[-1] + (position + 1) * 3 * FRAME for position in range(late)]
+    for place, at in enumerate(times_shown):
         of.add(Sample(at, at, 0, place == 0, b"x"), Cut(sequence=0, at=0) if place == 0 else None)
-    assert of.end() == shown[-1] + 3 * FRAME
-    found = [times(part) for part in parts(sent)]
-    assert [pts for part in found for _, pts, _ in part] == shown
-    for before, after in itertools.pairwise(found):
+    assert of.end() == times_shown[-1] + 3 * FRAME
+    part_times = [times(part) for part in parts(reports)]
+    assert [pts for part in part_times for _, pts, _ in part] == times_shown
+    for before, after in itertools.pairwise(part_times):
         assert after[0][0] == before[-1][0] + before[-1][2]
-    assert all(dts <= pts for part in found for dts, pts, _ in part)
+    assert all(dts <= pts for part in part_times for dts, pts, _ in part)
 
 
 @pytest.mark.parametrize("early", range(300, 9000, 300))
@@ -158,8 +158,8 @@ def test_parts_last_as_announced_after_a_held_picture_that_was_repeated_out_of_t
     early: int, held: int
 ) -> None:
     """A slate: held pictures ten times a second, and one where a segment begins between two."""
-    sent: list[EngineReport] = []
-    of = track(sent)
+    reports: list[EngineReport] = []
+    of = track(reports)
     moments = [index * FRAME for index in range(44)]
     moments += [moments[-1] + position * 3 * FRAME for position in range(1, 1 + held)]
     cut = moments[-1] + early
@@ -168,25 +168,25 @@ def test_parts_last_as_announced_after_a_held_picture_that_was_repeated_out_of_t
         opens = Cut(sequence=int(at == cut), at=at) if at in {0, cut} else None
         of.add(Sample(at, at, 0, opens is not None, b"x"), opens)
     of.end()
-    for part in parts(sent):
+    for part in parts(reports):
         media = sum(length for _, _, length in times(part))
         assert abs(media - part.duration) <= FRAME, (part.sequence, part.index)
 
 
 def test_a_rendition_that_was_a_gap_is_not_decoded_from_before_it() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+    reports: list[EngineReport] = []
+    of = track(reports)
     for index in range(15):
         of.add(sample(index), Cut(sequence=0, at=0) if index == 0 else None)
     of.discard()
     of.add(sample(60, key=True), Cut(sequence=1, at=60 * FRAME))
     of.end()
-    assert times(parts(sent)[-1])[0][0] == 60 * FRAME
+    assert times(parts(reports)[-1])[0][0] == 60 * FRAME
 
 
 def test_a_picture_after_a_hole_does_not_lengthen_its_epoch() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+    reports: list[EngineReport] = []
+    of = track(reports)
     for place in (*range(15), 60, 61):
         of.add(sample(place), Cut(sequence=0, at=0) if place == 0 else None)
     assert of.end() == 62 * FRAME
@@ -194,66 +194,69 @@ def test_a_picture_after_a_hole_does_not_lengthen_its_epoch() -> None:
 
 def test_a_group_of_frames_that_were_moved_up_does_not_overlap_the_next_part() -> None:
     """At 3 frames a second each part is a frame; with B-frames the first ones are moved up."""
-    sent: list[EngineReport] = []
-    of = track(sent)
+    reports: list[EngineReport] = []
+    of = track(reports)
     of.begin(epoch=3, part=SECOND // 3)
     for each, cut in group(SECOND, Cut(sequence=0, at=SECOND), step=SECOND // 3):
         of.add(each, cut)
     of.end()
-    found = [times(part) for part in parts(sent)]
-    for before, after in itertools.pairwise(found):
+    part_times = [times(part) for part in parts(reports)]
+    for before, after in itertools.pairwise(part_times):
         assert before[-1][0] + before[-1][2] <= after[0][0]
 
 
-def test_a_segment_is_told_when_the_next_one_begins() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+def test_a_segment_is_reported_when_the_next_one_begins() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports)
     for index in range(61):
         cut = Cut(sequence=4 + index // 60, at=index * FRAME) if index % 60 == 0 else None
         of.add(sample(index, key=cut is not None, data=b"abc"), cut)
-    (first,) = segments(sent)
+    (first,) = segments(reports)
     assert (first.sequence, first.start, first.duration) == (4, 0, 2 * SECOND)
     assert (first.frames, first.parts, first.epoch) == (60, 4, 3)
-    assert first.size == sum(len(part.data) for part in parts(sent))
+    assert first.size == sum(len(part.data) for part in parts(reports))
     assert of.end() == 2 * SECOND + FRAME
-    assert [segment.sequence for segment in segments(sent)] == [4, 5]
-    assert segments(sent)[1].duration == FRAME
+    assert [segment.sequence for segment in segments(reports)] == [4, 5]
+    assert segments(reports)[1].duration == FRAME
     assert of.frames == 61
 
 
-def test_sound_is_told_in_the_common_scale() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent, scale=48_000, name="audio")
+def test_sound_is_reported_in_the_common_scale() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports, scale=48_000, name="audio")
     for index in range(47):
         of.add(sample(index, step=AAC, key=True), Cut(sequence=0, at=0) if index == 0 else None)
     assert of.end() == 47 * 1_920
-    assert [part.duration for part in parts(sent)] == [23 * 1_920, 23 * 1_920, 1_920]
-    assert all(part.independent for part in parts(sent))
+    assert [part.duration for part in parts(reports)] == [23 * 1_920, 23 * 1_920, 1_920]
+    assert all(part.independent for part in parts(reports))
 
 
-def test_an_init_section_is_sent_when_it_is_another() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent, init=5)
+def test_an_init_section_is_sent_when_it_changes() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports, init=5)
     for data in (b"one", b"one", b"two"):
         of.describe("avc1.640028", data)
-    inits = [report for report in sent if isinstance(report, InitSection)]
+    inits = [report for report in reports if isinstance(report, InitSection)]
     assert [(init.number, init.data) for init in inits] == [(5, b"one"), (6, b"two")]
 
 
-def test_a_paused_segment_is_closed_by_whoever_goes_on() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+def test_a_paused_segment_is_closed_by_the_next_source() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports)
     of.describe("a", b"source")
     for index in range(5):
         of.add(sample(index), Cut(sequence=0, at=0) if index == 0 else None)
     of.pause(5 * FRAME)
-    assert parts(sent)[-1].duration == 5 * FRAME
-    assert not segments(sent)
+    assert parts(reports)[-1].duration == 5 * FRAME
+    assert not segments(reports)
     of.describe("b", b"encoder")
     of.add(sample(6), Cut(sequence=1, at=5 * FRAME, discontinuity=True))
     of.end()
-    assert [(each.duration, each.init) for each in segments(sent)] == [(6 * FRAME, 0), (FRAME, 1)]
-    assert [each.discontinuity for each in segments(sent)] == [False, True]
+    assert [(each.duration, each.init) for each in segments(reports)] == [
+        (6 * FRAME, 0),
+        (FRAME, 1),
+    ]
+    assert [each.discontinuity for each in segments(reports)] == [False, True]
 
 
 # Decode and presentation places of a group with two B-frames that is decoded a picture early.
@@ -276,95 +279,98 @@ def times(part: Part) -> list[tuple[int, int, int]]:
     position = part.data.index(b"tfdt") + 8
     dts = int.from_bytes(part.data[position : position + 8])
     position = part.data.index(b"trun") + 4
-    found: list[tuple[int, int, int]] = []
+    part_times: list[tuple[int, int, int]] = []
     for at in range(
         position + 12, position + 12 + 16 * int.from_bytes(part.data[position + 4 :][:4]), 16
     ):
         step, offset = (int.from_bytes(part.data[at + k :][:4]) for k in (0, 12))
-        found.append((dts, dts + offset, step))
+        part_times.append((dts, dts + offset, step))
         dts += step
-    return found
+    return part_times
 
 
 def test_what_begins_and_what_follows_a_seam_is_decoded_no_earlier_than_shown() -> None:
-    """hls.js puts the first decode time to where what went before has ended."""
-    sent: list[EngineReport] = []
-    of = track(sent)
+    """hls.js places the first decode time at the end of the media before it."""
+    reports: list[EngineReport] = []
+    of = track(reports)
     of.begin(epoch=3, part=SECOND)
     seam = Cut(sequence=1, at=SECOND + 5 * FRAME, discontinuity=True)
     for each, cut in (*group(SECOND, Cut(sequence=0, at=SECOND)), *group(seam.at, seam)):
         of.add(each, cut)
     of.end()
-    for part, start in zip(parts(sent), (SECOND, seam.at), strict=True):
-        found = times(part)
-        assert found[0][:2] == (start, start)
-        assert all(start <= dts <= pts for dts, pts, _ in found)
-        assert [pts for _, pts, _ in found] == [start + pts * FRAME for _, pts in _GROUP]
-        assert max(pts + step for _, pts, step in found) == start + 5 * FRAME
+    for part, start in zip(parts(reports), (SECOND, seam.at), strict=True):
+        part_times = times(part)
+        assert part_times[0][:2] == (start, start)
+        assert all(start <= dts <= pts for dts, pts, _ in part_times)
+        assert [pts for _, pts, _ in part_times] == [start + pts * FRAME for _, pts in _GROUP]
+        assert max(pts + step for _, pts, step in part_times) == start + 5 * FRAME
 
 
-def test_what_stands_up_to_a_seam_is_shown_no_longer() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+def test_a_picture_held_up_to_a_seam_is_shown_no_longer() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports)
     for each, cut in group(SECOND, Cut(sequence=0, at=SECOND)):
         of.add(each, cut)
     of.pause(SECOND + 5 * FRAME, SECOND + 5 * FRAME)
-    assert max(pts + step for _, pts, step in times(parts(sent)[-1])) == SECOND + 5 * FRAME
+    assert max(pts + step for _, pts, step in times(parts(reports)[-1])) == SECOND + 5 * FRAME
 
 
-def test_a_gap_is_told_when_it_is_over_and_then_the_track_goes_on() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent, init=3)
+def test_a_gap_is_reported_at_its_end_and_then_the_track_continues() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports, init=3)
     of.describe("a", b"init")
     of.add(sample(0, key=True), Cut(sequence=0, at=0))
     of.gap(Cut(sequence=1, at=FRAME, discontinuity=True), FRAME)
     assert of.is_gap
-    assert [segment.sequence for segment in segments(sent)] == [0]
+    assert [segment.sequence for segment in segments(reports)] == [0]
     of.gap(Cut(sequence=2, at=4 * FRAME), 4 * FRAME)
     of.describe("a", b"init")
     of.add(sample(9, key=True), Cut(sequence=3, at=9 * FRAME))
     assert not of.is_gap
     of.end()
-    found = segments(sent)
-    assert [each.gap for each in found] == [False, True, True, False]
-    assert [each.start for each in found] == [0, FRAME, 4 * FRAME, 9 * FRAME]
-    assert [each.duration for each in found] == [FRAME, 3 * FRAME, 5 * FRAME, FRAME]
-    assert [each.discontinuity for each in found] == [False, True, False, False]
-    assert {(each.size, each.frames, each.parts) for each in found if each.gap} == {(0, 0, 0)}
-    assert {each.init for each in found} == {3}
+    segments_sent = segments(reports)
+    assert [each.gap for each in segments_sent] == [False, True, True, False]
+    assert [each.start for each in segments_sent] == [0, FRAME, 4 * FRAME, 9 * FRAME]
+    assert [each.duration for each in segments_sent] == [FRAME, 3 * FRAME, 5 * FRAME, FRAME]
+    assert [each.discontinuity for each in segments_sent] == [False, True, False, False]
+    assert {(each.size, each.frames, each.parts) for each in segments_sent if each.gap} == {
+        (0, 0, 0)
+    }
+    assert {each.init for each in segments_sent} == {3}
     assert of.frames == 2
 
 
-def test_a_last_gap_ends_where_it_is_told() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+def test_a_last_gap_ends_where_ordered() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports)
     of.gap(Cut(sequence=0, at=FRAME), FRAME)
     assert of.end(7 * FRAME) == 7 * FRAME
     assert of.end(9 * FRAME) is None
-    (gap,) = segments(sent)
+    (gap,) = segments(reports)
     assert (gap.start, gap.duration, gap.init) == (FRAME, 6 * FRAME, 0)
 
 
 def test_a_rendition_that_comes_back_is_as_far_as_the_others() -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+    reports: list[EngineReport] = []
+    of = track(reports)
     of.gap(Cut(sequence=0, at=FRAME), FRAME)
     of.add(sample(60, key=True), Cut(sequence=1, at=60 * FRAME))
     assert of.made == 60 * FRAME
 
 
 @given(st.lists(st.integers(-20_000, 200_000), min_size=1, max_size=80))
-def test_decode_times_rise_whatever_the_source_says(moves: list[int]) -> None:
-    sent: list[EngineReport] = []
-    of = track(sent)
+def test_decode_times_rise_whatever_the_sources_times(moves: list[int]) -> None:
+    reports: list[EngineReport] = []
+    of = track(reports)
     for number, index in enumerate(itertools.accumulate(moves)):
         cut = Cut(sequence=number // 10, at=0) if number % 10 == 0 else None
         of.add(Sample(index, index, 0, False, b""), cut)
     of.end()
-    assert sum(segment.frames for segment in segments(sent)) == len(moves)
-    assert all(part.duration > 0 for part in parts(sent))
-    assert [segment.parts for segment in segments(sent)] == [
-        sum(part.sequence == segment.sequence for part in parts(sent)) for segment in segments(sent)
+    assert sum(segment.frames for segment in segments(reports)) == len(moves)
+    assert all(part.duration > 0 for part in parts(reports))
+    assert [segment.parts for segment in segments(reports)] == [
+        sum(part.sequence == segment.sequence for part in parts(reports))
+        for segment in segments(reports)
     ]
 
 
@@ -373,37 +379,37 @@ def timed(offset: int, data: bytes = b"x") -> Sample:
 
 
 def test_a_segment_of_a_file_is_one_part() -> None:
-    sent: list[EngineReport] = []
-    of = FileSegmenter("720p", end=10 * FRAME, send=sent.append)
+    reports: list[EngineReport] = []
+    of = FileSegmenter("720p", end=10 * FRAME, send=reports.append)
     of.describe("avc1.640028", b"init")
     for index in range(9):
         of.add(timed(index), Cut(sequence=3 + index // 5, at=0) if index % 5 == 0 else None)
     assert of.end() == 10 * FRAME
-    assert [(each.sequence, each.index, each.duration) for each in parts(sent)] == [
+    assert [(each.sequence, each.index, each.duration) for each in parts(reports)] == [
         (3, 0, 5 * FRAME), (4, 0, 4 * FRAME),
     ]  # fmt: skip
-    assert [(each.start, each.duration) for each in segments(sent)] == [
+    assert [(each.start, each.duration) for each in segments(reports)] == [
         (0, 5 * FRAME), (5 * FRAME, 5 * FRAME),
     ]  # fmt: skip
     assert of.end() is None
 
 
 def test_a_file_without_a_known_end_ends_with_the_sample_that_is_shown_last() -> None:
-    sent: list[EngineReport] = []
-    of = FileSegmenter("720p", end=None, send=sent.append)
+    reports: list[EngineReport] = []
+    of = FileSegmenter("720p", end=None, send=reports.append)
     of.add(timed(0), Cut(sequence=0, at=0))
     of.add(Sample(FRAME, 3 * FRAME, FRAME, False, b"x"))  # a P-frame, shown after the next
     of.add(Sample(2 * FRAME, 2 * FRAME, 90 * FRAME, False, b"x"))
     assert of.end() == 4 * FRAME
-    assert [each.duration for each in segments(sent)] == [4 * FRAME]
+    assert [each.duration for each in segments(reports)] == [4 * FRAME]
 
 
 def test_a_file_part_is_bounded_in_bytes_and_has_no_holes() -> None:
-    sent: list[EngineReport] = []
-    of = FileSegmenter("720p", end=30 * FRAME, send=sent.append)
+    reports: list[EngineReport] = []
+    of = FileSegmenter("720p", end=30 * FRAME, send=reports.append)
     for index in range(6):
         of.add(timed(index, bytes(3 << 20)), Cut(sequence=0, at=0) if index == 0 else None)
     of.add(timed(20))
     of.end()
-    assert [each.duration // FRAME for each in parts(sent)] == [3, 3, 1]
-    assert all(len(each.data) < 10 << 20 for each in parts(sent))
+    assert [each.duration // FRAME for each in parts(reports)] == [3, 3, 1]
+    assert all(len(each.data) < 10 << 20 for each in parts(reports))

@@ -33,7 +33,7 @@ class PublisherResult(msgspec.Struct, frozen=True):
 
 
 class RunningPublisher:
-    """A publisher at work."""
+    """A running publisher."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
@@ -43,7 +43,7 @@ class RunningPublisher:
         self.process.stdin.close()
 
     def ended(self) -> PublisherResult:
-        """Wait for its end with its input left as it is."""
+        """Wait for its end, and leave its input open."""
         assert self.process.stderr is not None
         code = self.process.wait(PATIENCE)
         return PublisherResult(code, self.process.stderr.read().decode())
@@ -99,9 +99,9 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float, st
 
 
 def test_the_picture_comes_whole_and_in_time(published: tuple[Path, float, str]) -> None:
-    path, took, said = published
-    assert said == ""
-    assert took > 119 / 30, "at the pace of the clock"
+    path, seconds, output = published
+    assert output == ""
+    assert seconds > 119 / 30, "at the pace of the clock"
     pictures, _ = frames_of(path)
     assert len(pictures) == 120
     steps = [float((b.time or 0) - (a.time or 0)) for a, b in pairwise(pictures)]
@@ -123,15 +123,15 @@ def test_the_sound_comes_whole(published: tuple[Path, float, str]) -> None:
 
 def test_flash_and_beep_come_together_each_second(published: tuple[Path, float, str]) -> None:
     pictures, sounds = frames_of(published[0])
-    seen, heard = flashes(pictures), beeps(sounds)
+    flash_times, beep_times = flashes(pictures), beeps(sounds)
     # The sound begins earlier and lasts a moment longer than the pictures; FLV counts milliseconds,
     # so a beep that belongs to the picture after the last may seem to be before it.
     over = float(pictures[-1].time or 0) + 1 / 30 - 0.005
-    heard = [at for at in heard if seen[0] - 0.1 <= at < over]
-    assert len(seen) >= 3
-    assert len(seen) == len(heard)
-    assert all(abs(a - b) < 0.005 for a, b in zip(seen, heard, strict=True))
-    assert all(0.998 < after - before < 1.002 for before, after in pairwise(seen))
+    beep_times = [at for at in beep_times if flash_times[0] - 0.1 <= at < over]
+    assert len(flash_times) >= 3
+    assert len(flash_times) == len(beep_times)
+    assert all(abs(a - b) < 0.005 for a, b in zip(flash_times, beep_times, strict=True))
+    assert all(0.998 < after - before < 1.002 for before, after in pairwise(flash_times))
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def test_a_server_gets_all_of_it(tmp_path: Path) -> None:
     assert sounds
 
 
-def test_a_server_that_goes_away_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_server_that_goes_away_is_reported_in_a_line(tmp_path: Path) -> None:
     with server(tmp_path / "got.flv", "-t", "0.5") as url, publishing(url) as publisher:
         ended = publisher.ended()
     assert ended.code == 1
@@ -181,7 +181,7 @@ def test_a_server_that_goes_away_is_told_in_a_line(tmp_path: Path) -> None:
 
 @contextmanager
 def port(*, deaf: bool) -> Generator[int]:
-    """Give a port where nothing listens, or where connections are taken and never answered."""
+    """Yield a port where nothing listens, or where connections are never answered."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         number: int = listener.getsockname()[1]
         if deaf:
@@ -192,8 +192,11 @@ def port(*, deaf: bool) -> Generator[int]:
 
 @pytest.mark.parametrize("scheme", ["rtmp", "rtmps"])
 def test_a_refusal_is_one_line_without_the_key(scheme: str) -> None:
-    with port(deaf=False) as number, publishing(f"{scheme}://127.0.0.1:{number}/live/{KEY}") as it:
-        ended = it.ended()
+    with (
+        port(deaf=False) as number,
+        publishing(f"{scheme}://127.0.0.1:{number}/live/{KEY}") as publisher,
+    ):
+        ended = publisher.ended()
     assert ended.code == 1
     assert ended.error.startswith("refused: Connection to ")
     assert ended.error.count("\n") == 1
@@ -207,7 +210,7 @@ def test_an_unknown_address_is_refused_without_showing_it() -> None:
 
 
 @pytest.mark.parametrize("how", ["the end of its input", "SIGTERM", "SIGINT"])
-def test_it_stops_when_it_is_told(how: str, tmp_path: Path) -> None:
+def test_the_publisher_stops_when_ordered(how: str, tmp_path: Path) -> None:
     path = tmp_path / "out.flv"
     with publishing(str(path)) as publisher:
         poll(lambda: size_of(path) > 20_000)
@@ -224,15 +227,21 @@ def test_it_stops_when_it_is_told(how: str, tmp_path: Path) -> None:
 
 
 def test_it_stops_when_the_server_never_answers() -> None:
-    with port(deaf=True) as number, publishing(f"rtmp://127.0.0.1:{number}/live/{KEY}") as it:
-        it.close_input()
-        assert it.ended() == PublisherResult(0, "")
+    with (
+        port(deaf=True) as number,
+        publishing(f"rtmp://127.0.0.1:{number}/live/{KEY}") as publisher,
+    ):
+        publisher.close_input()
+        assert publisher.ended() == PublisherResult(0, "")
 
 
 @pytest.mark.prove
 def test_a_server_that_never_answers_is_given_up() -> None:
-    with port(deaf=True) as number, publishing(f"rtmp://127.0.0.1:{number}/live/{KEY}") as it:
-        assert it.ended() == PublisherResult(1, "no answer from the server for 10 s\n")
+    with (
+        port(deaf=True) as number,
+        publishing(f"rtmp://127.0.0.1:{number}/live/{KEY}") as publisher,
+    ):
+        assert publisher.ended() == PublisherResult(1, "no answer from the server for 10 s\n")
 
 
 @pytest.mark.parametrize(

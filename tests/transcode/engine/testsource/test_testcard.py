@@ -42,7 +42,7 @@ def levels(tone: Tone, sample: int, count: int) -> list[float]:
         pytest.param(25 * 86_400 - 1, 25, "23:59:59.960", id="the last frame of a day"),
     ],
 )
-def test_the_clock_tells_a_frames_time(tick: int, fps: int, text: str) -> None:
+def test_the_clock_shows_a_frames_time(tick: int, fps: int, text: str) -> None:
     assert clock_text(tick, fps) == text
 
 
@@ -94,7 +94,7 @@ def test_the_beep_lasts_as_long_as_the_flash() -> None:
     assert crossings in (49, 50, 51), "1 kHz in 50 ms"
 
 
-def test_sound_goes_on_without_a_seam() -> None:
+def test_sound_continues_without_a_seam() -> None:
     tone = Tone()
     start = 7 * RATE - 3000
     whole = levels(tone, start, 6 * 1024)

@@ -24,24 +24,24 @@ from transcode.protocol.messages import EpochFinished
 
 def test_the_films_own_packets_and_sound_come_first_and_as_they_are(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=9, size=SIZE)
-    made = made_of(path)
-    found = surveyed(made)
-    assert (found.reused, found.kept, len(found.spans)) == ("480p", True, 1)
+    output = made_of(path)
+    survey = surveyed(output)
+    assert (survey.reused, survey.kept, len(survey.spans)) == ("480p", True, 1)
     order = [
         each.rendition if isinstance(each, Segment) else type(each).__name__
-        for each in made.reports
+        for each in output.reports
         if isinstance(each, Segment | Ready | EpochFinished)
     ]
     offset = order.index("Ready")
     assert set(order[:offset]) == {"480p", AUDIO_RENDITION}
     assert set(order[offset + 1 : -1]) == {"360p"}
-    assert is_whole(made, 225)
+    assert is_whole(output, 225)
     own = packets(path.read_bytes())
     datas = {data for _, _, data in own}
     for name in ("480p", AUDIO_RENDITION):
-        assert {data for _, _, data in packets(joined(made, name))} <= datas
-    assert len(packets(joined(made, "480p"))) == 225
-    assert sound_is_continuous(made, 9)
+        assert {data for _, _, data in packets(joined(output, name))} <= datas
+    assert len(packets(joined(output, "480p"))) == 225
+    assert sound_is_continuous(output, 9)
 
 
 def test_times_that_jump_go_through_the_live_ladder(tmp_path: Path) -> None:
@@ -49,9 +49,9 @@ def test_times_that_jump_go_through_the_live_ladder(tmp_path: Path) -> None:
     later = tmp_path / "b.ts"
     ffmpeg("-i", first, "-c", "copy", "-output_ts_offset", "100", "-y", later)
     (tmp_path / "c.ts").write_bytes(first.read_bytes() + later.read_bytes())
-    made = made_of(tmp_path / "c.ts")
-    found = surveyed(made)
-    assert (found.spans, found.reason) == ((), "the times jump")
-    assert made.in_step()
-    lengths = sum(segment.duration for segment in made.segments("240p"))
+    output = made_of(tmp_path / "c.ts")
+    survey = surveyed(output)
+    assert (survey.spans, survey.reason) == ((), "the times jump")
+    assert output.in_step()
+    lengths = sum(segment.duration for segment in output.segments("240p"))
     assert abs(lengths / SECOND - 8) < 0.5

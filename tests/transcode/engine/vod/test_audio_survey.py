@@ -28,7 +28,7 @@ def test_sound_is_kept_where_it_plays_everywhere(
     tmp_path: Path, coding: tuple[str, ...], sound: str
 ) -> None:
     path = numbered(tmp_path / "a.mp4", *OWN, *coding, seconds=6, size=SMALL)
-    made = made_of(path)
-    assert surveyed(made).kept is (not sound)
-    assert sound_is_continuous(made, 6)
-    assert is_whole(made, 150)
+    output = made_of(path)
+    assert surveyed(output).kept is (not sound)
+    assert sound_is_continuous(output, 6)
+    assert is_whole(output, 150)

@@ -1,4 +1,4 @@
-"""The processor time that files may take: plenty for honest ones, little for empty promises."""
+"""The CPU time that files may take: plenty for honest ones, little for ones that lie."""
 
 import pytest
 

@@ -23,30 +23,30 @@ X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-sc_threshold", "0")
 EVERY_2_S = ("-g", "50", "-keyint_min", "50")
 
 
-def whole(made: EngineOutput, *, seconds: float = 3) -> bool:
+def whole(output: EngineOutput, *, seconds: float = 3) -> bool:
     """Whether all renditions are there to the end, in step, and silent in ffmpeg."""
-    assert warnings(made) == {}
-    assert made.in_step()
-    for name in made.names:
-        lengths = [segment.duration for segment in made.segments(name)]
+    assert warnings(output) == {}
+    assert output.in_step()
+    for name in output.names:
+        lengths = [segment.duration for segment in output.segments(name)]
         assert abs(sum(lengths) / SECOND - seconds) < 0.15, name
         assert max(lengths) <= 4.1 * SECOND
-        assert not any(segment.gap for segment in made.segments(name))
-        stamps = [dts for file in made.files(name) for dts, _, _ in packets(file)]
+        assert not any(segment.gap for segment in output.segments(name))
+        stamps = [dts for file in output.files(name) for dts, _, _ in packets(file)]
         assert all(a < b for a, b in itertools.pairwise(stamps))
     return True
 
 
-def in_sync(made: EngineOutput, *, within: float = 0.06) -> bool:
-    """Whether flashes and beeps come out together, where they went in."""
-    rung = next(name for name in made.names if name != AUDIO_RENDITION)
-    flashes, _ = onsets(made.files(rung)[0])
-    _, beeps = onsets(made.files(AUDIO_RENDITION)[0])
+def in_sync(output: EngineOutput, *, within: float = 0.06) -> bool:
+    """Whether flashes and beeps come out together, at the times of the source."""
+    rung = next(name for name in output.names if name != AUDIO_RENDITION)
+    flashes, _ = onsets(output.files(rung)[0])
+    _, beeps = onsets(output.files(AUDIO_RENDITION)[0])
     wanted = [10 + FLASHES + second for second in range(len(flashes))]
     assert len(flashes) >= 3
     assert len(beeps) == len(flashes)
-    for found in (flashes, beeps):
-        for time, due in zip(found, wanted, strict=True):
+    for times in (flashes, beeps):
+        for time, due in zip(times, wanted, strict=True):
             assert abs(time - due) < within, (flashes, beeps)
     return True
 
@@ -81,19 +81,19 @@ def in_sync(made: EngineOutput, *, within: float = 0.06) -> bool:
 def test_files_of_every_make_go_through_whole_and_in_sync(
     tmp_path: Path, name: str, coding: tuple[str, ...]
 ) -> None:
-    made = made_of(film(tmp_path / name, *coding))
-    assert whole(made)
-    assert in_sync(made)
-    assert made.troubles == {}
+    output = made_of(film(tmp_path / name, *coding))
+    assert whole(output)
+    assert in_sync(output)
+    assert output.troubles == {}
 
 
 def test_every_picture_of_the_file_is_in_every_rung(tmp_path: Path) -> None:
     path = film(tmp_path / "a.mp4", *X264, "-bf", "2", "-c:a", "aac", size=(854, 96))
-    made = made_of(path, reuse=False)
-    assert made.names == ["360p", "480p", AUDIO_RENDITION]
-    assert whole(made)
+    output = made_of(path, reuse=False)
+    assert output.names == ["360p", "480p", AUDIO_RENDITION]
+    assert whole(output)
     for name in ("360p", "480p"):
-        (file,) = made.files(name)
+        (file,) = output.files(name)
         assert [pts for pts, _, _ in frames(file)] == [
             10 * SECOND + index * SECOND // 25 for index in range(75)
         ]
@@ -102,79 +102,79 @@ def test_every_picture_of_the_file_is_in_every_rung(tmp_path: Path) -> None:
 def test_the_file_lends_its_own_packets_where_its_keyframes_come_in_time(tmp_path: Path) -> None:
     coding = (*X264, *EVERY_2_S, "-profile:v", "high", "-bf", "2", "-c:a", "aac")
     path = film(tmp_path / "a.mp4", *coding, seconds=6, size=(854, 96))
-    made = made_of(path)
-    (prepared,) = made.of(Prepared)
+    output = made_of(path)
+    (prepared,) = output.of(Prepared)
     assert prepared.reused == "480p"
-    assert whole(made, seconds=6)
-    (file,) = made.files("480p")
+    assert whole(output, seconds=6)
+    (file,) = output.files("480p")
     own = [data for _, _, data in packets(path.read_bytes()) if data]
     assert [data for _, _, data in packets(file)] == [
         data for data in own if data in {each for _, _, each in packets(file)}
     ]
-    assert made.starts("360p") == made.starts("480p") == [10 * SECOND, 12 * SECOND, 14 * SECOND]
+    assert output.starts("360p") == output.starts("480p") == [10 * SECOND, 12 * SECOND, 14 * SECOND]
 
 
 @pytest.mark.parametrize("gop", [250, pytest.param(9_999, marks=pytest.mark.prove)])
 def test_a_file_with_few_keyframes_is_encoded_from_its_beginning(tmp_path: Path, gop: int) -> None:
     path = film(tmp_path / "a.mp4", *X264, "-g", str(gop), "-c:a", "aac", seconds=9)
-    made = made_of(path)
-    (prepared,) = made.of(Prepared)
+    output = made_of(path)
+    (prepared,) = output.of(Prepared)
     assert prepared.reused is None
-    assert not any(segment.discontinuity for segment in made.segments("240p"))
-    assert whole(made, seconds=9)
+    assert not any(segment.discontinuity for segment in output.segments("240p"))
+    assert whole(output, seconds=9)
 
 
-def test_a_picture_that_lies_on_its_side_comes_out_upright(tmp_path: Path) -> None:
+def test_a_rotated_picture_comes_out_upright(tmp_path: Path) -> None:
     lying, standing = tmp_path / "lying.mp4", tmp_path / "standing.mp4"
     film(lying, *X264, *EVERY_2_S, "-c:a", "aac", size=(640, 72))
     ffmpeg("-i", lying, "-c", "copy", "-metadata:s:v", "rotate=90", "-y", standing)
-    made = made_of(standing)
-    assert whole(made)
-    assert made.names == ["360p", AUDIO_RENDITION]
-    (file,) = made.files("360p")
+    output = made_of(standing)
+    assert whole(output)
+    assert output.names == ["360p", AUDIO_RENDITION]
+    (file,) = output.files("360p")
     assert {(width, height) for _, width, height in frames(file)} == {(72, 640)}
 
 
 def test_odd_sizes_and_other_chroma_become_even_and_ordinary(tmp_path: Path) -> None:
-    made = made_of(film(tmp_path / "a.mp4", *X264, "-c:a", "aac", size=(607, 69), form="yuv444p"))
-    assert whole(made)
-    (file,) = made.files("360p")
+    output = made_of(film(tmp_path / "a.mp4", *X264, "-c:a", "aac", size=(607, 69), form="yuv444p"))
+    assert whole(output)
+    (file,) = output.files("360p")
     assert {(width, height) for _, width, height in frames(file)} == {(606, 68)}
-    assert {init.codecs[:9] for init in made.of(InitSection)} == {"avc1.6400", "mp4a.40.2"}
+    assert {init.codecs[:9] for init in output.of(InitSection)} == {"avc1.6400", "mp4a.40.2"}
 
 
 def test_a_file_without_sound_is_silent_to_its_end(tmp_path: Path) -> None:
-    made = made_of(film(tmp_path / "a.mp4", *X264, sound=None))
-    assert whole(made)
-    (file,) = made.files(AUDIO_RENDITION)
+    output = made_of(film(tmp_path / "a.mp4", *X264, sound=None))
+    assert whole(output)
+    (file,) = output.files(AUDIO_RENDITION)
     assert max(loud for _, loud in loudness(file)) < 0.001
 
 
 def test_sound_alone_is_a_rendition_alone(tmp_path: Path) -> None:
     ffmpeg("-f", "lavfi", "-i", TONE, "-t", "5", "-ac", "1", "-y", tmp_path / "a.mp3")
-    made = made_of(tmp_path / "a.mp3")
-    assert made.names == [AUDIO_RENDITION]
-    assert warnings(made) == {}
-    lengths = [segment.duration for segment in made.segments(AUDIO_RENDITION)]
+    output = made_of(tmp_path / "a.mp3")
+    assert output.names == [AUDIO_RENDITION]
+    assert warnings(output) == {}
+    lengths = [segment.duration for segment in output.segments(AUDIO_RENDITION)]
     assert abs(sum(lengths) / SECOND - 5) < 0.1
-    (file,) = made.files(AUDIO_RENDITION)
+    (file,) = output.files(AUDIO_RENDITION)
     assert max(loud for _, loud in loudness(file)) > 0.05
 
 
 def test_times_that_begin_late_begin_at_the_beginning(tmp_path: Path) -> None:
     path = film(tmp_path / "a.ts", *X264, "-c:a", "aac", "-output_ts_offset", "9000")
-    made = made_of(path)
-    assert whole(made)
-    assert in_sync(made)
+    output = made_of(path)
+    assert whole(output)
+    assert in_sync(output)
 
 
 def test_a_file_that_is_cut_off_gives_what_is_there(tmp_path: Path) -> None:
     film(tmp_path / "a.mkv", *X264, "-c:a", "aac", seconds=8)
     data = (tmp_path / "a.mkv").read_bytes()
     (tmp_path / "cut.mkv").write_bytes(data[: len(data) // 2])
-    made = made_of(tmp_path / "cut.mkv")
-    assert made.in_step()
-    (finished,) = made.of(EpochFinished)
+    output = made_of(tmp_path / "cut.mkv")
+    assert output.in_step()
+    (finished,) = output.of(EpochFinished)
     assert 2 < finished.end / SECOND - 10 < 6
 
 
@@ -184,9 +184,9 @@ def test_damage_in_the_middle_costs_pictures_and_not_the_film(tmp_path: Path) ->
     middle = len(data) // 2
     data[middle : middle + 2_000] = bytes(2_000)
     path.write_bytes(data)
-    made = made_of(path)
-    assert made.in_step()
-    (finished,) = made.of(EpochFinished)
+    output = made_of(path)
+    assert output.in_step()
+    (finished,) = output.of(EpochFinished)
     assert abs(finished.end / SECOND - 16) < 0.2
 
 
@@ -197,8 +197,8 @@ def test_a_file_whose_pictures_cannot_be_decoded_is_refused(tmp_path: Path) -> N
 
 
 def refusal_of_video(path: Path, order: object) -> bool:
-    made = read("video", path, order)  # pyright: ignore[reportArgumentType]  # a Make
-    return made.status == 0 and "refused" in str(made.reports[-1]).lower()
+    output = read("video", path, order)  # pyright: ignore[reportArgumentType]  # a Make
+    return output.status == 0 and "refused" in str(output.reports[-1]).lower()
 
 
 def test_a_text_is_refused_here_too(tmp_path: Path) -> None:
@@ -232,15 +232,15 @@ def scan(*keys: float, end: float) -> PacketScan:
 def test_a_film_is_of_one_piece_where_its_keyframes_bound_every_segment(
     keys: tuple[float, ...], end: float, expected: bool
 ) -> None:
-    found = has_short_segments(scan(*keys, end=end), cut=2 * SECOND, longest=4 * SECOND)
-    assert found is expected
+    is_short = has_short_segments(scan(*keys, end=end), cut=2 * SECOND, longest=4 * SECOND)
+    assert is_short is expected
 
 
 def test_decode_times_rise_and_are_never_after_the_times_of_showing() -> None:
-    shown = [0, 120, 40, 80, 240, 160, 200]
-    decoded = decode_times(shown)
+    pts_order = [0, 120, 40, 80, 240, 160, 200]
+    decoded = decode_times(pts_order)
     assert decoded == (-40, 0, 40, 80, 120, 160, 200)
-    assert all(dts <= pts for dts, pts in zip(decoded, shown, strict=True))
+    assert all(dts <= pts for dts, pts in zip(decoded, pts_order, strict=True))
     assert decode_times([]) == ()
 
 
@@ -248,7 +248,7 @@ def packet(dts: int, *, video: bool, size: int = 1) -> Packet:
     return Packet(video=video, dts=dts, pts=dts, key=True, data=bytes(size))
 
 
-def test_tracks_that_lie_apart_come_in_the_order_of_their_times() -> None:
+def test_tracks_stored_apart_are_read_in_the_order_of_their_times() -> None:
     pictures = [packet(time, video=True) for time in range(0, 100, 10)]
     sounds = [packet(time, video=False) for time in range(5, 105, 10)]
     came = list(interleave([*pictures, *sounds]))
@@ -258,7 +258,7 @@ def test_tracks_that_lie_apart_come_in_the_order_of_their_times() -> None:
 
 def test_what_is_held_back_is_bounded() -> None:
     pictures = (packet(time, video=True, size=8 << 20) for time in range(100))
-    taken = interleave(pictures)
-    first = next(taken)
+    packets = interleave(pictures)
+    first = next(packets)
     assert first.dts == 0
     assert next(pictures).dts < 10

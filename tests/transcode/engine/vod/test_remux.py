@@ -21,10 +21,10 @@ from tests.support.engine.upload_files import FLASHES, film
 def test_sound_that_is_kept_or_made_stays_in_step_with_the_picture(tmp_path: Path) -> None:
     for name, coding in (("a.mp4", ("-c:a", "aac")), ("b.mp4", ("-c:a", "libmp3lame"))):
         path = film(tmp_path / name, *OWN, *coding, seconds=6, size=(640, 72))
-        made = made_of(path)
-        assert surveyed(made).kept is (name == "a.mp4")
-        flashes, _ = onsets(joined(made, "360p"))
-        _, beeps = onsets(joined(made, AUDIO_RENDITION))
+        output = made_of(path)
+        assert surveyed(output).kept is (name == "a.mp4")
+        flashes, _ = onsets(joined(output, "360p"))
+        _, beeps = onsets(joined(output, AUDIO_RENDITION))
         assert len(flashes) == len(beeps) == 6
         for second, (flash, beep) in enumerate(zip(flashes, beeps, strict=True)):
             assert abs(flash - (10 + FLASHES + second)) < 0.06
@@ -34,9 +34,9 @@ def test_sound_that_is_kept_or_made_stays_in_step_with_the_picture(tmp_path: Pat
 def test_sound_that_ends_early_is_silent_to_the_end(tmp_path: Path) -> None:
     short = "anoisesrc=a=0.3:r=48000:d=2.5:seed=5,aformat=channel_layouts=stereo"
     path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=6, size=SMALL, sound=short)
-    made = made_of(path)
-    assert not surveyed(made).kept
-    assert sound_is_continuous(made, 6)
+    output = made_of(path)
+    assert not surveyed(output).kept
+    assert sound_is_continuous(output, 6)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_file_without_sound_gets_no_audio_rendition(
     tmp_path: Path, coding: tuple[str, ...]
 ) -> None:
     name = "a.avi" if "xvid" in coding else "a.mp4"
-    made = made_of(numbered(tmp_path / name, *coding, seconds=4, size=SMALL, sound=None))
-    assert not surveyed(made).audible
-    assert made.names == ["240p"]
-    assert sum(segment.frames for segment in made.segments("240p")) == 100
+    output = made_of(numbered(tmp_path / name, *coding, seconds=4, size=SMALL, sound=None))
+    assert not surveyed(output).audible
+    assert output.names == ["240p"]
+    assert sum(segment.frames for segment in output.segments("240p")) == 100

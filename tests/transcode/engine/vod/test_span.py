@@ -49,11 +49,11 @@ def test_stretches_hold_every_picture_once_over_their_seams(
     tmp_path: Path, name: str, coding: tuple[str, ...]
 ) -> None:
     path = numbered(tmp_path / name, *coding, seconds=26, size=SMALL)
-    made = made_of(path, reuse=False)
-    assert len(surveyed(made).spans) == 2, surveyed(made)
-    assert made.troubles == {}
-    assert is_whole(made, 650)
-    assert sound_is_continuous(made, 26)
+    output = made_of(path, reuse=False)
+    assert len(surveyed(output).spans) == 2, surveyed(output)
+    assert output.troubles == {}
+    assert is_whole(output, 650)
+    assert sound_is_continuous(output, 26)
 
 
 def test_a_rate_that_varies_keeps_every_picture_and_its_time(tmp_path: Path) -> None:
@@ -67,33 +67,33 @@ def test_a_rate_that_varies_keeps_every_picture_and_its_time(tmp_path: Path) -> 
         rate="60",
         filters=drop,
     )
-    made = made_of(path, reuse=False)
-    assert len(surveyed(made).spans) == 2
-    assert made.in_step()
+    output = made_of(path, reuse=False)
+    assert len(surveyed(output).spans) == 2
+    assert output.in_step()
     expected = [n for n in range(24 * 60) if (n < 540 or (n % 3 if n < 1020 else not n % 4))]
-    file = joined(made, "240p")
+    file = joined(output, "240p")
     assert warnings_of([("240p", file)]) == {}
-    seen = numbers(file)
-    assert [number for _, number in seen] == expected
+    numbers_seen = numbers(file)
+    assert [number for _, number in numbers_seen] == expected
     assert all(
-        abs(time - ORIGIN - number * 1_500) <= 90 for time, number in seen
+        abs(time - ORIGIN - number * 1_500) <= 90 for time, number in numbers_seen
     )  # MKV has whole milliseconds
 
 
 def test_damage_in_a_stretch_costs_pictures_and_not_the_film(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=24, size=SMALL)
-    found = surveyed(read("asset", path, film_for(path, reuse=False)))
+    survey = surveyed(read("asset", path, film_for(path, reuse=False)))
     data = bytearray(path.read_bytes())
-    # In the second stretch's media: its index stands at the end.
+    # Damage in the media of the second stretch: the index is at the end of the file.
     middle = len(data) * 3 // 4
     data[middle : middle + 6_000] = bytes(6_000)
     path.write_bytes(data)
-    assert len(found.spans) == 2
-    for stretch in found.spans:
+    assert len(survey.spans) == 2
+    for stretch in survey.spans:
         apart = read("span", path, stretch)
         assert apart.status == 0
         lengths = sum(segment.duration for segment in apart.segments("240p"))
-        # A cut lies a little before its picture.
+        # A cut is slightly before its picture.
         assert 0 <= stretch.end - stretch.cuts[0] - lengths <= 750
         assert len(apart.segments("240p")) == len(stretch.cuts)
 
@@ -101,9 +101,9 @@ def test_damage_in_a_stretch_costs_pictures_and_not_the_film(tmp_path: Path) -> 
 def test_a_stretch_of_another_file_ends_with_what_is_there(tmp_path: Path) -> None:
     """The file was replaced by a shorter one meanwhile: nothing hangs, every segment is there."""
     path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=24, size=SMALL)
-    found = surveyed(read("asset", path, film_for(path, reuse=False)))
+    survey = surveyed(read("asset", path, film_for(path, reuse=False)))
     short = numbered(tmp_path / "b.mp4", *OWN, "-c:a", "aac", seconds=5, size=SMALL)
-    order = found.spans[-1]
+    order = survey.spans[-1]
     apart = read("span", short, order)
     assert apart.status == 0
     assert len(apart.segments(order.rungs[0].name)) == len(order.cuts)

@@ -41,8 +41,8 @@ def ticks(*seconds: float) -> tuple[int, ...]:
 def test_a_films_own_keyframes_cut_it_where_they_bound_every_segment(
     keys: tuple[float, ...], end: float, cuts: tuple[float, ...] | None
 ) -> None:
-    found = cuts_at_keyframes(ticks(*keys), 0, round(end * SECOND))
-    assert found == (None if cuts is None else ticks(*cuts))
+    keyframe_cuts = cuts_at_keyframes(ticks(*keys), 0, round(end * SECOND))
+    assert keyframe_cuts == (None if cuts is None else ticks(*cuts))
 
 
 def test_the_clock_cuts_every_two_seconds_as_far_as_pictures_go() -> None:
@@ -65,42 +65,42 @@ def film(seconds: float, rate: int = 25) -> tuple[list[int], int]:
     [(3, 1), (15, 1), (24, 2), (60, 2), (100, 3), (300, 14), (3600, 66)],
 )
 def test_long_films_are_cut_into_stretches(seconds: float, count: int) -> None:
-    shown, end = film(seconds)
+    times, end = film(seconds)
     keys = ticks(*range(0, int(seconds), 2))
     cuts = cuts_at_keyframes(keys, 0, end)
     assert cuts is not None
-    found = plan_spans(cuts, shown, keys, end)
-    assert len(found) == count
-    assert all(each.key == cuts[each.first] for each in found)
+    spans = plan_spans(cuts, times, keys, end)
+    assert len(spans) == count
+    assert all(each.key == cuts[each.first] for each in spans)
 
 
 def test_stretches_grow_shorter_towards_the_end_so_that_workers_end_together() -> None:
-    shown, end = film(300)
+    times, end = film(300)
     keys = ticks(*range(0, 300, 2))
     cuts = cuts_at_keyframes(keys, 0, end)
     assert cuts is not None
-    found = plan_spans(cuts, shown, keys, end)
-    lengths = [(each.end - cuts[each.first]) / SECOND for each in found]
+    spans = plan_spans(cuts, times, keys, end)
+    lengths = [(each.end - cuts[each.first]) / SECOND for each in spans]
     assert max(lengths) == 30
     assert max(lengths[-4:]) <= 10
     assert min(lengths) >= 5
 
 
 def test_stretches_begin_where_the_keyframe_before_is_near() -> None:
-    shown, end = film(120)
+    times, end = film(120)
     keys = ticks(0, 33.5, 61, 93)
-    found = plan_spans(cuts_by_clock(0, shown[-1]), shown, keys, end)
-    begun = [shown[bisect_left(shown, cuts_by_clock(0, shown[-1])[each.first])] for each in found]
-    early = [(start - each.key) / SECOND for start, each in zip(begun, found, strict=True)]
-    assert len(found) == 3
+    spans = plan_spans(cuts_by_clock(0, times[-1]), times, keys, end)
+    begun = [times[bisect_left(times, cuts_by_clock(0, times[-1])[each.first])] for each in spans]
+    early = [(start - each.key) / SECOND for start, each in zip(begun, spans, strict=True)]
+    assert len(spans) == 3
     assert max(early) < 1.1
 
 
 def test_a_film_with_one_keyframe_is_one_stretch() -> None:
-    shown, end = film(240)
-    assert len(plan_spans(cuts_by_clock(0, shown[-1]), shown, [0], end)) <= 2
-    # What lies more than a stretch behind its keyframe is not worth decoding from there.
-    assert all(each.pictures for each in plan_spans(cuts_by_clock(0, shown[-1]), shown, [0], end))
+    times, end = film(240)
+    assert len(plan_spans(cuts_by_clock(0, times[-1]), times, [0], end)) <= 2
+    # A stretch that begins farther than its length behind a keyframe costs too much decoding.
+    assert all(each.pictures for each in plan_spans(cuts_by_clock(0, times[-1]), times, [0], end))
 
 
 @given(
@@ -110,28 +110,28 @@ def test_a_film_with_one_keyframe_is_one_stretch() -> None:
 def test_stretches_hold_every_picture_once_and_follow_each_other(
     gaps: list[int], every: int
 ) -> None:
-    shown = [900_000]
+    times = [900_000]
     for gap in gaps:
-        shown.append(shown[-1] + gap)
-    end = shown[-1] + 3_000
-    keys = shown[::every]
-    cuts = cuts_at_keyframes(keys, shown[0], end) or cuts_by_clock(shown[0], shown[-1])
+        times.append(times[-1] + gap)
+    end = times[-1] + 3_000
+    keys = times[::every]
+    cuts = cuts_at_keyframes(keys, times[0], end) or cuts_by_clock(times[0], times[-1])
     assert all(a < b for a, b in pairwise(cuts))
-    found = plan_spans(cuts, shown, keys, end)
-    assert (found[0].first, found[-1].last, found[0].before) == (0, len(cuts), None)
-    assert sum(each.pictures for each in found) == len(shown)
-    for one, other in pairwise(found):
+    spans = plan_spans(cuts, times, keys, end)
+    assert (spans[0].first, spans[-1].last, spans[0].before) == (0, len(cuts), None)
+    assert sum(each.pictures for each in spans) == len(times)
+    for one, other in pairwise(spans):
         assert one.last == other.first
-        first = shown[bisect_left(shown, cuts[other.first])]
+        first = times[bisect_left(times, cuts[other.first])]
         assert one.end == first
         assert other.before is not None
         assert other.before < cuts[other.first] <= first
         assert other.key <= first
         # Decode times follow from the pictures' times: the two before the seam are real ones.
         assert (
-            bisect_left(shown, cuts[other.first]) - bisect_left(shown, cuts[other.first - 1]) >= 2
+            bisect_left(times, cuts[other.first]) - bisect_left(times, cuts[other.first - 1]) >= 2
         )
-    assert found[-1].end == end
+    assert spans[-1].end == end
 
 
 def test_segments_at_keyframes_are_within_the_longest() -> None:

@@ -1,4 +1,4 @@
-"""What the packets of a file say: whether it can be entered in the middle, or lend its own."""
+"""The survey of a file's packets: whether it can be split, and whether packets are reused."""
 
 from pathlib import Path
 
@@ -33,14 +33,14 @@ def test_what_cannot_be_entered_in_the_middle_is_made_in_one_piece(
     tmp_path: Path, name: str, coding: tuple[str, ...], reason: str
 ) -> None:
     path = numbered(tmp_path / name, *coding, seconds=25, size=SMALL)
-    made = made_of(path, reuse=False, threads=2)
-    found = surveyed(made)
-    assert (len(found.spans), reason in found.reason) == (1, True), found
-    assert is_whole(made, 625)
+    output = made_of(path, reuse=False, threads=2)
+    survey = surveyed(output)
+    assert (len(survey.spans), reason in survey.reason) == (1, True), survey
+    assert is_whole(output, 625)
 
 
 def test_a_file_that_turns_in_the_middle_does_not_lend_its_packets(tmp_path: Path) -> None:
-    """A sequence parameter set of another size in the stream: players would be lost."""
+    """The stream changes to a sequence parameter set of another size, which players reject."""
     one = numbered(tmp_path / "a.mp4", *OWN, seconds=4, size=SMALL, sound=None)
     other = numbered(tmp_path / "b.mp4", *OWN, seconds=4, size=(240, 64), sound=None)
     for path in (one, other):
@@ -51,6 +51,6 @@ def test_a_file_that_turns_in_the_middle_does_not_lend_its_packets(tmp_path: Pat
     both = one.with_suffix(".ts").read_bytes() + (tmp_path / "later.ts").read_bytes()
     (tmp_path / "both.ts").write_bytes(both)
     ffmpeg("-i", tmp_path / "both.ts", "-c", "copy", "-y", tmp_path / "both.mp4")
-    made = made_of(tmp_path / "both.mp4")
-    assert surveyed(made).reused is None
-    assert made.in_step()
+    output = made_of(tmp_path / "both.mp4")
+    assert surveyed(output).reused is None
+    assert output.in_step()
