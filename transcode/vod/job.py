@@ -179,10 +179,12 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
     async def make(self) -> Assembled | None:
         """Make the video, or None if its spans are still to be made (see `VideoAssembler.make`)."""
         work, job = self._work, self.held
-        # The rows of a job that is over are gone: without this check, a worker that slept until
-        # then would treat the folders that the video was made of as orphans.
+        original = await self._original()
+        # The rows of a job that is over are gone. So a worker that slept until then finds no
+        # original, and would treat the folders that the video was made of as orphans. The lease is
+        # extended after the read, since the worker may sleep between the two.
         await self.extend_lease()
-        if await self._original() is None:
+        if original is None:
             # Folders of workers that were killed; one that was only suspended removes its own.
             await self._remove_old(
                 (work.media, work.posters, work.previews), job.attempt - 1, job.id - 1

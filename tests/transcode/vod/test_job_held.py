@@ -8,9 +8,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from media.no_op import do_nothing
+from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.videos.spans import Spans
 from storage.job_leases import HeldJob, HeldSpan, JobLost, PlannedSpan
 from storage.objects.disk import DiskObjects
 from tests.support.transcode.spanned_asset import film_with_own_packets, is_whole
@@ -198,6 +201,49 @@ async def test_a_worker_that_slept_takes_nothing_of_a_video_that_others_complete
         await VideoJob(context_of(vod), work, job).make()
     assert await vod.stored_objects(whole.video.hash) == before
     assert await is_whole(vod, await vod.whole_video(whole.video.id))
+
+
+class SlowSpans(Spans):
+    """Spans whose outcomes are read once `resumed` is set: a worker that sleeps before it reads."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.asleep = asyncio.Event()
+        self.resumed = asyncio.Event()
+
+    async def outcomes(self, job: HeldJob) -> tuple[str | None, ...]:
+        self.asleep.set()
+        await self.resumed.wait()
+        return await super().outcomes(job)
+
+
+async def test_a_worker_that_sleeps_before_it_cleans_up_removes_nothing_of_a_completed_video(
+    vod: VodFixture, tmp_path: Path
+) -> None:
+    """The rows of a job that is over are gone, as if no attempt had made anything yet."""
+    whole = await vod.add(film_with_own_packets(tmp_path))
+    while not isinstance(held := await vod.transcoder.lease("first"), HeldJob) or held.attempt == 1:
+        assert held is not None
+        await vod.transcoder.do(held)
+    work = await vod.catalog.transcoding.begin(held, now_us())
+    url = database_url(tmp_path / "data" / "catalog.sqlite")
+    async with open_database(url, create=False) as database, asyncio.TaskGroup() as tasks:
+        spans = SlowSpans(database)
+        context = msgspec.structs.replace(context_of(vod), spans=spans)
+        sleeper = VideoJob(context, work, held)
+
+        async def wake_up_without_the_job() -> None:
+            with pytest.raises(JobLost):
+                await sleeper.make()
+
+        tasks.create_task(wake_up_without_the_job())
+        async with asyncio.timeout(PATIENCE):
+            await spans.asleep.wait()
+        await vod.transcoder.do(await vod.lease(later_us=2 * held.lease_us))
+        before = await vod.stored_objects(whole.video.hash)
+        assert (await vod.status(whole.video.id)).state == "completed"
+        spans.resumed.set()
+    assert await vod.stored_objects(whole.video.hash) == before
 
 
 def context_of(vod: VodFixture) -> TranscodeContext:
