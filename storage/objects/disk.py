@@ -373,7 +373,8 @@ class DiskObjects:
                 temporary.replace(path)
             except FileNotFoundError:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                temporary.replace(path)
+                if not given_up.is_set():  # making folders takes as long as the rest
+                    temporary.replace(path)
         finally:
             # A rename between two links of one file keeps both names.
             with contextlib.suppress(OSError):
