@@ -4,10 +4,8 @@ An older version uses the current one's libraries, but has its own environment, 
 started without the caller's paths.
 """
 
-import io
 import subprocess
 import sysconfig
-import tarfile
 import venv
 from pathlib import Path
 from typing import Final
@@ -47,8 +45,9 @@ def install(commit: str, folder: Path) -> Path:
     packed = subprocess.run(
         ["git", "archive", "--format=tar", commit], cwd=_ROOT, capture_output=True, check=True
     )
-    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+    folder.mkdir(parents=True, exist_ok=True)
+    # Not `tarfile`: Python 3.11.2 has no filters, and newer versions ask for one.
+    subprocess.run(["tar", "-x"], cwd=folder, input=packed.stdout, check=True)
     home = folder / ".venv"
     venv.create(home, symlinks=True)
     bin_folder = home / "bin"
