@@ -1,7 +1,6 @@
 """Every odd source of the table plays in Chromium, and decodes in ffmpeg without messages."""
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,16 +9,10 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.browser import Chromium, PlayerSample, Viewer, chromium
-from tests.support.e2e.hls_reader import (
-    CollectedRendition,
-    addresses,
-    collect,
-    decoder_errors,
-    media,
-    multivariant,
-)
+from tests.support.e2e.clock_video import PlaylistArchive, archiving
+from tests.support.e2e.hls_reader import addresses, decoder_errors, media
 from tests.support.e2e.odd_sources import INPUTS, Input
-from tests.support.e2e.service import SCALE, ServiceProcess, fetch, without_slate
+from tests.support.e2e.service import ServiceProcess, fetch, without_slate
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -49,16 +42,15 @@ def watch(viewer: Viewer, entry: Input) -> PlayerSample:
     )
 
 
-def follow(url: str, collected: dict[str, CollectedRendition]) -> None:
-    """Fetch everything listed, up to the ENDLIST."""
-    deadline = time.monotonic() + 90 * SCALE
-    while time.monotonic() < deadline:
-        if multivariant(url) is not None:
-            collect(url, collected)
-            if all(media(address).ended for address in addresses(url).values()):
-                return
-        time.sleep(0.5)
-    raise AssertionError("no ENDLIST")
+def listed_seconds(archive: PlaylistArchive) -> float:
+    """Return how much of a stream has been listed: the longest of its renditions."""
+    renditions = [rendition.segments.values() for rendition in archive.held.values()]
+    return max(sum(segment.duration for segment in segments) for segments in renditions) / 90_000
+
+
+def has_ended(url: str) -> bool:
+    """Return whether all playlists of a stream have their ENDLIST."""
+    return all(media(address).ended for address in addresses(url).values())
 
 
 def serve(
@@ -70,17 +62,20 @@ def serve(
     record = headend.add_stream(entry.name)
     hash_, key = str(record["hash"]), str(record["stream"])
     url = f"{headend.http}/live/{hash_}/index.m3u8"
-    collected: dict[str, CollectedRendition] = {}
-    # Before the source, which lasts some seconds only: a busy machine may open a page as slowly.
     viewer = browser.open(f"{headend.http}/watch/{hash_}")
-    with entry.sending(file, f"{headend.server}/{key}"):
-        poll(lambda: multivariant(url), within=20, what="a playlist")
-        sample = watch(viewer, entry)
-        follow(url, collected)
+    with archiving(url, patient=True) as archive:
+        with entry.sending(file, f"{headend.server}/{key}"):
+            poll(lambda: archive.held, within=20, what="a playlist")
+            sample = watch(viewer, entry)
+            poll(
+                lambda: listed_seconds(archive) >= entry.odd_seconds, within=60, what="what is odd"
+            )
+        poll(lambda: has_ended(url), within=30, what="ENDLIST")
+    archive.refresh()
     fatal = [fault for fault in sample.faults if fault.endswith("fatal")]
     viewer.close()
     wrong = [f"hls.js: {fatal}"] if fatal else []
-    for name, rendition in collected.items():
+    for name, rendition in archive.held.items():
         marks = sum(segment.discontinuity for segment in rendition.segments.values())
         if marks > entry.marks:
             wrong.append(f"{name}: {marks} discontinuities")
