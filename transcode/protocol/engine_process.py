@@ -72,6 +72,15 @@ class EngineProcess:
         if self._child.stdin is not None:
             self._child.stdin.close()
 
+    async def wait_for_input(self) -> None:
+        """Wait until the input is closed, after `close_input`.
+
+        Otherwise Python 3.11.2 logs an error if the engine has died before it read everything.
+        """
+        if self._child.stdin is not None:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                await self._child.stdin.wait_closed()
+
     async def reports(
         self, *, silent_seconds: float | None = None
     ) -> AsyncGenerator[EngineReport, None]:
@@ -146,6 +155,8 @@ async def spawn_engine(
                 handle.kill()
             await child.wait()
             listening.cancel()
+            handle.close_input()
+            await handle.wait_for_input()
 
 
 async def _log_stderr(child: Process, stream: str) -> None:
@@ -161,4 +172,6 @@ async def _log_stderr(child: Process, stream: str) -> None:
         lines += 1
         if lines <= _LOGGED_LINES:
             text = line.decode(errors="replace").rstrip()
-            log.warning("engine says", extra={"stream": stream, "engine": child.pid, "text": text})
+            log.warning(
+                "engine output", extra={"stream": stream, "engine": child.pid, "text": text}
+            )

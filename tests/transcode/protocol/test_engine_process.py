@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -70,6 +71,28 @@ def test_orders_to_an_engine_that_died_say_that_it_is_lost(
     with asyncio.Runner(loop_factory=loop) as runner:
         for pause in (0.0, 0.02, 0.3):
             runner.run(scenario(pause))
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_an_engine_that_dies_with_unread_orders_leaves_no_error_behind(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    complaints: list[str] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _loop, context: complaints.append(str(context))
+        )
+        async with spawn_engine("live", "test") as child:
+            os.kill(child.pid, signal.SIGSTOP)
+            # More than a pipe holds: the rest is still to be written when the engine is gone.
+            await child.send(Packet(video=False, dts=0, pts=0, key=True, data=bytes(99_999)))
+            child.kill()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(scenario())
+    gc.collect()
+    assert complaints == []
 
 
 async def test_an_engine_that_is_killed_is_distinguished_from_one_that_ended() -> None:
