@@ -70,7 +70,7 @@ async def _announce(wrote: asyncio.Event, bus: Bus) -> None:
             await bus.publish(TOPIC, b"")
         except BusUnavailable as error:
             if not is_down:  # other processes poll anyway, only later
-                log.warning("notices are told late", extra={"reason": str(error)})
+                log.warning("notices are delayed", extra={"reason": str(error)})
             is_down = True
         else:
             is_down = False
@@ -147,7 +147,7 @@ class _NoticeReader:
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
             if failing:
-                log.info("notices are read again")
+                log.info("notices are on time again")
             failing, pause = False, _FIRST_PAUSE
             try:
                 async with asyncio.timeout(self._poll_seconds):

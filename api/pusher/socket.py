@@ -107,7 +107,7 @@ class Broadcaster:
                 async with asyncio.timeout(_STOP_SECONDS):
                     await self.hub.wait_until_empty()
             except TimeoutError:
-                log.warning("sockets left", extra={"count": len(self.hub)})
+                log.warning("sockets still open", extra={"count": len(self.hub)})
 
     async def ping_idle(self) -> None:
         """Ping silent clients and close those that do not answer, until cancelled."""

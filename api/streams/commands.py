@@ -28,8 +28,8 @@ from storage.errors import StreamStateConflict
 __all__ = ["StreamCommandsController"]
 
 _NOTHING: Final = "The stream has no run and no encoder: there is nothing to end."
-_NO_INGEST: Final = "No process takes encoders in now, so nothing was ended; try again in a moment."
-_NO_DRILL: Final = "No process takes encoders in now, so nothing was tried; try again in a moment."
+_NO_INGEST: Final = "No process receives encoders now, so nothing was ended; try again in a moment."
+_NO_DRILL: Final = "No process receives encoders now, so nothing was tried; try again in a moment."
 _SLOW_DRILL: Final = "No other encoder has taken over so far; the events tell if one does."
 _OVER: Final = "The stream's run is over: there is nothing to pause."
 _RETRY_SECONDS: Final = "5"

@@ -20,7 +20,7 @@ from storage.catalog.records.common import StreamRecord
 __all__ = ["IngestReportController"]
 
 _NO_INGEST: Final = (
-    "No process takes encoders in now, so nothing is known of them; try again in a moment."
+    "No process receives encoders now, so nothing is known of them; try again in a moment."
 )
 _RETRY_SECONDS: Final = "5"
 

@@ -173,14 +173,14 @@ class CommandExecutor:
                 async with asyncio.timeout(_EXECUTE_SECONDS):
                     answer = await self._perform(command)
             if command.kind is CommandKind.REPORT:  # long, and requested often
-                log.debug("reported", extra=about)
+                log.debug("encoder report sent", extra=about)
             else:
-                log.info("carried out", extra={**about, **answer})
+                log.info("command executed", extra={**about, **answer})
             async with asyncio.timeout(_DATABASE_SECONDS):
                 await self._catalog.commands.answer(record.id, answer, self._now_us())
         except (StorageError, TimeoutError) as error:
             # The command stays in its row, and the next poll tries again until its deadline.
-            log.warning("not carried out", extra={**about, "cause": repr(error)})
+            log.warning("command not executed", extra={**about, "cause": repr(error)})
             await asyncio.sleep(_POLL_SECONDS)
         except Exception:  # one command's fault must not end the others
             # Its caller waits in vain, and its row is removed when it is old.

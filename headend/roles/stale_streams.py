@@ -50,7 +50,7 @@ async def keep_resetting_stale_streams(
                 absent = since is not None and clock() - since >= grace
                 reset = absent and (reset or await _reset_streams(catalog))
         except DataFolderError as error:  # such as no free descriptor
-            log.warning("no look at the folder's writer", extra={"cause": str(error)})
+            log.warning("folder's writer not checked", extra={"cause": str(error)})
 
 
 async def _reset_streams(catalog: Catalog) -> bool:

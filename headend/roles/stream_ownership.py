@@ -275,7 +275,7 @@ class OrphanedRuns:
             try:
                 await self.end_due(clock())
             except StorageError as error:
-                log.warning("left runs not looked for", extra={"cause": repr(error)})
+                log.warning("abandoned runs not listed", extra={"cause": repr(error)})
 
     async def end_due(self, now: float) -> None:
         """End the runs that have been orphaned for too long; `now` is in seconds.
@@ -344,7 +344,7 @@ class OrphanedRuns:
                 continue
             async with self._streams.unserved(stream) as free:
                 if free and stream not in self._held:
-                    log.warning("unserved stream let go", extra={"number": stream})
+                    log.warning("unserved stream released", extra={"number": stream})
                     await self._ownership.release_stream(stream, generation, ended=False)
         self._unserved = unserved
 

@@ -145,7 +145,7 @@ class LiveStream:
         self._wake.set()
 
     def _replace(self, holder: SlotSession, publisher: ConnectedPublisher) -> None:
-        log.info("takes over", extra=self._log_fields(holder.slot, peer=publisher.peer))
+        log.info("encoder taken over", extra=self._log_fields(holder.slot, peer=publisher.peer))
         self._journal.add_event("taken over", {"slot": str(holder.slot)})
         holder.close(goodbye=False, reason=CloseReason.TAKEN_OVER)
         holder.publisher.disconnect("another connection took over")
@@ -205,7 +205,7 @@ class LiveStream:
         """
         revoked = [each for each in self._switcher.sessions.values() if each.proof != proof]
         for session in revoked:
-            log.info("taken off", extra=self._log_fields(session.slot, peer=session.publisher.peer))
+            log.info("encoder disconnected", extra=self._log_fields(session.slot, peer=session.publisher.peer))
         self._disconnect(revoked, reason)
         if revoked:
             await self._journal.wait_for(self._state)

@@ -251,7 +251,7 @@ class LiveStreams:
             served = self._streams.get(stream)
             if served is None or served.generation != generation:
                 return False
-            log.warning("surrendered", extra={"stream": served.hash, "generation": generation})
+            log.warning("stream surrendered", extra={"stream": served.hash, "generation": generation})
             del self._streams[stream]
             serving = self._serving[served]
             serving.cancel()

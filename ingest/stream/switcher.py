@@ -261,7 +261,7 @@ class Switcher:
         """Show no session: the slate from the end of the last one on, or nothing."""
         self._on_air = self._lost_reason = None
         about = {"stream": self._stream, "reason": reason, "slate": slate}
-        log.info("nobody on air", extra=about)
+        log.info("no slot on air", extra=about)
         if slate:
             self._feed.slate(min(self._shown_until, now))
             self._on_event("slate", {"reason": reason})
@@ -317,7 +317,7 @@ class Switcher:
             )
         self._drill = _Drill(session, now, asyncio.get_running_loop().create_future())
         session.cut_off(now)
-        log.info("drill", extra={"stream": self._stream, "slot": str(session.slot)})
+        log.info("failover drill", extra={"stream": self._stream, "slot": str(session.slot)})
         return self._drill.outcome
 
     def end_drill(self, outcome: asyncio.Future[Facts], now: float) -> None:

@@ -339,12 +339,12 @@ async def _discard(
                 await discard(objects, orphan.address, now_us)
             except ObjectError as error:
                 log.warning(
-                    "leftover stays", extra={"address": orphan.address, "cause": str(error)}
+                    "orphan not removed", extra={"address": orphan.address, "cause": str(error)}
                 )
                 errors.append(error)
             else:
                 log.debug(
-                    "leftover removed", extra={"address": orphan.address, "what": orphan.what}
+                    "orphan removed", extra={"address": orphan.address, "what": orphan.what}
                 )
                 removed += 1
     return removed
@@ -367,9 +367,9 @@ async def keep_removing_orphans(
             await verify()
             await _clean(objects, references, now_us(), trash_days)
         except TooManyUnknown as error:
-            log.error("leftovers not removed", extra={"cause": str(error)})  # noqa: TRY400 # one line
+            log.error("orphans not removed", extra={"cause": str(error)})  # noqa: TRY400 # one line
         except StorageError as error:
-            log.warning("leftovers not removed", extra={"cause": str(error)})
+            log.warning("orphans not removed", extra={"cause": str(error)})
         await asyncio.sleep(_AGAIN_SECONDS)
 
 
@@ -387,4 +387,4 @@ async def _clean(
     if failed is not None:
         raise failed
     if removed:
-        log.info("leftovers removed", extra={"leftovers": removed})
+        log.info("orphans removed", extra={"leftovers": removed})

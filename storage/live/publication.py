@@ -231,7 +231,7 @@ class Publication:
         steps = await read_steps(objects, run, min(state.first, state.next_sequence - _RECORDED))
         listed = [step for step in steps if step.sequence >= state.first]
         if not await is_complete(objects, run, listed, durable=owner.fenced):
-            log.warning("run not whole: another begins", extra={"stream": hash, "run": run.run})
+            log.warning("run incomplete: another begins", extra={"stream": hash, "run": run.run})
             return None
         publication = cls(
             run_objects,

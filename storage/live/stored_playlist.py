@@ -106,7 +106,7 @@ class StoredPlaylists:
         first, start = int(window["first"]), int(window["start"])
         pages = await self._before(address, first, start)
         if pages is None:
-            log.warning("window not whole", extra={"address": address})
+            log.warning("window incomplete", extra={"address": address})
             return text
         opening = MediaPlaylist(sequence=first, discontinuities=int(window["parted"]))
         return "".join(

@@ -145,5 +145,5 @@ async def link_posters(
     try:
         await do_each(await objects.addresses(folder), link, at_once=len(BOX_NUMBERS))
     except StorageError as error:
-        log.warning("posters not kept", extra={"video": hash_, "cause": str(error)})
+        log.warning("posters not stored", extra={"video": hash_, "cause": str(error)})
     return tuple(sorted(labels, key=lambda label: BOX_NUMBERS[label]))

@@ -319,10 +319,10 @@ class Recorder:
                         await self._finalize_if_ended(row)
                 failing = False
             except StorageError as error:
-                log.warning("recordings not looked for", extra={"cause": str(error)})
+                log.warning("recordings not listed", extra={"cause": str(error)})
             except Exception:  # a fault here must not end the recordings of present runs
                 if not failing:
-                    log.exception("recordings not looked for")
+                    log.exception("recordings not listed")
                 failing = True
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_SECONDS):

@@ -210,7 +210,7 @@ def test_without_an_ingest_an_end_is_refused_and_a_deletion_is_not(tmp_path: Pat
         lone = Owner(api, api.add_stream("Lone"))
         answer = lone.call("POST", "/end")
         assert answer.status == 503
-        assert "No process takes encoders in" in answer.text
+        assert "No process receives encoders" in answer.text
         assert answer.headers["retry-after"] == "5"
         assert lone.posted("rotate-key")["stream"] != lone.stream["stream"]
         assert lone.call("DELETE").status == 204

@@ -87,6 +87,6 @@ async def _run_engine(file: int, make: FileOrder) -> dict[str, bytes]:
     if refused is not None:
         raise NotImage(refused.reason)
     if broken or status or not posters:
-        log.warning("still died", extra={"status": status})
+        log.warning("image engine died", extra={"status": status})
         raise NotImage(_BROKE_IT)
     return posters

@@ -80,7 +80,7 @@ class EventQueue:
                 await self._write(*event)
         except (CatalogBusy, CatalogUnavailable, TimeoutError) as error:
             if not self._failing:  # once per outage
-                log.warning("events wait", extra={"stream": event[0], "cause": repr(error)})
+                log.warning("events are delayed", extra={"stream": event[0], "cause": repr(error)})
             self._failing = True
             await asyncio.sleep(_RETRY_SECONDS)
             return

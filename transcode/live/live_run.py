@@ -248,7 +248,7 @@ class LiveRun:
         self._engine_has_source = False
         self._awaiting_since = self._clock()
         self.metrics.begin_engine()
-        log.info("engine on", extra={"stream": self.stream, "engine": child.pid})
+        log.info("engine started", extra={"stream": self.stream, "engine": child.pid})
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(self._watch(child))
             storing = tasks.create_task(self._handle_reports(child))

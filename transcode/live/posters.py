@@ -68,7 +68,7 @@ class LivePosters:
         except (StorageError, TimeoutError) as error:
             if stream not in self._failing:
                 self._failing.add(stream)
-                log.warning("poster not kept", extra={"stream": stream, "cause": str(error)})
+                log.warning("poster not stored", extra={"stream": stream, "cause": str(error)})
         else:
             self._failing.discard(stream)
 

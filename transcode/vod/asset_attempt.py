@@ -212,7 +212,7 @@ class AssetAttempt:
             await self._extra_cores.aclose()
         facts = {"video": self._work.hash, "reused": survey.reused, "sound_kept": survey.kept}
         log.info(
-            "film surveyed",
+            "source surveyed",
             extra={**facts, "spans": len(survey.spans), "reason": survey.reason},
         )
         if len(survey.spans) > 1:
@@ -275,7 +275,7 @@ class AssetAttempt:
             ),
             self._job,
         )
-        log.info("video plays", extra={"video": self._work.hash, "job": self._job.id})
+        log.info("video playable", extra={"video": self._work.hash, "job": self._job.id})
 
     async def _record_progress(self, made_ms: int) -> None:
         update = self._progress.update(made_ms, self._context.clock())

@@ -45,7 +45,7 @@ async def remove_old_attempts(
     try:
         addresses = await objects.addresses(video(hash_))
     except ObjectError as error:
-        log.warning("leftovers not found", extra={"video": hash_, "cause": str(error)})
+        log.warning("old attempts not listed", extra={"video": hash_, "cause": str(error)})
         return
     folders = {address.split("/")[2] for address in addresses if address.count("/") > 1}
     older: list[str] = []
@@ -100,7 +100,7 @@ async def remove_unlisted(objects: Objects, hash_: str, media: str | None) -> No
     try:
         names = [each.removeprefix(f"{folder}/") for each in await objects.addresses(folder)]
     except ObjectError as error:
-        log.warning("leftovers not found", extra={"video": hash_, "cause": str(error)})
+        log.warning("old attempts not listed", extra={"video": hash_, "cause": str(error)})
         return
     renditions = {each.partition("/")[0] for each in names if "/" in each}
     unlisted = [name for name in sorted(renditions) if f"{name}/{_INDEX}" not in names]
@@ -116,7 +116,7 @@ async def remove_attempt(objects: Objects, hash_: str, folders: Sequence[str]) -
     try:
         addresses = set(await objects.addresses(video(hash_)))
     except ObjectError as error:
-        log.warning("leftovers not found", extra={"video": hash_, "cause": str(error)})
+        log.warning("old attempts not listed", extra={"video": hash_, "cause": str(error)})
         return
     unmarked = [name for name in folders if video_replaced_mark(hash_, name) not in addresses]
     await remove_folders(objects, hash_, unmarked)
@@ -128,4 +128,4 @@ async def remove_folders(objects: Objects, hash_: str, folders: Sequence[str]) -
         try:
             await objects.delete_tree(f"{video(hash_)}/{folder}")
         except ObjectError as error:
-            log.warning("leftovers stay", extra={"video": hash_, "cause": str(error)})
+            log.warning("old attempt not removed", extra={"video": hash_, "cause": str(error)})

@@ -232,7 +232,7 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         try:
             shown = await self._context.transcoding.find_folders(self.held.video)
         except CatalogError as error:  # then `storage.cleanup.orphans` removes them
-            log.warning("leftovers stay", extra={**self.facts, "cause": str(error)})
+            log.warning("old attempt not removed", extra={**self.facts, "cause": str(error)})
             return
         await self._remove_old(shown, self.held.attempt, self.held.id)
         media = shown[0] if shown else None
@@ -249,7 +249,7 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
             keep = {*await self._context.transcoding.find_folders(self.held.video)}
             original = await self._original()
         except CatalogError as error:  # the attempt that completes the video removes them
-            log.warning("leftovers stay", extra={**self.facts, "cause": str(error)})
+            log.warning("old attempt not removed", extra={**self.facts, "cause": str(error)})
             return
         if original is not None:
             keep |= {original.piece.folder, original.posters, original.previews}

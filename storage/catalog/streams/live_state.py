@@ -33,7 +33,7 @@ from storage.catalog.streams.settings import project_slate, stream_slate
 
 __all__ = ["AirState", "LiveStates"]
 
-_NO_INGEST: Final = "nobody takes encoders in"
+_NO_INGEST: Final = "no process receives encoders"
 _RUN_OVER: Final = "its run was over"
 
 

@@ -79,8 +79,8 @@ def event(kind: str, **facts: object) -> EventRecord:
         ("recorded", {}, "The run became a video of unknown length.", "good"),
         (
             "off air",
-            {"cause": "nobody takes encoders in"},
-            "The run is over: nobody takes encoders in.",
+            {"cause": "no process receives encoders"},
+            "The run is over: no process receives encoders.",
             "bad",
         ),
         ("off air", {}, "The run is over.", "plain"),

@@ -204,7 +204,7 @@ async def test_an_unavailable_catalog_is_queried_again_and_logged_once(
             await wait_for_reads(store, 2)
     assert [each.message for each in caplog.records] == [
         "notices not read",
-        "notices are read again",
+        "notices are on time again",
     ]
     assert subscriber.end is None, "nothing was lost"
 
@@ -250,7 +250,7 @@ async def test_without_the_bus_events_are_only_delivered_later(
     assert unreachable.attempts >= 1
     # Alembic may log, too, if another test has configured it.
     messages = [each.message for each in caplog.records if not each.name.startswith("alembic")]
-    assert messages == ["notices are told late"]
+    assert messages == ["notices are delayed"]
 
 
 async def test_old_notices_are_trimmed_and_new_ones_stay(catalog: Catalog) -> None:

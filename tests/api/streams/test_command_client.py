@@ -14,7 +14,7 @@ async def test_an_end_without_an_ingest_is_503_and_never_executed(
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "5"
     assert answer.json() == {
-        "message": "No process takes encoders in now, so nothing was ended; try again in a moment."
+        "message": "No process receives encoders now, so nothing was ended; try again in a moment."
     }
     assert await api_service.catalog.commands.find_unanswered() == ()
     assert await get_stream(api_service, stream) == stream

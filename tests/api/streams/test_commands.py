@@ -197,7 +197,7 @@ class TestWithoutAnIngest:
     ) -> None:
         stream = await add_live_stream(api_service)
         body = await post(api_service, stream, "failover-drill", 503)
-        assert body["message"].startswith("No process takes encoders in now")
+        assert body["message"].startswith("No process receives encoders now")
         assert await api_service.catalog.commands.find_unanswered() == ()
 
     async def test_a_pause_holds_for_the_ingest_that_comes(self, api_service: ApiService) -> None:

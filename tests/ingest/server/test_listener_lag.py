@@ -54,7 +54,7 @@ def test_an_encoder_that_sends_stays_on_air_while_the_loop_is_held_up(
                 assert inside.counters.publishers == 1
                 assert {event.kind for event in ports.recorded} == {"encoder on"}
                 assert len(ports.runs[0].begun) == 1
-                assert "nobody on air" not in caplog.text
+                assert "no slot on air" not in caplog.text
 
     caplog.set_level(logging.INFO)
     play(scenario(), loop)

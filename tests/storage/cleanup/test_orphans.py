@@ -329,7 +329,7 @@ async def test_an_old_catalog_stops_the_cleanup_with_one_line(
             await _clean_once(objects, catalog, now_us, do_nothing_async, caplog)
             assert len(await objects.addresses("sources")) == 11
     [line] = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert line.getMessage() == "leftovers not removed"
+    assert line.getMessage() == "orphans not removed"
     assert "does not know 11 of the 11 videos and streams" in str(vars(line)["cause"])
 
 
@@ -381,7 +381,7 @@ async def test_the_trash_is_emptied_though_an_orphan_stays(
                 now_us,
                 do_nothing_async,
                 caplog,
-                until_text="leftovers not removed",
+                until_text="orphans not removed",
             )
             assert await objects.addresses("trash") == []
             assert await objects.addresses("sources") == [f"sources/{GONE}/1"]
@@ -394,7 +394,7 @@ async def _clean_once(
     verifying: Callable[[], Awaitable[None]],
     caplog: pytest.LogCaptureFixture,
     *,
-    until_text: str = "leftovers",
+    until_text: str = "orphan",
 ) -> None:
     """Let the background task clean up once; it logs a line with that text when it has."""
     caplog.clear()

@@ -415,10 +415,10 @@ async def test_a_fault_of_the_search_for_ended_runs_ends_no_recording_of_a_prese
             faulty.setattr(fixture.catalog.recordings, "find_all", lambda: asyncio.sleep(0, [None]))
             for _ in range(2):
                 fixture.recorder.check_ended()
-                await until(lambda: "recordings not looked for" in caplog.text)
+                await until(lambda: "recordings not listed" in caplog.text)
         await steps(fixture, maker, publication, 3)
         await publication.finish()
         (video,) = await fixture.all_over()
         assert video.length_us == 6 * 2_000_000
-    logged = [each for each in caplog.records if each.msg == "recordings not looked for"]
+    logged = [each for each in caplog.records if each.msg == "recordings not listed"]
     assert [each.exc_info is not None for each in logged] == [True]

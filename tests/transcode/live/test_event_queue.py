@@ -70,7 +70,7 @@ def test_events_wait_for_a_catalog_that_is_away(
 
     run(scenario())
     assert journal.written == some_events(3)
-    assert [record.msg for record in caplog.records] == ["events wait"]
+    assert [record.msg for record in caplog.records] == ["events are delayed"]
 
 
 def test_an_event_that_the_catalog_refuses_costs_no_other(caplog: pytest.LogCaptureFixture) -> None:

@@ -101,7 +101,7 @@ async def test_a_silent_catalog_is_logged_once_and_asked_again(
         posters = LivePosters(objects, notes.note)
         for text in ("one", "two"):
             await posters.store(STREAM, picture(text))
-        assert [record.message for record in caplog.records] == ["poster not kept"]
+        assert [record.message for record in caplog.records] == ["poster not stored"]
         notes.silent = False
         await posters.store(STREAM, picture("three"))
         assert notes.recorded == [(STREAM, ("360p", "720p"), (1280, 720))]
@@ -121,7 +121,7 @@ async def test_a_full_disk_keeps_the_poster_that_there_is(
         for _ in range(2):
             await posters.store(STREAM, picture("two" * 100_000))
         assert stored_posters(disk.folder) == {"720p": "one", "360p": "one"}
-        assert [record.message for record in caplog.records] == ["poster not kept"]
+        assert [record.message for record in caplog.records] == ["poster not stored"]
         disk.empty()
         await posters.store(STREAM, picture("three"))
         assert stored_posters(disk.folder) == {"720p": "three", "360p": "three"}

@@ -60,7 +60,7 @@ async def test_what_people_make_becomes_a_video_or_is_refused_with_a_reason(
     picture = item.size is not None
     lies = await false_claims(vod, whole, seconds=item.seconds, sound=item.sound, picture=picture)
     assert lies == []
-    (surveyed,) = [record for record in caplog.records if record.message == "film surveyed"]
+    (surveyed,) = [record for record in caplog.records if record.message == "source surveyed"]
     facts = surveyed.__dict__
     assert (facts["reused"] is not None, facts["sound_kept"]) == (item.own, item.kept)
     files = {name: file for name, (file,) in (await vod.rendition_files(whole)).items()}

@@ -435,7 +435,7 @@ async def test_a_reset_logs_each_encoder_and_the_streams_end(
     before = len(await _events(catalog))
     await catalog.live_state.reset(60)
     recorded = [(kind, facts) for kind, facts, _ in (await _events(catalog))[before:]]
-    cause = {"cause": "nobody takes encoders in"}
+    cause = {"cause": "no process receives encoders"}
     off = [
         ("encoder off", {"slot": name, "receiving_count": left, "reason": "closed by us", **cause})
         for name, left in zip(
