@@ -32,7 +32,9 @@ _PAUSE = {4: (0.0, 4.0), 50: (15.5, 19.0)}  # seconds between the deaths of a st
 
 def engine_of(headend: ServiceProcess, stream: str) -> int | None:
     """Return the process of a stream's engine, which the log names last; None if it has ended."""
-    pids = re.findall(rf'event="engine started" stream={stream} engine=(\d+)', headend.log.read_text())
+    pids = re.findall(
+        rf'event="engine started" stream={stream} engine=(\d+)', headend.log.read_text()
+    )
     pid = int(pids[-1]) if pids else None
     return pid if Path(f"/proc/{pid}").exists() else None
 
