@@ -205,7 +205,10 @@ class LiveStream:
         """
         revoked = [each for each in self._switcher.sessions.values() if each.proof != proof]
         for session in revoked:
-            log.info("encoder disconnected", extra=self._log_fields(session.slot, peer=session.publisher.peer))
+            log.info(
+                "encoder disconnected",
+                extra=self._log_fields(session.slot, peer=session.publisher.peer),
+            )
         self._disconnect(revoked, reason)
         if revoked:
             await self._journal.wait_for(self._state)

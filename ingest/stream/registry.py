@@ -251,7 +251,9 @@ class LiveStreams:
             served = self._streams.get(stream)
             if served is None or served.generation != generation:
                 return False
-            log.warning("stream surrendered", extra={"stream": served.hash, "generation": generation})
+            log.warning(
+                "stream surrendered", extra={"stream": served.hash, "generation": generation}
+            )
             del self._streams[stream]
             serving = self._serving[served]
             serving.cancel()

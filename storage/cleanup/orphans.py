@@ -343,9 +343,7 @@ async def _discard(
                 )
                 errors.append(error)
             else:
-                log.debug(
-                    "orphan removed", extra={"address": orphan.address, "what": orphan.what}
-                )
+                log.debug("orphan removed", extra={"address": orphan.address, "what": orphan.what})
                 removed += 1
     return removed
 

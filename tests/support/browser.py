@@ -73,16 +73,28 @@ _SAMPLE = """() => {
 
 
 # Playback has waited where the position advanced by less than the elapsed time. A late sample on a
-# busy machine is no wait if the position kept up.
+# busy machine is no wait if the position kept up. A new engine has a time line of its own: its wait
+# ends with its first small step.
 _RECORD = """() => {
-  const { video } = window.headend;
+  const { headend } = window;
+  const { video } = headend;
   const waits = (window.waits = []);
+  let { hls } = headend;
   let position = video.currentTime;
   let moved = performance.now();
+  let anew = false;
   setInterval(() => {
+    if (headend.hls !== hls) anew = true;
+    hls = headend.hls;
     if (video.currentTime === position) return;
     const now = performance.now();
-    const gone = (video.currentTime - position) * 1000;
+    const step = video.currentTime - position;
+    if (anew && (step < 0 || step > 0.1)) {
+      position = video.currentTime;
+      return;
+    }
+    const gone = anew ? 0 : step * 1000;
+    anew = false;
     const still = now - moved - gone / video.playbackRate;
     const at = (Date.now() - (now - moved)) / 1000;
     if (Math.abs(still) > 50) waits.push({ at, seconds: still / 1000 });
