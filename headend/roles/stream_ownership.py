@@ -42,7 +42,7 @@ class CatalogOwnership:
         self._presence = presence
 
     async def claim(
-        self, grant: Grant, *, gone: int | None = None, silent: int | None = None
+        self, grant: Grant, *, ended_owner: int | None = None, silent_owner: int | None = None
     ) -> Ownership:
         """Return the stream's owner: this host or one with room, if no living host owns it.
 
@@ -50,7 +50,9 @@ class CatalogOwnership:
             PortError: the owner cannot be determined at present.
         """
         try:
-            return await self.claim_stream(grant.stream, gone=gone, silent=silent, hand_over=True)
+            return await self.claim_stream(
+                grant.stream, ended_owner=ended_owner, silent_owner=silent_owner, hand_over=True
+            )
         except StorageError as error:
             raise PortError(str(error)) from error
 
@@ -69,8 +71,8 @@ class CatalogOwnership:
         self,
         stream: int,
         *,
-        gone: int | None = None,
-        silent: int | None = None,
+        ended_owner: int | None = None,
+        silent_owner: int | None = None,
         hand_over: bool = False,
     ) -> Ownership:
         """Return the owner of the stream with this number, as `claim` does.
@@ -87,8 +89,8 @@ class CatalogOwnership:
             stream,
             host,
             dead_seconds=self._presence.dead_seconds,
-            gone=gone,
-            silent=silent,
+            ended_owner=ended_owner,
+            silent_owner=silent_owner,
             hand_over=hand_over,
         )
         address = None if owner.host == host else (owner.address or "")

@@ -304,8 +304,8 @@ class RelayedSession:
                 return await self._streams.attach_here(
                     self._grant,
                     self._publisher,
-                    gone=self._ended_owner,
-                    silent=self._silent_owner(),
+                    ended_owner=self._ended_owner,
+                    silent_owner=self._silent_owner(),
                 )
         except OwnedElsewhere as elsewhere:
             self._owner = elsewhere.owner

@@ -16,8 +16,8 @@ class OneHost:
         self,
         grant: Grant,  # noqa: ARG002 # every stream is ours
         *,
-        gone: int | None = None,  # noqa: ARG002
-        silent: int | None = None,  # noqa: ARG002
+        ended_owner: int | None = None,  # noqa: ARG002
+        silent_owner: int | None = None,  # noqa: ARG002
     ) -> Ownership:
         """Return this host at once."""
         return _OWN

@@ -88,15 +88,15 @@ class StreamOwnership(Protocol):
     """Decides which of several hosts owns a stream."""
 
     async def claim(
-        self, grant: Grant, *, gone: int | None = None, silent: int | None = None
+        self, grant: Grant, *, ended_owner: int | None = None, silent_owner: int | None = None
     ) -> Ownership:
         """Return the stream's owner, which is this host if no other living host owns it.
 
         If this host has no room for another stream, the owner may be another host that has room.
 
-        `gone` is a generation whose owner is known to have ended: it does not count as alive.
-        `silent` is one whose owner has sent nothing to this host for seconds: it ceases to count as
-        alive at the first further sign of its end.
+        `ended_owner` and `silent_owner` are generations. The process of the first is known to have
+        ended: it does not count as alive. That of the second has sent nothing to this host for
+        seconds: it ceases to count as alive at the first further sign of its end.
 
         Raises:
             PortError: the owner cannot be determined at present.

@@ -152,13 +152,13 @@ class LiveStreams:
         grant: Grant,
         publisher: ConnectedPublisher,
         *,
-        gone: int | None = None,
-        silent: int | None = None,
+        ended_owner: int | None = None,
+        silent_owner: int | None = None,
     ) -> SlotSession:
         """Give a publisher its slot if this host owns the stream, or if no other living host does.
 
-        `gone` is a generation whose owner is known to have ended, `silent` one whose owner sends
-        nothing to this host.
+        `ended_owner` is the generation of an owner that is known to have ended, `silent_owner` that
+        of one that sends nothing to this host.
 
         Raises:
             SlotOccupied: the slot has a live publisher, or the service is stopping.
@@ -168,14 +168,20 @@ class LiveStreams:
         stream = self._streams.get(grant.stream)
         if stream is None:
             async with self._lock(grant.stream):
-                stream = self._streams.get(grant.stream) or await self._open(grant, gone, silent)
+                stream = self._streams.get(grant.stream) or await self._open(
+                    grant, ended_owner, silent_owner
+                )
         return await stream.attach(grant, publisher)  # never waits if the stream is empty
 
-    async def _open(self, grant: Grant, gone: int | None, silent: int | None) -> LiveStream:
+    async def _open(
+        self, grant: Grant, ended_owner: int | None, silent_owner: int | None
+    ) -> LiveStream:
         """Claim a stream and serve it; the caller attaches a publisher at once."""
         if self._draining:
             raise SlotOccupied
-        owner = await self._ownership.claim(grant, gone=gone, silent=silent)
+        owner = await self._ownership.claim(
+            grant, ended_owner=ended_owner, silent_owner=silent_owner
+        )
         if owner.address is not None:
             raise OwnedElsewhere(owner)
         stream = LiveStream(grant, self._sinks, self._journal, self._lag, owner.generation)

@@ -77,17 +77,17 @@ class StreamOwners:
         host: int,
         *,
         dead_seconds: float,
-        gone: int | None = None,
-        silent: int | None = None,
+        ended_owner: int | None = None,
+        silent_owner: int | None = None,
         hand_over: bool = False,
     ) -> StreamOwner:
         """Return the stream's owner: `host` if it owns the stream already, or becomes its owner.
 
         It becomes the owner if no host owns the stream, if the owner was not seen for
-        `dead_seconds`, or if the owner has the generation `gone`: the caller knows that its process
-        has ended. An owner of the generation `silent` has sent nothing to the caller for seconds:
-        half of `dead_seconds` is enough then. The new generation is a later one. Of several hosts
-        that claim at once, one becomes the owner, and the others get that one.
+        `dead_seconds`, or if the owner has the generation `ended_owner`: the caller knows that its
+        process has ended. An owner of the generation `silent_owner` has sent nothing to the caller
+        for seconds: half of `dead_seconds` is enough then. The new generation is a later one. Of
+        several hosts that claim at once, one becomes the owner, and the others get that one.
 
         With `hand_over` a host that has no room for the stream gives it to another one that has
         (`storage.catalog.hosts.capacity`).
@@ -104,8 +104,8 @@ class StreamOwners:
             owner, generation = await _lock_owner(connection, stream)
             if owner == host:
                 return _record(claiming, generation)
-            if generation != gone:
-                patience = dead_seconds * (_SILENT_SHARE if generation == silent else 1)
+            if generation != ended_owner:
+                patience = dead_seconds * (_SILENT_SHARE if generation == silent_owner else 1)
                 present = await _find_owner(connection, owner, patience, silent=not is_steady)
                 if present is not None:
                     return _record(present, generation)

@@ -90,7 +90,7 @@ async def test_a_host_is_seen_and_reports_what_it_owns(
         owned = await catalog.owners.claim(7, host.number, dead_seconds=NEVER)
         await until(lambda: host.last == {7: owned.generation})
         other = await catalog.hosts.register("other", "ingest", None, "1")
-        await catalog.owners.claim(7, other, dead_seconds=NEVER, gone=owned.generation)
+        await catalog.owners.claim(7, other, dead_seconds=NEVER, ended_owner=owned.generation)
         await until(lambda: host.last == {})
         await change(sqlite_database, "UPDATE hosts SET seen_us = 0 WHERE name = 'here'")
         await host.next_report()

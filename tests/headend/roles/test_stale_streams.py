@@ -115,7 +115,7 @@ async def test_streams_that_are_taken_over_in_time_stay_on_the_air(tmp_path: Pat
             keep_resetting_unowned_streams(catalog, 60, interval=LOOK, grace=PATIENCE)
         )
         await asyncio.sleep(3 * PATIENCE)
-        await catalog.owners.claim(stream.id, second, dead_seconds=60, gone=generation)
+        await catalog.owners.claim(stream.id, second, dead_seconds=60, ended_owner=generation)
         await catalog.hosts.leave(first)
         await asyncio.sleep(3 * PATIENCE)
         assert await is_live(catalog)

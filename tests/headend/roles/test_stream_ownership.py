@@ -61,7 +61,7 @@ async def test_a_stream_belongs_to_one_host_until_it_is_released(catalog: Catalo
     await here.release(GRANT, FIRST)
     assert await there.claim(GRANT) == Ownership(generation=SECOND, address=None)
     assert await here.claim(GRANT) == Ownership(generation=SECOND, address="")
-    assert await here.claim(GRANT, gone=SECOND) == Ownership(generation=THIRD, address=None)
+    assert await here.claim(GRANT, ended_owner=SECOND) == Ownership(generation=THIRD, address=None)
 
 
 async def test_runs_continue_after_the_database_was_restored_from_a_backup(

@@ -18,4 +18,4 @@ def test_every_stream_is_ours_without_waiting() -> None:
 async def test_a_release_changes_nothing() -> None:
     one = OneHost()
     await one.release(GRANT, 0)
-    assert (await one.claim(GRANT, gone=0)).address is None
+    assert (await one.claim(GRANT, ended_owner=0)).address is None

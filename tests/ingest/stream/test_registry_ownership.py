@@ -98,7 +98,7 @@ def test_a_stream_whose_owner_is_known_to_be_gone_is_served_here() -> None:
         table = OwnershipTable()
         table.owners[1] = (THERE, 4)
         async with streams(FakePorts(), table.host(HERE)) as live:
-            await live.attach_here(GRANT, FakePublisher(), gone=4)
+            await live.attach_here(GRANT, FakePublisher(), ended_owner=4)
             assert live.generations == {1: 5}
 
     run(scenario())

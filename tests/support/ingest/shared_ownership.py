@@ -37,18 +37,18 @@ class HostOwnership:
         self.cut_off = False  # from the table
 
     async def claim(
-        self, grant: Grant, *, gone: int | None = None, silent: int | None = None
+        self, grant: Grant, *, ended_owner: int | None = None, silent_owner: int | None = None
     ) -> Ownership:
         table = self._table
-        table.claims.append((self.address, gone))
-        table.silent.append(silent)
+        table.claims.append((self.address, ended_owner))
+        table.silent.append(silent_owner)
         await table.answering.wait()
         if table.down or self.cut_off:
             raise PortError("the table does not answer")
         owner, generation = table.owners.get(grant.stream, (None, 0))
         if owner == self.address:
             return Ownership(generation=generation, address=None)
-        if owner is None or owner in table.dead or generation == gone:
+        if owner is None or owner in table.dead or generation == ended_owner:
             table.owners[grant.stream] = (self.address, generation + 1)
             return Ownership(generation=generation + 1, address=None)
         return Ownership(generation=generation, address=owner)

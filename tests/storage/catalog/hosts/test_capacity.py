@@ -83,11 +83,11 @@ async def test_the_stream_of_a_host_that_has_ended_goes_where_there_is_room(
     a, b, c = await hosts(catalog, 1, 1, 1)
     assert [await claim(catalog, stream, host) for stream, host in ((1, a), (2, b))] == [a, b]
     owner = await catalog.owners.claim(1, b, dead_seconds=DEAD)
-    assert await claim(catalog, 1, b, gone=owner.generation) == c
+    assert await claim(catalog, 1, b, ended_owner=owner.generation) == c
 
 
 async def test_a_stream_does_not_go_back_to_the_host_that_has_ended(catalog: Catalog) -> None:
     a, b = await hosts(catalog, 5, 1)
     assert [await claim(catalog, stream, host) for stream, host in ((1, a), (2, b))] == [a, b]
     owner = await catalog.owners.claim(1, b, dead_seconds=DEAD)
-    assert await claim(catalog, 1, b, gone=owner.generation) == b
+    assert await claim(catalog, 1, b, ended_owner=owner.generation) == b

@@ -34,11 +34,13 @@ async def claim(
     host: int,
     *,
     stream: int = STREAM,
-    gone: int | None = None,
-    silent: int | None = None,
+    ended_owner: int | None = None,
+    silent_owner: int | None = None,
 ) -> tuple[int, int]:
     """Claim a stream; return the owner's number, and the generation."""
-    owner = await catalog.owners.claim(stream, host, dead_seconds=DEAD, gone=gone, silent=silent)
+    owner = await catalog.owners.claim(
+        stream, host, dead_seconds=DEAD, ended_owner=ended_owner, silent_owner=silent_owner
+    )
     return owner.host, owner.generation
 
 
@@ -109,11 +111,12 @@ async def test_an_owner_that_two_witnesses_miss_loses_sooner(
     await claim(catalog, a)
     seen_steadily(location, b)
     last_seen(location, a, DEAD * 0.4)
-    assert await claim(catalog, b, silent=FIRST) == (a, FIRST)
+    assert await claim(catalog, b, silent_owner=FIRST) == (a, FIRST)
     last_seen(location, a, DEAD * 0.2)  # earlier
     assert await claim(catalog, b) == (a, FIRST)
-    assert await claim(catalog, b, silent=FIRST - 1) == (a, FIRST)  # about an earlier generation
-    assert await claim(catalog, b, silent=FIRST) == (b, SECOND)
+    an_earlier_one = FIRST - 1
+    assert await claim(catalog, b, silent_owner=an_earlier_one) == (a, FIRST)
+    assert await claim(catalog, b, silent_owner=FIRST) == (b, SECOND)
 
 
 @ON_BOTH
@@ -140,10 +143,10 @@ async def test_after_the_database_was_away_the_first_that_is_back_takes_nothing(
 
 async def test_an_owner_known_to_be_gone_loses_once(catalog: Catalog, a: int, b: int) -> None:
     await claim(catalog, a)
-    assert await claim(catalog, b, gone=0) == (a, FIRST)
-    assert await claim(catalog, b, gone=FIRST) == (b, SECOND)
+    assert await claim(catalog, b, ended_owner=0) == (a, FIRST)
+    assert await claim(catalog, b, ended_owner=FIRST) == (b, SECOND)
     # Another host that noticed the loss of the same owner comes too late.
-    assert await claim(catalog, a, gone=FIRST) == (b, SECOND)
+    assert await claim(catalog, a, ended_owner=FIRST) == (b, SECOND)
 
 
 async def test_a_released_stream_is_free_and_its_generation_rises(
@@ -163,7 +166,7 @@ async def test_a_database_that_was_restored_gives_later_generations_than_before(
     _, before = await claim(catalog, a, stream=stream)
     # The backup was made when the stream had its first owner, some years ago.
     run_sql(location, f"UPDATE stream_owners SET generation = 1 WHERE stream_id = {stream}")
-    owner, after = await claim(catalog, b, stream=stream, gone=1)
+    owner, after = await claim(catalog, b, stream=stream, ended_owner=1)
     assert owner == b
     assert after >= before
     seconds = (datetime.now(UTC) - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds()
@@ -171,13 +174,13 @@ async def test_a_database_that_was_restored_gives_later_generations_than_before(
     # A clock that was set back does not make generations smaller.
     ahead = after + 86_400
     run_sql(location, f"UPDATE stream_owners SET generation = {ahead} WHERE stream_id = {stream}")
-    assert await claim(catalog, a, stream=stream, gone=ahead) == (a, ahead + 1)
+    assert await claim(catalog, a, stream=stream, ended_owner=ahead) == (a, ahead + 1)
 
 
 async def test_only_the_present_owner_releases(catalog: Catalog, a: int, b: int) -> None:
     await claim(catalog, a)
-    assert await claim(catalog, b, gone=FIRST) == (b, SECOND)
-    assert await claim(catalog, a, gone=SECOND) == (a, THIRD)
+    assert await claim(catalog, b, ended_owner=FIRST) == (b, SECOND)
+    assert await claim(catalog, a, ended_owner=SECOND) == (a, THIRD)
     await catalog.owners.release(STREAM, a, FIRST)  # the host has lost this generation
     await catalog.owners.release(STREAM, b, THIRD)
     await catalog.owners.release(STREAM + 1, a, FIRST)
@@ -206,12 +209,12 @@ async def processes(location: str | Path, catalog: Catalog) -> AsyncGenerator[li
 
 
 async def claim_at_once(
-    processes: list[Catalog], hosts: list[int], stream: int, gone: int | None = None
+    processes: list[Catalog], hosts: list[int], stream: int, ended_owner: int | None = None
 ) -> tuple[int, int]:
     """Claim a stream for each host at once; return the owner that all of them got."""
     async with asyncio.TaskGroup() as tasks:
         claims = [
-            tasks.create_task(claim(catalog, host, stream=stream, gone=gone))
+            tasks.create_task(claim(catalog, host, stream=stream, ended_owner=ended_owner))
             for catalog, host in zip(processes, hosts, strict=False)
         ]
     (answer,) = {each.result() for each in claims}
@@ -231,7 +234,7 @@ async def test_of_claims_at_once_exactly_one_wins(processes: list[Catalog]) -> N
         owner, second = await claim_at_once(processes, hosts, stream)
         assert second > first
         others = [host for host in hosts if host != owner]
-        assert (await claim_at_once(processes, others, stream, gone=second))[1] > second
+        assert (await claim_at_once(processes, others, stream, ended_owner=second))[1] > second
 
 
 @ON_BOTH
@@ -244,7 +247,7 @@ async def test_hosts_that_come_and_go_do_not_wait_for_each_other(
         async def start() -> None:
             number = await catalog.hosts.register(name, "ingest", None, "1")
             for stream in (1, 2, 3):
-                await catalog.owners.claim(stream, number, dead_seconds=DEAD, gone=FIRST)
+                await catalog.owners.claim(stream, number, dead_seconds=DEAD, ended_owner=FIRST)
                 await catalog.hosts.beat(number, name, DEAD)
 
         return 5 * [start]

@@ -350,7 +350,7 @@ async def test_a_host_that_owned_a_stream_before_writes_nothing_of_it(catalog: C
     after = await catalog.hosts.register("after", "ingest", None, "1")
     owned = await catalog.owners.claim(stream.id, after, dead_seconds=DEAD)
     gone = owned.generation
-    taken = await catalog.owners.claim(stream.id, after, dead_seconds=DEAD, gone=gone)
+    taken = await catalog.owners.claim(stream.id, after, dead_seconds=DEAD, ended_owner=gone)
     before = await _now(catalog, stream), await _events(catalog)
 
     async def end(generation: int) -> None:
