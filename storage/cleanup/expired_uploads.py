@@ -7,6 +7,7 @@ which a process that died in between left behind, are moved to the trash.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from media.ticks import MICROSECONDS
@@ -99,28 +100,29 @@ class _TooManyFailures(StorageError):
     """So many objects could not be removed that the disk has failed as a whole."""
 
 
-class _Failures:
-    """The objects that could not be removed in one pass: the first, and how many."""
+class _Pass:
+    """How many uploads one pass has removed, how many objects it could not, and why the first."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.first: ObjectError | None = None
+        self.removed = 0
+        self._failures = 0
+        self._first: ObjectError | None = None
 
-    def add(self, error: ObjectError) -> None:
+    def fail(self, error: ObjectError) -> None:
         """Note that an object could not be removed.
 
         Raises:
             _TooManyFailures: too many could not.
         """
-        self.count += 1
-        self.first = self.first or error
-        if self.count >= MAX_FAILURES:
+        self._failures += 1
+        self._first = self._first or error
+        if self._failures >= MAX_FAILURES:
             raise _TooManyFailures("too many objects cannot be removed") from error
 
-    def log(self) -> None:
+    def log_failures(self) -> None:
         """Write one line about all of them."""
-        if self.first is not None:
-            facts = {"objects": self.count, "cause": str(self.first)}
+        if self._first is not None:
+            facts = {"objects": self._failures, "cause": str(self._first)}
             log.warning("upload files not removed", extra=facts)
 
 
@@ -129,33 +131,32 @@ async def remove_expired_uploads(files: UploadObjects, uploads: UploadCatalog, n
 
     If an object cannot be removed, its upload's row is still deleted, and the next calls try the
     object again as one of no upload. After `MAX_FAILURES` such objects the rest remains for the
-    next call, and the result is 0.
+    next call.
 
     Raises:
         StorageError: the catalog failed, or the disk cannot be listed.
     """
-    failures = _Failures()
+    this_pass = _Pass()
     try:
-        return await _remove(files, uploads, now_us, failures)
-    except _TooManyFailures:
-        return 0
+        with suppress(_TooManyFailures):
+            await _remove(files, uploads, now_us, this_pass)
     finally:
-        failures.log()
+        this_pass.log_failures()
+    return this_pass.removed
 
 
 async def _remove(
-    files: UploadObjects, uploads: UploadCatalog, now_us: int, failures: _Failures
-) -> int:
-    removed = 0
+    files: UploadObjects, uploads: UploadCatalog, now_us: int, this_pass: _Pass
+) -> None:
     while names := await uploads.find_expired(now_us, _AT_ONCE):
         for name in names:
             # Another process may have removed it, or a byte may have arrived meanwhile.
             if await uploads.remove(name, _EXPIRED, now_us, by=None, expired=True):
-                removed += 1
+                this_pass.removed += 1
                 try:
                     await remove_upload(files, name)
                 except ObjectError as error:
-                    failures.add(error)
+                    this_pass.fail(error)
     stored = [place.rpartition("/")[2] for place in await files.addresses(addresses.UPLOADS)]
     for start in range(0, len(stored), _AT_ONCE):
         batch = stored[start : start + _AT_ONCE]
@@ -165,13 +166,12 @@ async def _remove(
                 try:
                     await _discard_old(files, addresses.upload(name), now_us)
                 except ObjectError as error:
-                    failures.add(error)
-    await _discard_pieces(files, uploads, now_us, failures)
-    return removed
+                    this_pass.fail(error)
+    await _discard_pieces(files, uploads, now_us, this_pass)
 
 
 async def _discard_pieces(
-    files: UploadObjects, uploads: UploadCatalog, now_us: int, failures: _Failures
+    files: UploadObjects, uploads: UploadCatalog, now_us: int, this_pass: _Pass
 ) -> None:
     """Move pieces of no open upload to the trash."""
     unknown = set(await files.folder_names(addresses.PIECES))
@@ -185,7 +185,7 @@ async def _discard_pieces(
             try:
                 await discard(files, addresses.upload_pieces(name), now_us)
             except ObjectError as error:
-                failures.add(error)
+                this_pass.fail(error)
 
 
 async def _discard_old(files: UploadObjects, address: str, now_us: int) -> None:

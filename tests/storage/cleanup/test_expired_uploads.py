@@ -94,8 +94,9 @@ async def test_a_disk_that_removes_nothing_is_left_alone_soon(
     with objects:
         for name in names:
             await put(objects, name, NOW)
-        assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 0
-        assert objects.calls == MAX_FAILURES
+        await begin(catalog, objects, "expired", NOW + HOUR)
+        assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 1
+        assert objects.calls == MAX_FAILURES + 2  # the file and the pieces of the expired one
         assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1
 
 
