@@ -262,7 +262,7 @@ class VisibilityCache:
             if is_failure and not self._failing:
                 self._failing = True
                 log.warning("visibility not read: what is remembered counts for five minutes")
-            answer.set_exception(error if is_failure else CatalogBusy("nobody asks any more"))
+            answer.set_exception(error if is_failure else CatalogBusy("the query was cancelled"))
             answer.exception()  # marks it as retrieved: there may be no other waiter
             if not is_failure:
                 raise

@@ -189,8 +189,8 @@ class StreamAdded(msgspec.Struct, frozen=True, kw_only=True):
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened; `subject` is the hash of the stream or video, "" for neither.
 
-    `token` is the number of the token whose bearer did it, null where nobody asked for it. `number`
-    counts the events of a stream from 1 on without a gap, null for all others.
+    `token` is the number of the token whose bearer did it, null if the service acted by itself.
+    `number` counts the events of a stream from 1 on without a gap, null for all others.
     """
 
     id: int

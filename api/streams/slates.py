@@ -141,7 +141,7 @@ class StreamSlateController(Controller):
         presenter: NamedDependency[Presenter],
         intake: NamedDependency[UploadIntake],
     ) -> SettingsChanged:
-        """Show a picture of the owner's while nobody is on air, from the next encoder on."""
+        """Show a picture of the owner's while no encoder is on air, from the next encoder on."""
         return await _receive_slate(request, owner, presenter, intake)
 
     @delete(
@@ -152,7 +152,7 @@ class StreamSlateController(Controller):
     async def delete_slate(
         self, owner: NamedDependency[SlateOwner], intake: NamedDependency[UploadIntake]
     ) -> None:
-        """Show what the project shows while nobody is on air, from the next encoder on."""
+        """Show what the project shows while no encoder is on air, from the next encoder on."""
         await _remove_old(intake.objects, owner, await owner.set_slate(None))
 
 
@@ -177,7 +177,7 @@ class ProjectSlateController(Controller):
         presenter: NamedDependency[Presenter],
         intake: NamedDependency[UploadIntake],
     ) -> SettingsChanged:
-        """Show a picture while nobody is on air in those streams that have none of their own."""
+        """Show a picture while no encoder is on air, in streams that have none of their own."""
         return await _receive_slate(request, owner, presenter, intake)
 
     @delete(
@@ -188,7 +188,7 @@ class ProjectSlateController(Controller):
     async def delete_project_slate(
         self, owner: NamedDependency[SlateOwner], intake: NamedDependency[UploadIntake]
     ) -> None:
-        """Show the card of the service while nobody is on air, from the next encoder on."""
+        """Show the card of the service while no encoder is on air, from the next encoder on."""
         await _remove_old(intake.objects, owner, await owner.set_slate(None))
 
 

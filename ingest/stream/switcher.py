@@ -323,7 +323,7 @@ class Switcher:
     def end_drill(self, outcome: asyncio.Future[Facts], now: float) -> None:
         """Cancel a drill whose caller stopped waiting, if it is still on."""
         if self._drill is not None and self._drill.outcome is outcome:
-            self._cancel_drill("nobody waits for it", now)
+            self._cancel_drill("the request for it has ended", now)
 
     def _complete_drill(
         self, before: SlotSession, session: SlotSession, facts: Facts, now: float

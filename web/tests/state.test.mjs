@@ -34,7 +34,7 @@ for (const [name, facts, state] of TABLE) {
   test(`${name}: ${state}`, () => assert.equal(decide({ ...MOVING, ...facts }), state));
 }
 
-test("nobody asks for the playlist while it plays", () => {
+test("the playlist is not requested while it plays", () => {
   assert.equal(pollAfter("playing", false, 0, 0.5), null);
   assert.equal(pollAfter("starting", false, 0, 0.5), null);
 });

@@ -1,4 +1,4 @@
-"""What viewers see while nobody is on air, through a real engine process and real encoders."""
+"""What viewers see while no encoder is on air, through a real engine process and real encoders."""
 
 import io
 import itertools
