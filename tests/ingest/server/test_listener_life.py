@@ -73,7 +73,7 @@ def test_a_stopped_ffmpeg_is_taken_over_and_a_live_one_is_not(
                     assert second.returncode is None
                     assert listener.counters.publishers == 1
                     assert len(ports.runs) == 1
-        assert caplog.text.count("takes over") == 1
+        assert caplog.text.count("encoder taken over") == 1
 
     caplog.set_level(logging.INFO)
     play(scenario())

@@ -26,6 +26,7 @@ class ReportWriter:
         self._fd = fd
         self._writing = threading.Lock()
         self._counting = threading.Lock()
+        self._flushing = threading.Lock()
         self._troubles: dict[str, tuple[str, int]] = {}
 
     def send(self, report: EngineReport) -> None:
@@ -43,8 +44,13 @@ class ReportWriter:
                 self._troubles[what] = (text, self._troubles.get(what, ("", 0))[1] + 1)
 
     def flush_troubles(self) -> None:
-        """Report the troubles counted since the last call."""
-        with self._counting:
-            troubles, self._troubles = self._troubles, {}
-        for what, (detail, count) in troubles.items():
-            self.send(Trouble(what=what, detail=detail, count=count))
+        """Report the troubles counted since the last call.
+
+        Return when all of them are written, also those that another thread is flushing: the engine
+        exits after its last call.
+        """
+        with self._flushing:
+            with self._counting:
+                troubles, self._troubles = self._troubles, {}
+            for what, (detail, count) in troubles.items():
+                self.send(Trouble(what=what, detail=detail, count=count))

@@ -78,6 +78,40 @@ def test_repeated_troubles_are_one_report_with_the_newest_detail(pipe: ReportPip
     ]
 
 
+def test_a_flush_waits_for_that_of_another_thread() -> None:
+    reading, writing = os.pipe()
+    writer = ReportWriter(writing)
+    os.set_blocking(writing, False)
+    filled = 0
+    while written := _write_more(writing):
+        filled += written
+    os.set_blocking(writing, True)
+    writer.count_trouble("picture not decoded")
+    first, second = (threading.Thread(target=writer.flush_troubles) for _ in range(2))
+    first.start()
+    first.join(0.1)  # it waits for the reader
+    second.start()
+    second.join(0.1)
+    assert second.is_alive(), "the trouble is not written yet"
+    while filled:
+        filled -= len(os.read(reading, filled))
+    first.join()
+    second.join()
+    os.close(writing)
+    reader: WireReader[EngineReport] = WireReader(EngineReport)
+    trouble = Trouble(what="picture not decoded", detail="", count=1)
+    assert reader.feed(os.read(reading, 1 << 16)) == [trouble]
+    os.close(reading)
+
+
+def _write_more(pipe: int) -> int:
+    """Write to a pipe; return how much it took, 0 if it is full."""
+    try:
+        return os.write(pipe, bytes(4096))
+    except BlockingIOError:
+        return 0
+
+
 def test_kinds_of_trouble_are_bounded_and_known_ones_are_still_counted(pipe: ReportPipe) -> None:
     for number in range(100):
         pipe.writer.count_trouble(f"kind {number}")
