@@ -90,8 +90,8 @@ class _Elsewhere:
         self,
         grant: Grant,  # noqa: ARG002
         *,
-        gone: int | None = None,  # noqa: ARG002
-        silent: int | None = None,  # noqa: ARG002
+        ended_owner: int | None = None,  # noqa: ARG002
+        silent_owner: int | None = None,  # noqa: ARG002
     ) -> Ownership:
         return self._owner
 
