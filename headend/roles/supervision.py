@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from storage.cancellation import uncancelled
+
 __all__ = ["BackgroundTask", "keep_running", "run_in_background"]
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,8 @@ async def keep_running(task: BackgroundTask) -> None:
     while True:
         began = clock()
         try:
-            return await task.start()
+            with uncancelled():
+                return await task.start()
         except Exception as error:  # its fault must not end the others
             if clock() - began >= LONGEST_PAUSE_SECONDS:
                 pause, logged = FIRST_PAUSE_SECONDS, ""

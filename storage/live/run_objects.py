@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from media.no_op import do_nothing
+from storage.cancellation import uncancelled
 from storage.errors import StorageError
 from storage.live.run_state import rendition_names
 from storage.live.run_store import StoredRun, newest_run, read_state
@@ -259,8 +260,9 @@ async def _versions(store: Objects, addresses: tuple[str, ...]) -> Versions:
     failed: ExceptionGroup[StorageError] | None = None
     tasks: dict[str, asyncio.Task[str | None]] = {}
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = {address: group.create_task(store.version(address)) for address in addresses}
+        with uncancelled():
+            async with asyncio.TaskGroup() as group:
+                tasks = {each: group.create_task(store.version(each)) for each in addresses}
     except* StorageError as errors:
         failed = errors  # raised below: Python 3.11.2 puts what is raised here into a group
     if failed is not None:

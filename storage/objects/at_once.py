@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
+from storage.cancellation import uncancelled
 from storage.errors import StorageError
 
 __all__ = ["do_each"]
@@ -30,9 +31,10 @@ async def do_each(
                 failures.append(error)
 
     try:
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(at_once, len(items))):
-                tasks.create_task(do_next())
+        with uncancelled():
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(min(at_once, len(items))):
+                    tasks.create_task(do_next())
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     if failures:

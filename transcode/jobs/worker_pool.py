@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import Final, Generic, Protocol, TypeVar
 
 from media.no_op import always
+from storage.cancellation import uncancelled
 from storage.errors import CatalogError, StorageError
 from storage.job_leases import HeldJob, HeldSpan, JobLost, SpanLost
 from transcode.jobs.store_health import StoreHealth
@@ -111,7 +112,8 @@ class WorkerPool(Generic[HeldT]):
         job = held.job if isinstance(held, HeldSpan) else held.id
         facts = {"job": job, "attempt": held.attempt}
         try:
-            await self._source.do(held)
+            with uncancelled():
+                await self._source.do(held)
         except (JobLost, SpanLost):
             log.warning("%sjob lost", self._prefix, extra=facts)
         except StorageError as error:

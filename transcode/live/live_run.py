@@ -15,6 +15,7 @@ from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.packet import MediaPacket
 from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import Track
+from storage.cancellation import uncancelled
 from storage.errors import StorageError
 from storage.live.publication import Publication
 from storage.live.run_objects import OwnershipLost
@@ -212,8 +213,9 @@ class LiveRun:
                     await self._closing.wait()
             started, lost = self._clock(), None
             try:
-                async with self._services.engine(self.stream) as child:
-                    await self._run_engine(child)
+                with uncancelled():
+                    async with self._services.engine(self.stream) as child:
+                        await self._run_engine(child)
             except* (EngineLost, StorageError, WireError) as errors:
                 lost = errors
             if lost is not None:  # here: Python 3.11.2 puts what is raised above into a group
