@@ -27,6 +27,7 @@ from tests.support.e2e.hls_reader import (
     addresses,
     collect,
     decoder_errors,
+    has_ended,
     media,
     multivariant,
 )
@@ -270,7 +271,7 @@ def test_the_encoder_that_was_on_air_throughout_lost_no_frame(
     encoder.wait(timeout=10 * SCALE)
     playlist = attacked_service.headend.playlist
     poll(
-        lambda: all(media(address).ended for address in addresses(playlist).values()),
+        lambda: has_ended(playlist),
         within=20,
         what="the run's end",
     )

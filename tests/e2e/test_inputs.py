@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Proof
 from tests.support.browser import Chromium, PlayerSample, Viewer, chromium
 from tests.support.e2e.clock_video import PlaylistArchive, archiving
-from tests.support.e2e.hls_reader import addresses, decoder_errors, media
+from tests.support.e2e.hls_reader import decoder_errors, has_ended
 from tests.support.e2e.odd_sources import INPUTS, Input
 from tests.support.e2e.service import ServiceProcess, fetch, without_slate
 from tests.support.waiting import poll
@@ -46,11 +46,6 @@ def listed_seconds(archive: PlaylistArchive) -> float:
     """Return how much of a stream has been listed: the longest of its renditions."""
     renditions = [rendition.segments.values() for rendition in archive.held.values()]
     return max(sum(segment.duration for segment in segments) for segments in renditions) / 90_000
-
-
-def has_ended(url: str) -> bool:
-    """Return whether all playlists of a stream have their ENDLIST."""
-    return all(media(address).ended for address in addresses(url).values())
 
 
 def serve(

@@ -11,13 +11,7 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.hls_reader import (
-    CollectedRendition,
-    addresses,
-    collect,
-    decoder_errors,
-    media,
-)
+from tests.support.e2e.hls_reader import CollectedRendition, collect, decoder_errors, has_ended
 from tests.support.e2e.obs import obs
 from tests.support.e2e.service import ServiceProcess, fetch, settle
 from tests.support.waiting import poll
@@ -85,7 +79,7 @@ def test_obs_publishes_and_every_rung_plays(
 
     def ended() -> bool:
         collect(headend.playlist, collected)
-        return all(media(address).ended for address in addresses(headend.playlist).values())
+        return has_ended(headend.playlist)
 
     poll(ended, within=90, what="the run's end")
     # A rung that was shed and came back has gaps.

@@ -10,10 +10,9 @@ from tests.e2e.test_going_on import last_sequence, run_of
 from tests.support.browser import Chromium
 from tests.support.e2e.hls_reader import (
     CollectedRendition,
-    addresses,
     collect,
     decoder_errors,
-    media,
+    has_ended,
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, gstreamer, publishing
@@ -73,7 +72,7 @@ def test_all_rungs_play_and_decode(
 
     def ended() -> bool:
         collect(headend.playlist, collected)
-        return all(media(address).ended for address in addresses(headend.playlist).values())
+        return has_ended(headend.playlist)
 
     poll(ended, within=60, what="the run's end")
     files = {

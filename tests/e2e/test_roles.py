@@ -20,6 +20,7 @@ from tests.support.e2e.hls_reader import (
     collect,
     decoder_errors,
     frames,
+    has_ended,
     media,
     multivariant,
 )
@@ -141,7 +142,7 @@ def test_a_restart_of_the_api_costs_the_stream_nothing(
 
         def ended() -> bool:
             collect(playlist, collected)
-            return all(media(address).ended for address in addresses(playlist).values())
+            return has_ended(playlist)
 
         poll(ended, within=60, what="the run's end")
         poll(lambda: not flags(third)["live"], within=10, what="off air")

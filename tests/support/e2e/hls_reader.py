@@ -92,6 +92,11 @@ class CollectedSegment:
     data: bytes
 
 
+def has_ended(url: str) -> bool:
+    """Return whether all playlists of a stream or video have their ENDLIST."""
+    return all(media(address).ended for address in addresses(url).values())
+
+
 def collect(url: str, into: dict[str, CollectedRendition]) -> None:
     """Fetch the listed objects that are new; every listed object must exist."""
     for rendition, address in addresses(url).items():

@@ -23,7 +23,7 @@ from tests.support.made_media import make_file
 __all__ = ["INPUTS", "Input"]
 
 # All that is odd comes in the first 12 s. The rest is there for pages to begin in, on any machine.
-ODD_SECONDS: Final = 12
+_ODD_SECONDS: Final = 12
 _SECONDS: Final = 40
 _X264: Final = (
     "-c:v libx264 -preset ultrafast -tune zerolatency -pix_fmt yuv420p -b:v 1M -maxrate 1M "
@@ -50,7 +50,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     marks: int = 0
     picture: bool = True
     sound: bool = True
-    odd_seconds: float = ODD_SECONDS
+    odd_seconds: float = _ODD_SECONDS
 
     @contextmanager
     def sending(self, file: Path, url: str) -> Generator[subprocess.Popen[bytes]]:
@@ -190,7 +190,7 @@ _HDR: Final = (
 _AV1: Final = "-c:v libsvtav1 -preset 11 -b:v 1M -pix_fmt yuv420p -g 60"
 _VP9: Final = "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -b:v 1M -pix_fmt yuv420p -g 60"
 # What comes before a change in mid-stream.
-_half = ODD_SECONDS / 2
+_half = _ODD_SECONDS / 2
 _plain = _clip(seconds=_half)
 _smaller = _clip(size="640x360", seconds=_half)
 
