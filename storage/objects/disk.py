@@ -24,8 +24,8 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -42,6 +42,7 @@ from storage.objects.base import (
 )
 from storage.objects.disk_threads import FILES, DiskThreads
 from storage.objects.durable import place_file, sync_file, sync_tree
+from storage.objects.read_only import addresses_below, subfolders, to_object_stat
 from storage.objects.reserve import RESERVE_BYTES, Reserve
 
 __all__ = ["SYNC_SECONDS", "DiskObjects"]
@@ -136,8 +137,8 @@ class DiskObjects:
     async def send(self, path: Path, address: str) -> None:
         """Make a file an object: by a hard link, or by a copy if the disk has no links."""
         target = self.path(address)
-        link = partial(self._link, path, target, threading.Event())
-        await self._run(address, link)
+        with _given_up_on_error() as given_up:
+            await self._run(address, partial(self._link, path, target, given_up))
 
     @asynccontextmanager
     async def holding(self, address: str) -> AsyncGenerator[bool, None]:
@@ -156,7 +157,7 @@ class DiskObjects:
             file_stat = self.path(address).stat()
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return _stat(file_stat) == stat
+        return to_object_stat(file_stat) == stat
 
     # -- objects ----------------------------------------------------------------------------------
 
@@ -166,17 +167,13 @@ class DiskObjects:
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects by address, one after the other, as many as possible (see `Objects`)."""
-        # A write that timed out must not finish later and replace a newer one.
-        given_up = threading.Event()
-
-        def put(address: str) -> None:
-            self._put(self.path(address), objects[address], given_up, vital=vital)
-
-        try:
-            await self._run_all(objects, put)
-        except BaseException:
-            given_up.set()
-            raise
+        with _given_up_on_error() as given_up:
+            await self._run_all(
+                objects,
+                lambda address: self._put(
+                    self.path(address), objects[address], given_up, vital=vital
+                ),
+            )
 
     async def version(self, address: str) -> str | None:
         """Return an identifier of an object's present version, or None if there is no object."""
@@ -191,33 +188,25 @@ class DiskObjects:
         process writes runs to a folder.
         """
         path = self.path(address)
-        given_up = threading.Event()
 
-        def put() -> str | None:
+        def put(given_up: threading.Event) -> str | None:
             with self._comparing:
                 if _version(path) != version:
                     return None
                 self._put(path, data, given_up, vital=vital)
                 return _version(path)
 
-        try:
-            new_version = await self._run(address, put)
-        except BaseException:
-            given_up.set()
-            raise
+        with _given_up_on_error() as given_up:
+            new_version = await self._run(address, partial(put, given_up))
         if new_version is None:
             raise ObjectChanged(address)
         return new_version
 
     async def link(self, source: str, target: str) -> None:
         """Give an object a second address, replacing any object there (see `Objects`)."""
-        given_up = threading.Event()
-        try:
+        with _given_up_on_error() as given_up:
             link = partial(self._link, self.path(source), self.path(target), given_up)
             await self._run(source, link)
-        except BaseException:
-            given_up.set()
-            raise
 
     async def move(self, source: str, target: str) -> None:
         """Move an object, or all objects below a folder (see `Objects`)."""
@@ -253,7 +242,7 @@ class DiskObjects:
             file_stat = await self._run(address, self.path(address).stat)
         except ObjectMissing:
             return None
-        return _stat(file_stat)
+        return to_object_stat(file_stat)
 
     async def delete(self, address: str) -> None:
         """Delete an object, if it exists."""
@@ -265,7 +254,7 @@ class DiskObjects:
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""
-        return await self._run(prefix, partial(self._addresses, self.path(prefix)))
+        return await self._run(prefix, partial(addresses_below, self.root, self.path(prefix)))
 
     async def sizes(self, prefix: str) -> dict[str, int]:
         """Return the sizes in bytes of all objects below `prefix`, by address."""
@@ -277,7 +266,7 @@ class DiskObjects:
         Times are microseconds since the Unix epoch. Without such a folder the result is empty.
         """
         try:
-            return await self._run(prefix, partial(_folders, self.path(prefix)))
+            return await self._run(prefix, partial(subfolders, self.path(prefix)))
         except ObjectMissing:
             return {}
 
@@ -380,16 +369,9 @@ class DiskObjects:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
-    def _addresses(self, folder: Path) -> list[str]:
-        addresses: list[str] = []
-        for place, _, names in os.walk(folder):
-            below = Path(place).relative_to(self.root).as_posix()
-            addresses += [f"{below}/{name}" for name in names]
-        return sorted(addresses)
-
     def _sizes(self, folder: Path) -> dict[str, int]:
         sizes: dict[str, int] = {}
-        for address in self._addresses(folder):
+        for address in addresses_below(self.root, folder):
             with contextlib.suppress(FileNotFoundError):  # it was deleted just now
                 if is_address(address):
                     sizes[address] = (self.root / address).stat().st_size
@@ -417,8 +399,18 @@ class DiskObjects:
             os.close(lock)
 
 
-def _stat(file_stat: os.stat_result) -> ObjectStat:
-    return ObjectStat(size=file_stat.st_size, modified_us=file_stat.st_mtime_ns // 1000)
+@contextmanager
+def _given_up_on_error() -> Generator[threading.Event, None, None]:
+    """Return a context with an event that is set if the block raises.
+
+    A write that timed out must not finish later and replace a newer one.
+    """
+    given_up = threading.Event()
+    try:
+        yield given_up
+    except BaseException:
+        given_up.set()
+        raise
 
 
 def _version(path: Path) -> str | None:
@@ -433,15 +425,6 @@ def _read(path: Path) -> bytes | None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return path.read_bytes()
     return None
-
-
-def _folders(folder: Path) -> dict[str, int]:
-    with os.scandir(folder) as entries:
-        return {
-            entry.name: entry.stat().st_mtime_ns // 1000
-            for entry in entries
-            if entry.is_dir(follow_symlinks=False)
-        }
 
 
 def _link_or_copy(source: Path, path: Path) -> None:

@@ -11,7 +11,7 @@ from storage.objects.addresses import checked
 from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
 from storage.objects.disk_threads import FILES
 
-__all__ = ["ReadOnlyObjects"]
+__all__ = ["ReadOnlyObjects", "addresses_below", "subfolders", "to_object_stat"]
 
 # For listing a whole tree: a hard disk lists 10 000 files in that time.
 _SECONDS: Final = 60.0
@@ -34,11 +34,11 @@ class ReadOnlyObjects:
 
         Times are microseconds since the Unix epoch.
         """
-        return await self._run(prefix, _folders, {})
+        return await self._run(prefix, subfolders, {})
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""
-        return await self._run(prefix, partial(_addresses, self._root), [])
+        return await self._run(prefix, partial(addresses_below, self._root), [])
 
     async def stat(self, address: str) -> ObjectStat | None:
         """Return the size and age of an object, or None if there is none."""
@@ -67,7 +67,8 @@ class ReadOnlyObjects:
             raise StoreFailed(address, error.strerror or type(error).__name__) from error
 
 
-def _folders(folder: Path) -> dict[str, int]:
+def subfolders(folder: Path) -> dict[str, int]:
+    """Return the names of the folders in a folder with their last change, in microseconds."""
     with os.scandir(folder) as entries:
         return {
             entry.name: entry.stat().st_mtime_ns // 1000
@@ -76,20 +77,29 @@ def _folders(folder: Path) -> dict[str, int]:
         }
 
 
-def _addresses(root: Path, folder: Path) -> list[str]:
-    return sorted(path.relative_to(root).as_posix() for path in _files(folder))
+def addresses_below(root: Path, folder: Path) -> list[str]:
+    """Return the sorted addresses of the files below a folder of the store at `root`."""
+    addresses: list[str] = []
+    for place, _, names in os.walk(folder):
+        below = Path(place).relative_to(root).as_posix()
+        addresses += [f"{below}/{name}" for name in names]
+    return sorted(addresses)
 
 
-def _files(folder: Path) -> list[Path]:
-    return [Path(place) / name for place, _, names in os.walk(folder) for name in names]
+def to_object_stat(file_stat: os.stat_result) -> ObjectStat:
+    """Return the size and age of an object from those of its file."""
+    return ObjectStat(size=file_stat.st_size, modified_us=file_stat.st_mtime_ns // 1000)
 
 
 def _stat(path: Path) -> ObjectStat:
-    file_stat = path.stat()
-    return ObjectStat(size=file_stat.st_size, modified_us=file_stat.st_mtime_ns // 1000)
+    return to_object_stat(path.stat())
 
 
 def _size(path: Path) -> int:
     if path.is_dir():
-        return sum(each.lstat().st_size for each in _files(path))
+        return sum(
+            (Path(place) / name).lstat().st_size
+            for place, _, names in os.walk(path)
+            for name in names
+        )
     return path.stat().st_size

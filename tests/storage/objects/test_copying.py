@@ -48,9 +48,13 @@ async def filled(disk: DiskObjects) -> DiskObjects:
 
 
 def stored_files(disk: DiskObjects) -> dict[str, bytes]:
-    files = [each for each in disk.root.rglob("[!.]*") if each.is_file()]
-    names = {each.relative_to(disk.root).as_posix(): each.read_bytes() for each in files}
-    return {name: data for name, data in names.items() if not name.startswith(".temporary/")}
+    # A temporary file may be deleted while this looks.
+    files = {
+        name: each
+        for each in disk.root.rglob("[!.]*")
+        if not (name := each.relative_to(disk.root).as_posix()).startswith(".temporary/")
+    }
+    return {name: each.read_bytes() for name, each in files.items() if each.is_file()}
 
 
 async def test_there_and_back_every_object_is_the_same(

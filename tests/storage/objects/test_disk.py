@@ -14,6 +14,7 @@ import pytest
 from storage.objects.addresses import BadAddress
 from storage.objects.base import ObjectError, ObjectMissing, StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
+from storage.objects.disk_threads import DiskThreads
 
 TEMPORARIES = ".temporary"
 
@@ -136,6 +137,7 @@ import asyncio, errno, resource, signal, sys
 from pathlib import Path
 from storage.objects.base import ObjectError
 from storage.objects.disk import DiskObjects
+from storage.objects.disk_threads import DiskThreads
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
@@ -184,6 +186,7 @@ KILLED = """
 import os, sys, time
 from pathlib import Path
 from storage.objects.disk import DiskObjects
+from storage.objects.disk_threads import DiskThreads
 
 objects = DiskObjects(Path(sys.argv[1]))
 (own,) = [path for path in (Path(sys.argv[1]) / ".temporary").iterdir()]
@@ -237,6 +240,36 @@ def test_a_write_that_was_cancelled_does_not_come_later(tmp_path: Path) -> None:
     # The loop has joined its threads, so their work is done.
     assert (tmp_path / "a" / "x").is_file()
     assert (tmp_path / "a" / "x").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("kind", ["send", "link"])
+async def test_a_link_that_was_cancelled_does_not_come_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The disk makes the link only when the caller has given up and written something else."""
+    may_link = threading.Event()
+    make_link = os.link
+
+    def link(source: Path, target: Path) -> None:
+        may_link.wait()
+        make_link(source, target)
+
+    with DiskObjects(tmp_path) as objects:
+        await objects.put("a/source", b"old")
+        slow = objects.using(DiskThreads("slow", 1))
+        monkeypatch.setattr(os, "link", link)
+        linking = (
+            slow.link("a/source", "a/x")
+            if kind == "link"
+            else slow.send(objects.path("a/source"), "a/x")
+        )
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await linking
+        await objects.put("a/x", b"new")
+        may_link.set()
+        await slow.threads.run(lambda: None)  # after the link, in the only thread
+        assert await objects.get("a/x") == b"new"
 
 
 async def test_many_objects_are_written_read_and_deleted_in_one_go(tmp_path: Path) -> None:
