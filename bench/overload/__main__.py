@@ -24,8 +24,6 @@ from bench.service import BenchService, service
 __all__ = ["main"]
 
 _SAMPLE_SECONDS: Final = 1.0
-# Players of the page are 6 s behind the newest segment.
-_MAX_LAG_SECONDS: Final = 6.0
 _MAX_LAG_AT_END: Final = 3.0
 
 

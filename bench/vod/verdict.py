@@ -14,7 +14,6 @@ MOST_CPU: Final = 0.65  # of the ffmpeg command's
 WORST_VMAF: Final = -0.5  # points against the ffmpeg command, on any rung
 LEAST_CORES: Final = 0.9  # seconds of CPU in one of the clock, for each worker
 LATEST_PLAY: Final = 0.10  # of the time to completion
-WORST_ETA: Final = 0.30  # of the actual remaining time, in the second half
 _LEAST_LEFT: Final = 5.0  # seconds: below it, rounding to seconds matters
 
 

@@ -92,10 +92,13 @@ class _Amf0Reader(AmfCursor):
         return None
 
     def object(self) -> dict[str, Amf]:
+        return self._properties(may_lack_end=False)
+
+    def _properties(self, *, may_lack_end: bool) -> dict[str, Amf]:
         place = self._open()
         values: dict[str, Amf] = {}
         before = self.nodes
-        while True:
+        while not (may_lack_end and self.at_end):
             key = self.string()
             if not key and self.data[self.at : self.at + 1] == b"\x09":
                 self.at += 1
@@ -112,17 +115,7 @@ class _Amf0Reader(AmfCursor):
         # Encoders write wrong counts (0, or one too many): the array ends at its end marker or, if
         # an encoder omits that, at the end of the message.
         self.read(4)
-        place = self._open()
-        values: dict[str, Amf] = {}
-        before = self.nodes
-        while not self.at_end:
-            key = self.string()
-            if not key and self.data[self.at : self.at + 1] == b"\x09":
-                self.at += 1
-                break
-            values[key] = self.value()
-        self._close(place, values, before)
-        return values
+        return self._properties(may_lack_end=True)
 
     def strict_array(self) -> list[Amf]:
         count = int.from_bytes(self.read(4), "big")

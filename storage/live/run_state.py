@@ -9,6 +9,7 @@ state is the head of the log: it holds the newest steps, which are in no page, a
 playlists and the media on disk begin. So it stays small, however long the window is.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -110,6 +111,16 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
         """True if it has a segment of a video rung, or of audio in a run without video."""
         rungs = self.segments.keys() - {AUDIO_RENDITION}
         return bool((rungs or self.segments.keys()) - self.gaps)
+
+    def with_gaps(self, lost: Collection[str]) -> "Step":
+        """Return the step without the media of some renditions, which become gaps."""
+        segments = {
+            name: msgspec.structs.replace(segment, size=0, frames=0, gap=True)
+            if name in lost
+            else segment
+            for name, segment in self.segments.items()
+        }
+        return msgspec.structs.replace(self, segments=segments)
 
     def wall_us(self, start: int) -> int:
         """Return the wall-clock time of a sample at `start`, in ticks of the output clock."""

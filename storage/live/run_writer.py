@@ -225,13 +225,7 @@ class RunWriter:
     def _without_unstored(self, step: Step) -> Step:
         lost = {name for name in step.segments if (name, step.sequence) in self._gaps}
         self._gaps = {each for each in self._gaps if each[1] > step.sequence}
-        segments = {
-            name: msgspec.structs.replace(segment, size=0, frames=0, gap=True)
-            if name in lost
-            else segment
-            for name, segment in step.segments.items()
-        }
-        return msgspec.structs.replace(step, segments=segments)
+        return step.with_gaps(lost)
 
     def _list(
         self, step: Step, codecs: Mapping[str, str], *, first: int, discontinuities: int

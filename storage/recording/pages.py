@@ -140,16 +140,10 @@ def fit_step(step: Step, totals: RecordingTotals, lost: Collection[str]) -> Step
 
     `lost` are the renditions whose media could not be kept; they become gaps.
     """
-    segments = {
-        name: msgspec.structs.replace(segment, size=0, frames=0, gap=True)
-        if name in lost
-        else segment
-        for name, segment in step.segments.items()
-    }
     follows = step.sequence == totals.last + 1
     # The first step has no predecessor.
     discontinuity = bool(totals.steps) and (step.discontinuity or not follows)
-    step = msgspec.structs.replace(step, segments=segments, discontinuity=discontinuity)
+    step = msgspec.structs.replace(step.with_gaps(lost), discontinuity=discontinuity)
     return step if step.playable else None
 
 

@@ -276,15 +276,7 @@ async def require_category(connection: AsyncConnection, project: int, category: 
     Raises:
         NoSuchLabel: it has none.
     """
-    query = (
-        select(categories.c.id)
-        .where(categories.c.id == category, categories.c.project_id == project)
-        .with_for_update(read=True, key_share=True)
-    )
-    if (
-        not 0 < category <= named_rows.MAX_ID
-        or (await connection.execute(query)).scalar_one_or_none() is None
-    ):
+    if not await named_rows.lock(connection, categories, project, category):
         raise NoSuchLabel("category", category)
 
 

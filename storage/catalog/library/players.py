@@ -48,15 +48,7 @@ async def require(connection: AsyncConnection, project: int, player: int) -> Non
     Raises:
         NoSuchLabel: it has none.
     """
-    query = (
-        select(players.c.id)
-        .where(players.c.id == player, players.c.project_id == project)
-        .with_for_update(read=True, key_share=True)
-    )
-    if (
-        not 0 < player <= named_rows.MAX_ID
-        or (await connection.execute(query)).scalar_one_or_none() is None
-    ):
+    if not await named_rows.lock(connection, players, project, player):
         raise NoSuchLabel("player", player)
 
 

@@ -13,13 +13,25 @@ from storage.catalog.queries import counters
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import Page, Sort
 
-__all__ = ["MAX_ID", "PAGE_SIZE", "find_page", "page_of"]
+__all__ = ["MAX_ID", "PAGE_SIZE", "find_page", "lock", "page_of"]
 
 PAGE_SIZE: Final = 10
 # The largest number that a row can have: 31 bits, on PostgreSQL.
 MAX_ID: Final = (1 << 31) - 1
 
 R = TypeVar("R")
+
+
+async def lock(connection: AsyncConnection, table: Table, project: int, number: int) -> bool:
+    """Lock a project's row against deletion; return False if the project has no such row."""
+    query = (
+        select(table.c.id)
+        .where(table.c.id == number, table.c.project_id == project)
+        .with_for_update(read=True, key_share=True)
+    )
+    if not 0 < number <= MAX_ID:
+        return False
+    return (await connection.execute(query)).scalar_one_or_none() is not None
 
 
 async def find_page(

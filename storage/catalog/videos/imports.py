@@ -220,7 +220,4 @@ class Imports:
         """
         async with self._database.writing() as connection:
             await _locked(connection, job)
-            if failed:
-                await jobs.retry(connection, job, now_us)
-            else:
-                await jobs.release(connection, job, now_us)
+            await jobs.requeue(connection, job, now_us, failed=failed)

@@ -34,8 +34,7 @@ __all__ = [
     "extend",
     "finish",
     "lease",
-    "release",
-    "retry",
+    "requeue",
     "wait_for_spans",
 ]
 
@@ -149,32 +148,19 @@ async def finish(connection: AsyncConnection, job: HeldJob) -> None:
         raise JobLost(job)
 
 
-async def retry(connection: AsyncConnection, job: HeldJob, now_us: int) -> None:
-    """Queue a job again after a failure that was not the file's, later each time.
+async def requeue(connection: AsyncConnection, job: HeldJob, now_us: int, *, failed: bool) -> None:
+    """Queue a job again: at once if its worker is stopping, which is no failure.
+
+    If it `failed` through no fault of the file, it waits first, each time longer.
 
     Raises:
         JobLost: it is not held any more.
     """
-    failures = job.failures + 1
-    await _change(
-        connection,
-        job,
-        now_us,
-        state=_QUEUED,
-        owner=None,
-        leased_until_us=None,
-        run_after_us=now_us + pause_us(failures),
-        facts=_facts(failures),
-    )
-
-
-async def release(connection: AsyncConnection, job: HeldJob, now_us: int) -> None:
-    """Queue a job again at once: its worker is stopping, which is no failure.
-
-    Raises:
-        JobLost: it is not held any more.
-    """
-    await _change(connection, job, now_us, state=_QUEUED, owner=None, leased_until_us=None)
+    values: dict[str, object] = {"state": _QUEUED, "owner": None, "leased_until_us": None}
+    if failed:
+        failures = job.failures + 1
+        values |= {"run_after_us": now_us + pause_us(failures), "facts": _facts(failures)}
+    await _change(connection, job, now_us, **values)
 
 
 async def wait_for_spans(connection: AsyncConnection, job: HeldJob, now_us: int) -> None:

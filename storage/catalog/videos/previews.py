@@ -8,29 +8,17 @@ The video plays meanwhile, and none of this changes its state: one without previ
 
 from typing import Any, Final
 
-from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.schema.tables import videos
 from storage.catalog.videos import jobs, rows
 from storage.catalog.videos.recordings import BORROWED_POSTERS
-from storage.job_leases import HeldJob, JobLost
+from storage.job_leases import HeldJob
 
 __all__ = ["RecordingPreviews"]
 
 _COMPLETED: Final = "completed"
-
-
-async def _locked(
-    connection: AsyncConnection, job: HeldJob
-) -> Row[Any]:  # Any: the row of a whole table has no static type
-    row = await rows.lock(connection, job.video)
-    if row is None:
-        raise JobLost(job)
-    return row
 
 
 def _needs_poster(posters: str | None) -> bool:
@@ -50,7 +38,7 @@ class RecordingPreviews:
     async def begin(self, job: HeldJob, now_us: int) -> PreviewWork:
         """Return what previews are to be made of; this extends the lease."""
         async with self._database.writing() as connection:
-            row = await _locked(connection, job)
+            row = await rows.lock_for_job(connection, job)
             await jobs.extend(connection, job, now_us)
             return PreviewWork(
                 hash=row.hash,
@@ -66,7 +54,7 @@ class RecordingPreviews:
         has sent others meanwhile. The video's channel is notified of what is new.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, job)
+            row = await rows.lock_for_job(connection, job)
             await jobs.finish(connection, job)
             unused = None
             values: dict[str, Any] = {}  # Any: columns of every type
@@ -87,14 +75,11 @@ class RecordingPreviews:
     async def fail(self, job: HeldJob) -> None:
         """End the job; the video remains without previews."""
         async with self._database.writing() as connection:
-            await _locked(connection, job)
+            await rows.lock_for_job(connection, job)
             await jobs.finish(connection, job)
 
     async def requeue(self, job: HeldJob, now_us: int, *, failed: bool) -> None:
         """Queue the job again: later if this attempt `failed`, else at once."""
         async with self._database.writing() as connection:
-            await _locked(connection, job)
-            if failed:
-                await jobs.retry(connection, job, now_us)
-            else:
-                await jobs.release(connection, job, now_us)
+            await rows.lock_for_job(connection, job)
+            await jobs.requeue(connection, job, now_us, failed=failed)

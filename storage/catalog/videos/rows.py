@@ -10,8 +10,9 @@ from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.schema.tables import video_resolutions, videos
+from storage.job_leases import HeldJob, JobLost
 
-__all__ = ["change", "lock", "plan_resolutions"]
+__all__ = ["change", "lock", "lock_for_job", "plan_resolutions"]
 
 
 async def lock(
@@ -20,6 +21,18 @@ async def lock(
     """Lock a video's row and return it; None if there is no such video."""
     query = select(videos).where(videos.c.id == video).with_for_update()
     return (await connection.execute(query)).one_or_none()
+
+
+async def lock_for_job(connection: AsyncConnection, job: HeldJob) -> Row[Any]:  # Any: as above
+    """Lock the row of a job's video and return it.
+
+    Raises:
+        JobLost: there is no such video any more.
+    """
+    row = await lock(connection, job.video)
+    if row is None:
+        raise JobLost(job)
+    return row
 
 
 async def change(

@@ -24,7 +24,7 @@ from storage.catalog.records.transcoding import (
 )
 from storage.catalog.schema.tables import video_resolutions, videos
 from storage.catalog.videos import jobs, rows
-from storage.job_leases import HeldJob, JobLost
+from storage.job_leases import HeldJob
 
 __all__ = [
     "MadeRung",
@@ -69,7 +69,7 @@ async def fail(
     Raises:
         JobLost: the job is not held any more.
     """
-    row = await _locked(connection, job)
+    row = await rows.lock_for_job(connection, job)
     await jobs.finish(connection, job)
     await mark_failed(connection, row, reason, now_us, warnings=warnings)
 
@@ -94,15 +94,6 @@ async def mark_failed(
     await _record(connection, row, "video failed", {"reason": reason}, now_us)
     await broadcast.enqueue_video(connection, row.id, _FAILED, now_us)
     counters.move_video(connection, row.project_id, row.phase, "failed")
-
-
-async def _locked(
-    connection: AsyncConnection, job: HeldJob
-) -> Row[Any]:  # Any: the row of a whole table has no static type
-    row = await rows.lock(connection, job.video)
-    if row is None:
-        raise JobLost(job)
-    return row
 
 
 async def _record(
@@ -147,7 +138,7 @@ class Transcoding:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, job)
+            row = await rows.lock_for_job(connection, job)
             await jobs.extend(connection, job, now_us)
             values: dict[str, object] = {"state": "transcoding"}
             if row.transcoding_us is None:
@@ -184,7 +175,7 @@ class Transcoding:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, job)
+            row = await rows.lock_for_job(connection, job)
             await jobs.extend(connection, job, now_us)
             values = {"length_us": length_us, "width": width, "height": height}
             await rows.change(connection, row, now_us, values)
@@ -203,7 +194,7 @@ class Transcoding:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, job)
+            row = await rows.lock_for_job(connection, job)
             await jobs.extend(connection, job, now_us)
             percent, eta = max(row.progress, min(percent, _NEARLY)), min(eta, named_rows.MAX_ID)
             if (percent, eta) == (row.progress, row.eta):
@@ -218,7 +209,7 @@ class Transcoding:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, job)
+            row = await rows.lock_for_job(connection, job)
             await jobs.finish(connection, job)
             values: dict[str, object] = {
                 "state": "completed",
@@ -259,7 +250,7 @@ class Transcoding:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, job)
+            row = await rows.lock_for_job(connection, job)
             await jobs.extend(connection, job, now_us)
             values: dict[str, object] = {
                 "length_us": made.length_us,
@@ -286,10 +277,7 @@ class Transcoding:
             JobLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
-            row = await _locked(connection, job)
-            if failed:
-                await jobs.retry(connection, job, now_us)
-            else:
-                await jobs.release(connection, job, now_us)
+            row = await rows.lock_for_job(connection, job)
+            await jobs.requeue(connection, job, now_us, failed=failed)
             await rows.change(connection, row, now_us, {"state": "queued", "eta": 0})
             await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)

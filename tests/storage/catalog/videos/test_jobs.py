@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,8 @@ async def test_a_worker_that_lost_a_job_changes_nothing(
     asleep = await leased(catalog, "one")
     awake = await leased(catalog, "two", NOW + LEASE_US + 1)
     assert (awake.attempt, awake.failures) == (2, 1)
-    for change in (jobs.extend, jobs.retry, jobs.release):
+    failed, stopped = partial(jobs.requeue, failed=True), partial(jobs.requeue, failed=False)
+    for change in (jobs.extend, failed, stopped):
         with pytest.raises(JobLost):
             async with database.writing() as connection:
                 await change(connection, asleep, NOW + LEASE_US + 2)
@@ -121,7 +123,7 @@ async def test_a_retry_waits_and_counts(catalog: Catalog, database: Database) ->
     await queued(catalog)
     job = await leased(catalog, "one")
     async with database.writing() as connection:
-        await jobs.retry(connection, job, NOW)
+        await jobs.requeue(connection, job, NOW, failed=True)
     assert await catalog.jobs.lease("two", NOW + pause_us(1) - 1) is None
     again = await leased(catalog, "two", NOW + pause_us(1))
     assert (again.attempt, again.failures) == (2, 1)
@@ -135,10 +137,10 @@ async def test_a_job_waits_for_no_clock_that_was_set_back(
     hour = 3600 * SECOND
     job = await leased(catalog, "one", NOW - hour)
     async with database.writing() as connection:
-        await jobs.release(connection, job, NOW - hour)
+        await jobs.requeue(connection, job, NOW - hour, failed=False)
     again = await leased(catalog, "two", NOW - hour)
     async with database.writing() as connection:
-        await jobs.retry(connection, again, NOW - hour)
+        await jobs.requeue(connection, again, NOW - hour, failed=True)
     assert await catalog.jobs.lease("three", NOW - hour) is None
 
 
@@ -178,7 +180,7 @@ async def test_a_job_that_is_given_back_is_due_at_once_and_no_failure(
     await queued(catalog)
     job = await leased(catalog, "one")
     async with database.writing() as connection:
-        await jobs.release(connection, job, NOW)
+        await jobs.requeue(connection, job, NOW, failed=False)
     again = await leased(catalog, "two")
     assert (again.attempt, again.failures) == (2, 0)
 
