@@ -33,7 +33,7 @@ _DEPENDENCIES: Final = {**PROJECT, **STREAM}
 _FRAGMENTS: Final = {
     "state": "_stream_state.html",
     "slots": "_stream_slots.html",
-    "acts": "_stream_acts.html",
+    "actions": "_stream_actions.html",
     "setup": "_stream_setup.html",
     "events": "_stream_events.html",
     "details": "_stream_details.html",

@@ -12,7 +12,7 @@ from tests.support.api.console_client import Browser
 from tests.support.sql import run_sql
 
 HOSTILE = "\"><script>alert('title')</script>"
-FRAGMENTS = ("state", "slots", "acts", "setup", "events", "details", "settings")
+FRAGMENTS = ("state", "slots", "actions", "setup", "events", "details", "settings")
 BOTH_SEND = AirState(live=True, processing=True, on_air=0, sending=[0, 1], no_audio=False)
 SLATE = AirState(live=True, processing=True, on_air=None, sending=[], no_audio=False)
 
@@ -102,7 +102,7 @@ async def test_a_stream_without_an_encoder_shows_that_viewers_see_the_slate(
     assert 'class="state bad">Slate<' in state
     assert "viewers see the slate" in state
     assert "data-since>" in state
-    acts = (await browser.fragment(room_of(stream), "acts")).text
+    acts = (await browser.fragment(room_of(stream), "actions")).text
     assert "POST /failover-drill" not in acts_in(acts)
     assert "A switch needs two encoders that send" in acts
 
@@ -113,7 +113,7 @@ async def test_a_paused_stream_can_be_resumed(
     stream = await api_service.add()
     await api_service.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
     run_sql(catalog_database, f"UPDATE streams SET paused = true WHERE id = {stream['id']}")
-    acts = acts_in((await browser.fragment(room_of(stream), "acts")).text)
+    acts = acts_in((await browser.fragment(room_of(stream), "actions")).text)
     assert "POST /resume" in acts
     assert not acts & {"POST /pause", "POST /failover-drill"}
 

@@ -1,4 +1,4 @@
-/** Asks once before an act, in words that name what will happen. */
+/** Asks once before an action, in words that name what will happen. */
 
 /** Return whether a person agreed; `label` names the button that does it, which may be dangerous. */
 export async function ask(

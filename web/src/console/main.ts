@@ -1,6 +1,6 @@
 /** What every page of the console runs. Pages with more have a script of their own in `pages/`. */
 
-import { bindActs } from "./acts";
+import { bindActions } from "./actions";
 import { bindDialogs } from "./confirm";
 import { bindToasts } from "./dom";
 import { bindFields } from "./fields";
@@ -14,7 +14,7 @@ bindFragments();
 bindTimes();
 bindDialogs();
 bindToasts();
-bindActs();
+bindActions();
 bindFields();
 bindLive();
 bindPictures();

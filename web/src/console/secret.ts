@@ -1,4 +1,4 @@
-/** Shows what an act answered once and never again, to be copied: a token, the address of a link.
+/** Shows what an action answered once and never again, to be copied: a token, the address of a link.
  *
  * `data-shows="upload_link.address"` on a form with `data-api` says where it is in the answer; the
  * page has the dialog `#secret`.

@@ -1,4 +1,4 @@
-/** The list of streams: acts on several of them at once. */
+/** The list of streams: actions on several of them at once. */
 
 import { call } from "../call";
 import { ask } from "../confirm";

@@ -1,4 +1,4 @@
-/** Acts: forms and buttons that send a request to the API, and show what it answers.
+/** Actions: forms and buttons that send a request to the API, and show what it answers.
  *
  * `data-api="PUT /api/streams/3"` is the request. What follows is in `data-done` and `data-toast`;
  * errors are shown beside the fields that they are about. See docs/console.md.
@@ -19,7 +19,7 @@ interface ErrorBody {
 }
 
 /** Let forms and buttons with `data-api` act. */
-export function bindActs(): void {
+export function bindActions(): void {
   document.addEventListener("submit", (event) => {
     const form = closest<HTMLFormElement>(event, "form[data-api]");
     if (!form) return;
