@@ -1,10 +1,12 @@
-"""Prometheus metrics of a process that serves HTTP: its answers and its resource usage.
+"""Prometheus metrics of a process: its HTTP answers, its resource usage, and what its role adds.
 
 Answers are counted by the first segment of the path, for which there are few values: clients choose
 paths, and each label value is kept forever.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -15,7 +17,7 @@ from api.http.response import HttpResponse, PendingResponse
 from headend.http.fast_path import FastAnswer, FastPath
 from headend.http.server import Application
 
-__all__ = ["CountedApplication", "HttpMetrics"]
+__all__ = ["CountedApplication", "HttpMetrics", "metrics_text"]
 
 _Message = MutableMapping[str, Any]  # ASGI's own
 _Send = Callable[[_Message], Awaitable[None]]
@@ -26,37 +28,37 @@ _ROOMS: Final = frozenset(
 _OTHER: Final = "other"
 
 
+def metrics_text(*collectors: Collector) -> Callable[[], bytes]:
+    """Return a function that renders these metrics and the process's own for Prometheus."""
+    registry = CollectorRegistry(auto_describe=False)
+    for collector in collectors:
+        registry.register(collector)
+    # CPU, memory, open files, read on each scrape.
+    ProcessCollector(registry=registry)
+    return partial(generate_latest, registry)
+
+
 class HttpMetrics(Collector):
-    """Counts HTTP answers by the first path segment (`room`) and the class of the status.
+    """Counts HTTP answers by the first path segment (`room`) and the class of the status."""
 
-    The text has the metrics of `others`, too.
-    """
-
-    def __init__(self, *others: Collector) -> None:
-        self._answers: dict[tuple[str, str], int] = {}
-        self._registry = CollectorRegistry(auto_describe=False)
-        for collector in (self, *others):
-            self._registry.register(collector)
-        # CPU, memory, open files, read on each scrape.
-        ProcessCollector(registry=self._registry)
-
-    def text(self) -> bytes:
-        """Return all metrics in the Prometheus text format."""
-        return generate_latest(self._registry)
+    def __init__(self) -> None:
+        self._answers: Counter[tuple[str, int]] = Counter()
 
     def collect(self) -> Iterable[Metric]:
         """Yield the counters of this class."""
         family = CounterMetricFamily(
             "headend_http_answers", "Answers over HTTP", labels=("room", "status")
         )
-        for (room, status), count in sorted(self._answers.items()):
-            family.add_metric((room, status), count)
+        by_class: Counter[tuple[str, str]] = Counter()
+        for (room, status), count in self._answers.items():
+            by_class[room, f"{status // 100}xx"] += count
+        for labels, count in sorted(by_class.items()):
+            family.add_metric(labels, count)
         yield family
 
     def count(self, room: str, status: int) -> None:
         """Count an answer to a request for a path of this room."""
-        key = (room, f"{status // 100}xx")
-        self._answers[key] = self._answers.get(key, 0) + 1
+        self._answers[room, status] += 1
 
 
 def _room(path: str) -> str:

@@ -10,7 +10,7 @@ from storage.edge.publishing import PublishingEdge
 from storage.edge.remote import RemoteEdge
 from storage.edge.shared import SharedEdge
 
-__all__ = ["EdgeMetrics"]
+__all__ = ["EdgeMetrics", "counter", "gauge"]
 
 
 class EdgeMetrics(Collector):
@@ -25,51 +25,53 @@ class EdgeMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """Yield the metric families."""
         publishing, remote = self._publishing, self._remote
-        yield _gauge(
+        yield gauge(
             "headend_edge_published",
             "1 while Redis takes what this process publishes",
             None if publishing is None else float(publishing.is_reached),
         )
-        yield _gauge(
+        yield gauge(
             "headend_edge_queued_bytes",
             "Parts that wait for Redis",
             None if publishing is None else publishing.queued_bytes,
         )
-        yield _counter(
+        yield counter(
             "headend_edge_written_bytes",
             "Bytes of parts written to Redis",
             None if publishing is None else publishing.written_bytes,
         )
-        yield _counter(
+        yield counter(
             "headend_edge_dropped_parts",
             "Parts dropped since Redis was too slow or away",
             None if publishing is None else publishing.dropped_parts,
         )
-        yield _gauge(
+        yield gauge(
             "headend_edge_followed_streams",
             "Streams of other processes that have viewers here",
             None if remote is None else len(remote.followed),
         )
-        yield _counter(
+        yield counter(
             "headend_edge_read_bytes",
             "Bytes of parts read from Redis",
             None if remote is None else remote.read_bytes,
         )
-        yield _counter(
+        yield counter(
             "headend_edge_failed_reads",
             "Parts that Redis did not give",
             None if remote is None else remote.failed_reads,
         )
 
 
-def _gauge(name: str, text: str, value: float | None) -> Metric:
+def gauge(name: str, text: str, value: float | None) -> Metric:
+    """Return a gauge without labels; None: without a value."""
     family = GaugeMetricFamily(name, text)
     if value is not None:
         family.add_metric((), value)
     return family
 
 
-def _counter(name: str, text: str, value: float | None) -> Metric:
+def counter(name: str, text: str, value: float | None) -> Metric:
+    """Return a counter without labels; None: without a value."""
     family = CounterMetricFamily(name, text)
     if value is not None:
         family.add_metric((), value)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from headend.roles.edge_metrics import counter, gauge
 from ingest.server.listener import RtmpListener
 from media.loop_lag import LoopLag
 from transcode.live.live_run import LiveRun
@@ -20,59 +20,33 @@ _RUNG: Final = ("stream", "rendition")
 
 
 class IngestMetrics(Collector):
-    """Collects the counters of the listener and the runs on each scrape.
+    """Collects the counters of the listener and the runs on each scrape."""
 
-    The text has the metrics of `others`, too.
-    """
-
-    def __init__(
-        self,
-        listener: RtmpListener,
-        transcoding: LiveTranscoding,
-        lag: LoopLag,
-        *others: Collector,
-    ) -> None:
+    def __init__(self, listener: RtmpListener, transcoding: LiveTranscoding, lag: LoopLag) -> None:
         self._listener = listener
         self._transcoding = transcoding
         self._lag = lag
-        self._registry = CollectorRegistry(auto_describe=False)
-        for collector in (self, *others):
-            self._registry.register(collector)
-
-    def text(self) -> bytes:
-        """Return all metrics in the Prometheus text format."""
-        return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metric families."""
         tally = self._listener.counters
-        yield _gauge("headend_ingest_connections", "Open RTMP connections", tally.connections)
-        yield _gauge("headend_ingest_publishers", "Encoders that publish now", tally.publishers)
-        received = CounterMetricFamily("headend_ingest_bytes", "Bytes received from encoders")
-        received.add_metric((), tally.bytes_in)
-        yield received
+        yield gauge("headend_ingest_connections", "Open RTMP connections", tally.connections)
+        yield gauge("headend_ingest_publishers", "Encoders that publish now", tally.publishers)
+        yield counter("headend_ingest_bytes", "Bytes received from encoders", tally.bytes_in)
         refused = CounterMetricFamily(
             "headend_ingest_refusals", "Connections refused or closed", labels=("cause",)
         )
         for cause, count in sorted(tally.refused.items()):
             refused.add_metric((cause,), count)
         yield refused
-        held_up = CounterMetricFamily(
-            "headend_event_loop_lag_seconds", "Time in which the event loop was held up"
+        yield counter(
+            "headend_event_loop_lag_seconds",
+            "Time in which the event loop was held up",
+            self._lag.seconds,
         )
-        held_up.add_metric((), self._lag.seconds)
-        yield held_up
-        lags = CounterMetricFamily("headend_event_loop_lags", "How often it was held up")
-        lags.add_metric((), self._lag.count)
-        yield lags
+        yield counter("headend_event_loop_lags", "How often it was held up", self._lag.count)
         yield from _links(self._listener)
         yield from _runs(self._transcoding.runs)
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    family = GaugeMetricFamily(name, text)
-    family.add_metric((), value)
-    return family
 
 
 def _links(listener: RtmpListener) -> Iterable[Metric]:
@@ -91,12 +65,17 @@ def _links(listener: RtmpListener) -> Iterable[Metric]:
             sent.add_metric((direction,), end.counters.bytes_out)
             lost.add_metric((direction,), end.counters.lost)
     yield from (links, encoders, received, sent, lost)
-    kept_bytes = GaugeMetricFamily("headend_relay_kept_bytes", "Media kept of relayed encoders")
-    dropped = CounterMetricFamily("headend_relay_dropped_groups", "Of these, dropped for memory")
-    if listener.relay_client is not None:
-        kept_bytes.add_metric((), listener.relay_client.memory.size_bytes)
-        dropped.add_metric((), listener.relay_client.memory.dropped_groups)
-    yield from (kept_bytes, dropped)
+    memory = None if listener.relay_client is None else listener.relay_client.memory
+    yield gauge(
+        "headend_relay_kept_bytes",
+        "Media kept of relayed encoders",
+        None if memory is None else memory.size_bytes,
+    )
+    yield counter(
+        "headend_relay_dropped_groups",
+        "Of these, dropped for memory",
+        None if memory is None else memory.dropped_groups,
+    )
 
 
 _Counter, _Gauge = CounterMetricFamily, GaugeMetricFamily
@@ -152,7 +131,7 @@ _READ: Final[tuple[tuple[_Kind, str, str, Callable[[LiveRun], float]], ...]] = (
 
 def _runs(runs: dict[str, LiveRun]) -> Iterable[Metric]:
     ordered = sorted(runs.items())
-    yield _gauge("headend_runs", "Runs that are open", len(runs))
+    yield gauge("headend_runs", "Runs that are open", len(runs))
     for kind, name, text, read in _READ:
         family = kind(name, text, labels=_RUN)
         for stream, run in ordered:

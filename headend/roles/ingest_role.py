@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import msgspec
+from prometheus_client.registry import Collector
 
 from api.http.filenames import slug
 from api.operations.report import SpareRoom
@@ -62,7 +63,7 @@ log = logging.getLogger(__name__)
 class IngestRole(msgspec.Struct, frozen=True, kw_only=True):
     """A running ingest role, for the other parts of the service."""
 
-    metrics: Callable[[], bytes]
+    metrics: tuple[Collector, ...]
     tls: RtmpsCertificate | None
     nudge: Callable[[], None]  # a command was added
     is_shedding: Callable[[], bool]  # live streams lack rungs for lack of CPU
@@ -183,9 +184,10 @@ async def run_ingest(
             _closing(presence),
         ):
             yield IngestRole(
-                metrics=IngestMetrics(
-                    listener, transcoding, context.lag, EdgeMetrics(context.edge)
-                ).text,
+                metrics=(
+                    IngestMetrics(listener, transcoding, context.lag),
+                    EdgeMetrics(context.edge),
+                ),
                 tls=tls,
                 nudge=executor.nudge,
                 is_shedding=lambda: transcoding.is_shedding,

@@ -34,7 +34,7 @@ from headend.config.listen_sockets import port_of, public_base
 from headend.config.settings import ServiceSettings
 from headend.http.connections import ConnectionLimiter
 from headend.http.descriptors import connection_bound, raise_limit
-from headend.http.metrics import CountedApplication, HttpMetrics
+from headend.http.metrics import CountedApplication, HttpMetrics, metrics_text
 from headend.http.server import Application, serving
 from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
@@ -101,6 +101,8 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
         _open_origin(context) as origin,
         open_presence(context, "serve") as presence,
         run_ingest(context, presence) as ingest,
+        nullcontext(HttpMetrics()) as answers,
+        nullcontext(metrics_text(answers, *ingest.metrics)) as metrics,
         run_in_background(
             *file_workers(context, lambda: not ingest.is_shedding()),
             *_cleanups(context),
@@ -109,12 +111,14 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
         _run_broadcaster(context, origin.clients) as broadcaster,
         _serve_http(
             broadcaster.in_front_of(
-                _application(context, origin, ingest.metrics, broadcaster, ingest, presence)
+                CountedApplication(
+                    _application(context, origin, metrics, broadcaster, ingest, presence), answers
+                )
             ),
             context.sockets.http,
             _connection_limiter(context, origin.clients),
         ),
-        _serve_status(context, settings.status.listen, ingest.metrics, presence) as status,
+        _serve_status(context, settings.status.listen, metrics, presence) as status,
         broadcaster.disconnecting_at_exit(),
     ):
         yield RunningService(
@@ -135,7 +139,9 @@ async def _ingest(settings: ServiceSettings) -> AsyncGenerator[RunningService, N
         open_context(settings, origin=False, ingest=True) as context,
         open_presence(context, "ingest") as presence,
         run_ingest(context, presence) as ingest,
-        _serve_status(context, settings.ingest.status, ingest.metrics, presence) as status,
+        _serve_status(
+            context, settings.ingest.status, metrics_text(*ingest.metrics), presence
+        ) as status,
     ):
         yield RunningService(
             addresses=context.addresses,
@@ -151,7 +157,8 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
     """Serve viewers from disk, and callers of the API."""
     async with (
         open_context(settings, origin=True, ingest=False) as context,
-        nullcontext(HttpMetrics(EdgeMetrics(context.edge))) as metrics,
+        nullcontext(HttpMetrics()) as answers,
+        nullcontext(metrics_text(answers, EdgeMetrics(context.edge))) as metrics,
         _open_origin(context) as origin,
         run_in_background(
             _reset_stale_streams(context),
@@ -162,14 +169,12 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
         _run_broadcaster(context, origin.clients) as broadcaster,
         _serve_http(
             broadcaster.in_front_of(
-                CountedApplication(
-                    _application(context, origin, metrics.text, broadcaster), metrics
-                )
+                CountedApplication(_application(context, origin, metrics, broadcaster), answers)
             ),
             context.sockets.http,
             _connection_limiter(context, origin.clients),
         ),
-        _serve_status(context, settings.status.listen, metrics.text) as status,
+        _serve_status(context, settings.status.listen, metrics) as status,
         broadcaster.disconnecting_at_exit(),
     ):
         yield RunningService(

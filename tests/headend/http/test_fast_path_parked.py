@@ -25,7 +25,7 @@ from api.http.response import (
 from headend.config.listen_sockets import bind
 from headend.http import fast_path
 from headend.http.connections import ConnectionLimiter
-from headend.http.metrics import CountedApplication, HttpMetrics
+from headend.http.metrics import CountedApplication, HttpMetrics, metrics_text
 from headend.http.parked import ParkedConnections
 from headend.http.server import serving
 from tests.support.counted_calls import counted_calls
@@ -229,7 +229,7 @@ def test_many_readers_get_the_same_answer_and_all_are_counted(at: At) -> None:
             assert await client.answer() == b"200 the part"
 
     at(act, metrics)
-    assert 'answers_total{room="live",status="2xx"} 22.0' in metrics.text().decode()
+    assert 'answers_total{room="live",status="2xx"} 22.0' in metrics_text(metrics)().decode()
 
 
 def test_a_head_request_is_parked_too(at: At) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from api.http.response import HttpResponse
-from headend.http.metrics import CountedApplication, HttpMetrics
+from headend.http.metrics import CountedApplication, HttpMetrics, metrics_text
 
 
 class Application:
@@ -37,7 +37,9 @@ async def test_answers_are_counted_by_room_and_status() -> None:
     later: Any = app.fast_path("GET", "/live/later", (), None)
     assert await later == HttpResponse(200, ())
     assert app.fast_path("GET", "/api/x", (), None) is None
-    lines = [line for line in figures.text().decode().splitlines() if "answers_total{" in line]
+    lines = [
+        line for line in metrics_text(figures)().decode().splitlines() if "answers_total{" in line
+    ]
     assert lines == [
         'headend_http_answers_total{room="api",status="2xx"} 2.0',
         'headend_http_answers_total{room="live",status="2xx"} 1.0',
@@ -54,7 +56,7 @@ def test_an_application_without_a_fast_path_gets_none() -> None:
 
 
 def test_the_cpu_and_memory_of_the_process_are_in_the_metrics() -> None:
-    text = HttpMetrics().text().decode()
+    text = metrics_text()().decode()
     for figure in (
         "process_cpu_seconds_total",
         "process_resident_memory_bytes",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headend.http.metrics import metrics_text
 from headend.roles.ingest_metrics import IngestMetrics
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import RtmpListener
@@ -25,7 +26,7 @@ from transcode.live.service import LiveTranscoding
 
 def figures(listener: RtmpListener, transcoding: LiveTranscoding, lag: LoopLag) -> dict[str, float]:
     """Return the metrics by name and labels."""
-    text = IngestMetrics(listener, transcoding, lag).text().decode()
+    text = metrics_text(IngestMetrics(listener, transcoding, lag))().decode()
     lines = re.findall(r"^(\w+(?:\{.*\})?) (\S+)$", text, re.MULTILINE)
     return {name: float(value) for name, value in lines}
 

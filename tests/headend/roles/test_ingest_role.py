@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headend.config.listen_sockets import port_of
+from headend.http.metrics import metrics_text
 from headend.roles.context import open_context
 from headend.roles.ingest_role import run_ingest
 from tests.headend.roles.test_stale_streams import go_live, is_live
@@ -28,9 +29,10 @@ async def test_an_encoder_that_connects_is_counted_until_it_leaves(tmp_path: Pat
         open_context(settings, origin=False, ingest=True) as context,
         run_ingest(context) as role,
     ):
+        read = metrics_text(*role.metrics)
         with socket.create_connection(("127.0.0.1", port_of(context.sockets.rtmp))):
-            await until(lambda: b"headend_ingest_connections 1.0" in role.metrics())
-        await until(lambda: b"headend_ingest_connections 0.0" in role.metrics())
+            await until(lambda: b"headend_ingest_connections 1.0" in read())
+        await until(lambda: b"headend_ingest_connections 0.0" in read())
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", ""], ids=["with RTMPS", "without"])

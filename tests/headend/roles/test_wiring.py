@@ -43,6 +43,9 @@ async def test_a_role_runs_its_parts_only(
             assert (ready.status_code, ready.json()["problems"]) == (200, [])
             metrics = (await client.get(f"{running.status}/metrics")).text
             assert ("headend_ingest_connections" in metrics) is ingests
+            assert ("headend_http_answers" in metrics) is serves
+            assert "headend_edge_published" in metrics
+            assert "process_cpu_seconds_total" in metrics
         if serves:
             page = await client.get(running.addresses.http + "/schema/openapi.json")
             assert page.json()["info"]["title"] == "Headend"
