@@ -17,7 +17,7 @@ from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
-from ingest.server.log_throttle import LogThrottle
+from ingest.server.log_throttle import LogThrottle, SuppressedLines
 
 __all__ = ["security_log", "security_log_path"]
 
@@ -45,16 +45,23 @@ class _Events(QueueHandler):
     def emit(self, record: logging.LogRecord) -> None:
         """Pass an event on, after the summaries that are due."""
         now = self._clock()
-        for summary in self._throttle.finished_summaries(now):
-            facts = {"event": summary.event, "more": summary.count, "seconds": summary.seconds}
-            self._enqueue_line(record, facts)
+        self._enqueue_summaries(self._throttle.finished_summaries(now), record.created)
         event = record.getMessage()
         facts = {name: value for name in _FACTS if (value := getattr(record, name, None))}
         if self._throttle.should_log(event, "", str(facts.get("peer", "")), now):
-            self._enqueue_line(record, {"event": event, **facts})
+            self._enqueue_line({"event": event, **facts}, record.created)
 
-    def _enqueue_line(self, record: logging.LogRecord, facts: dict[str, Any]) -> None:
-        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+    def finish(self) -> None:
+        """Pass on the summaries of what was not logged."""
+        self._enqueue_summaries(self._throttle.remaining_summaries(self._clock()), time.time())
+
+    def _enqueue_summaries(self, summaries: list[SuppressedLines], created: float) -> None:
+        for each in summaries:
+            facts = {"event": each.event, "more": each.count, "seconds": each.seconds}
+            self._enqueue_line(facts, created)
+
+    def _enqueue_line(self, facts: dict[str, Any], created: float) -> None:
+        moment = datetime.datetime.fromtimestamp(created, datetime.UTC)
         line = {"time": moment.isoformat(timespec="milliseconds"), **facts}
         passed = logging.makeLogRecord({"msg": json.dumps(line), "levelno": logging.INFO})
         try:
@@ -90,5 +97,6 @@ def security_log(
     finally:
         logger.removeHandler(handler)
         logger.level, logger.propagate = before
+        handler.finish()
         listener.stop()
         file.close()

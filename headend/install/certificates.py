@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -89,7 +90,7 @@ def ensure_local_certificates(
         log.warning("local authority renewed", extra=fields)
         permitted = _permitted(files)
     leaf_names = sorted(required | {name for name in optional_names if _forms({name}) <= permitted})
-    if not (files.leaf.exists() and files.leaf_key.exists()) or _stale(files.leaf, leaf_names, now):
+    if not _is_usable(files, leaf_names, now):
         _make_leaf(files, leaf_names, now)
     return files
 
@@ -255,14 +256,25 @@ def _alternatives(name: str) -> list[x509.GeneralName]:
     return [x509.IPAddress(address), x509.DNSName(name)]
 
 
-def _stale(leaf: Path, names: list[str], now: datetime.datetime) -> bool:
+def _is_usable(files: CertificateFiles, names: list[str], now: datetime.datetime) -> bool:
+    """Return whether the leaf has these names, time left, its key, and the authority's signature.
+
+    The key is another's if a start was interrupted between writing the two files, and so is the
+    signature if the operator has removed the authority to have a new one.
+    """
     try:
-        certificate = x509.load_pem_x509_certificate(leaf.read_bytes())
+        certificate = x509.load_pem_x509_certificate(files.leaf.read_bytes())
+        key = serialization.load_pem_private_key(files.leaf_key.read_bytes(), None)
+        certificate.verify_directly_issued_by(_authority(files))
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    except (ValueError, x509.ExtensionNotFound):
-        return True
+    except (FileNotFoundError, TypeError, ValueError, InvalidSignature, x509.ExtensionNotFound):
+        return False
     certified_names = sorted({str(name.value) for name in extension.value})
-    return certified_names != names or certificate.not_valid_after_utc - now < _RENEW_DAYS * _DAY
+    return (
+        key.public_key() == certificate.public_key()
+        and certified_names == names
+        and certificate.not_valid_after_utc - now >= _RENEW_DAYS * _DAY
+    )
 
 
 def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -43,6 +43,17 @@ def test_a_flood_of_one_address_is_summed_and_hides_no_other(tmp_path: Path) -> 
     ]
 
 
+def test_a_flood_that_lasts_until_the_end_is_summed_then(tmp_path: Path) -> None:
+    now = 0.0
+    with security_log(tmp_path, "api", clock=lambda: now) as path:
+        for _ in range(12):
+            SECURITY.info("token refused", extra={"peer": "192.0.2.1"})
+        now = 20.0
+    *refused, total = lines(path)
+    assert len(refused) == 5
+    assert (total["event"], total["more"], total["seconds"]) == ("token refused", 7, 20.0)
+
+
 def test_the_file_is_continued_after_a_restart(tmp_path: Path) -> None:
     for number in range(2):
         with security_log(tmp_path, "serve"):

@@ -82,6 +82,32 @@ def test_the_leaf_is_renewed_under_the_same_authority(
     assert files.leaf.read_bytes() != leaf
 
 
+def test_a_new_authority_signs_the_leaf_anew(tmp_path: Path) -> None:
+    """The operator removed the authority, since it ends or its key was stolen."""
+    files = ensure_local_certificates(tmp_path, NAMES, NOW)
+    files.authority.unlink()
+    files.authority_key.unlink()
+    ensure_local_certificates(tmp_path, NAMES, NOW)
+    leaf, authority = (
+        x509.load_pem_x509_certificate(path.read_bytes()) for path in (files.leaf, files.authority)
+    )
+    leaf.verify_directly_issued_by(authority)
+
+
+@pytest.mark.parametrize("lost", ["leaf", "leaf_key"])
+def test_a_leaf_and_a_key_that_do_not_belong_together_are_replaced(
+    tmp_path: Path, lost: str
+) -> None:
+    """A start was interrupted between writing the two files."""
+    files = ensure_local_certificates(tmp_path / "one", NAMES, NOW)
+    other = with_the_same_authority(tmp_path / "two", files, *NAMES)
+    shutil.copy(getattr(files, lost), getattr(other, lost))
+    with pytest.raises(CertificateError):
+        tls_context(other.leaf, other.leaf_key)
+    ensure_local_certificates(tmp_path / "two", NAMES, NOW)
+    tls_context(other.leaf, other.leaf_key)
+
+
 # -- the limits of the authority ------------------------------------------------------------------
 
 
