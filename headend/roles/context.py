@@ -86,6 +86,10 @@ async def open_context(
             open_catalog(catalog_location(settings), migrate=False)
         )
         first = await read_installation(catalog)
+        if catalog.is_shared:
+            await catalog.clock.synchronize()
+            clock = BackgroundTask("database's clock", catalog.clock.keep_synchronized)
+            await stack.enter_async_context(run_in_background(clock))
         store = open_store(
             folder,
             bucket_of(settings),

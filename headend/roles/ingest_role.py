@@ -96,10 +96,7 @@ async def run_ingest(
     fenced = presence is not None and bucket_of(settings) is not None
     if fenced:
         await require_versions(context.objects)
-    now_us = wall_clock_us
-    if presence is not None:
-        await catalog.clock.synchronize()
-        now_us = catalog.clock.now_us
+    now_us = catalog.clock.now_us
     recorder = _create_recorder(context, now_us)
     name = None if presence is None else presence.name
     events = EventQueue(CatalogEventLog(catalog, wall_clock_us, name).happened)
@@ -156,7 +153,7 @@ async def run_ingest(
             catalog=catalog,
             streams=listener.streams,
             media=StoredMedia(context.objects, context.edge),
-            now_us=wall_clock_us,
+            now_us=now_us,
         )
         tasks: tuple[BackgroundTask, ...] = ()
         if presence is None or ownership is None:
@@ -175,7 +172,6 @@ async def run_ingest(
             presence.on_lost = watch.on_unseen
             executor = execute(unfinished_runs=orphaned, presence=presence, hold=orphaned.holding)
             tasks = (
-                BackgroundTask("database's clock", catalog.clock.keep_synchronized),
                 BackgroundTask("ownership of streams", watch.run),
                 BackgroundTask("runs of hosts that are gone", orphaned.run),
             )

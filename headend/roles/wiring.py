@@ -347,6 +347,9 @@ def _application(
             shared=catalog.is_shared and bucket_of(context.settings) is not None,
         ),
         ingest=IngestClient(catalog, media, nudge),
+        # The process that executes a command compares its deadline with the same clock. Litestar
+        # copies what it provides: a function as itself, a bound method with its object.
+        clock_us=lambda: catalog.clock.now_us(),
         rate_limiter=callers,
         import_rules=import_rules(context.settings.imports),
         quotas=quota_limits(context.settings.quotas),

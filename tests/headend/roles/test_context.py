@@ -12,7 +12,9 @@ from api.pusher.delivery import TOPIC
 from headend.install.installation import DATABASE, create_data_folder, install
 from headend.install.media_store import OBJECTS
 from headend.roles.context import open_context
+from media.ticks import MICROSECONDS
 from storage.bus.base import BusMessage
+from storage.catalog.engine.clock import DatabaseClock
 from storage.edge.base import Edge
 from storage.edge.memory import MemoryEdge
 from storage.edge.publishing import PublishingEdge
@@ -20,6 +22,7 @@ from storage.edge.remote import RemoteEdge
 from storage.edge.shared import SharedEdge
 from storage.errors import CatalogUnavailable
 from storage.installation_key import StoreMismatch
+from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed, settings_of
 from tests.support.postgres import PostgresServer
 
@@ -48,6 +51,25 @@ async def test_a_role_listens_for_what_it_serves_alone(
         assert (sockets.status is not None) is (origin or ingest)
         assert context.addresses.rtmp == "rtmp://in.example"
         assert context.first.project.id == 1
+
+
+@pytest.mark.parametrize(("origin", "ingest"), [(True, False), (False, True)])
+async def test_a_host_of_a_shared_database_goes_by_the_databases_clock(
+    tmp_path: Path,
+    postgres_server: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+    origin: bool,
+    ingest: bool,
+) -> None:
+    """Commands have deadlines, which another host compares with its clock."""
+    defaults = DatabaseClock.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "wall_us", lambda: 0)
+    with postgres_server.fresh_database() as url:
+        settings = settings_of(tmp_path, database__url=url)
+        await install(tmp_path, url)
+        async with open_context(settings, origin=origin, ingest=ingest) as context:
+            assert abs(context.catalog.clock.now_us() - wall_clock_us()) < 60 * MICROSECONDS
 
 
 @pytest.mark.parametrize(
