@@ -39,7 +39,7 @@ setup: ## make .venv with the tools for development and tests
 tools: ## get the foreign software that the tests talk to, through apt
 	@scripts/test-tools.sh
 
-fmt: setup ## format the code, apply what ruff can mend
+fmt: setup ## format the code, and apply the fixes of ruff
 	$(BIN)/ruff format $(PYTHON_ROOMS)
 	$(BIN)/ruff check --fix $(PYTHON_ROOMS)
 
@@ -50,7 +50,7 @@ lint: setup ## ruff: rules and format
 types: setup ## pyright, strict
 	$(BIN)/pyright
 
-house: setup ## who may import whom, and the other rules of the house
+house: setup ## import rules, and the project's own rules (tests/test_house.py)
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/test_house.py
 
@@ -108,14 +108,14 @@ cover: setup tools ## lines and branches of each package that its own tests reac
 web: setup ## build the player and pages from web/ into the served bundle
 	@scripts/web.sh
 
-pictures: setup ## take the pictures of docs/console.md anew, out of the console in Chromium
+pictures: setup ## retake the screenshots of docs/console.md in Chromium
 	@scripts/test-tools.sh all
 	HEADEND_TEST_PICTURES=docs/pictures $(BIN)/pytest -q -m prove tests/e2e/test_console_walk.py -k mouse $(ARGS)
 
 requirements: ## compile requirements/ from pyproject.toml anew (needs uv; ARGS=--upgrade)
 	@scripts/pins.sh $(ARGS)
 
-advisories: setup ## known vulnerabilities of the pinned packages, by what their registry tells
+advisories: setup ## known vulnerabilities of the pinned packages, from their registry
 	@$(BIN)/python scripts/advisories.py requirements/runtime.txt requirements/dev.txt
 
 clean: ## remove what was built or fetched, never ./data

@@ -2,6 +2,7 @@
 
 Only this package knows the concrete parts of all others. Start with `cli` and `run`, then
 `roles.wiring`, which assembles each role. `config` holds settings and sockets, `http` the server,
-`install` the data folder, its locks, its certificates and `headend doctor`. `demo`, `logs`,
-`systemd` and `welcome` serve the operator.
+`install` the data folder, its locks, its certificates and `headend doctor`. `logs`, `recent_log`,
+`security_log`, `systemd`, `welcome`, `console_link` and `demo` serve the operator; `command` is the
+installed script.
 """

@@ -380,7 +380,7 @@ def token_create(
 @token.command("list")
 @_settings_options
 def token_list(config: Path | None, **arguments: str | None) -> None:
-    """Print the tokens without their secrets: number, rights, project, name, and by which made."""
+    """Print the tokens without their secrets: number, rights, project, name, and their maker."""
     settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:

@@ -107,10 +107,10 @@ async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> 
         ),
     ):
         print(await _instructions(running), flush=True)  # noqa: T201 # its purpose
-        # An ingest serves nothing else over HTTP.
-        where = (running.status if running.token_file is None else None) or running.addresses.http
-        notify(f"READY=1\nSTATUS={role.name} at {where}")
-        log.info("ready", extra={"role": role.name, "http": where})
+        # Without the API, HTTP is for health and metrics at most.
+        where = running.addresses.http if running.token_file is not None else running.status
+        notify(f"READY=1\nSTATUS={role.name}" + (f" at {where}" if where else ""))
+        log.info("ready", extra={"role": role.name} | ({"http": where} if where else {}))
         _warn_without_landlock()
         async with _demo_context(running, demo):
             await stop.wait()

@@ -1,4 +1,4 @@
-"""Notifications to systemd: readiness, reload, stop and the watchdog (sd_notify(3))."""
+"""Notifications to systemd: readiness, stop and the watchdog (sd_notify(3))."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,6 @@
 """Writes the lookup tables with which the engine maps HDR and wide-gamut colours to BT.709.
 
-    .venv/bin/python -m scripts.cubes      writes transcode/engine/{pq,hlg,wide}.cube
+    .venv/bin/python -m scripts.cubes      writes transcode/engine/codec/{pq,hlg,wide}.cube
 
 A table maps coded BT.2020 red, green, blue to coded BT.709. Light is unchanged up to the knee of
 BT.2390's curve (94 cd/m2); from there to 1000 cd/m2 it is compressed into the range below white,

@@ -37,7 +37,7 @@ __all__ = ["EVERY_SECONDS", "count_text", "main", "owner_text"]
 EVERY_SECONDS: Final = 30.0
 _AWAY_SECONDS: Final = 3.0  # before a killed host is started again
 _HEAD_START: Final = 5.0  # so that the primary begins the run
-_LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 _RETRY_SECONDS: Final = 1.0  # between two attempts of an encoder
 _STOP_SECONDS: Final = 5.0
 _PICTURE: Final = {"seconds": None, "size": (854, 480), "fps": 30}
@@ -261,7 +261,7 @@ class _Demo:
 
 def _interrupted() -> bool:
     """Wait for a moment; return whether Ctrl-C was pressed."""
-    return signal.sigtimedwait({signal.SIGINT}, _LOOK_SECONDS) is not None
+    return signal.sigtimedwait({signal.SIGINT}, _POLL_SECONDS) is not None
 
 
 def _options() -> argparse.Namespace:

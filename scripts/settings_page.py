@@ -70,7 +70,7 @@ def _value(setting: Setting) -> str:
             return "`true`" if on else "`false`"
         case float() as number:
             return f"{number:g}"
-        case int() as number if setting.unit == "bytes":
+        case int() as number if number and setting.unit == "bytes":
             size, name = next((pair for pair in _SIZES if number % pair[0] == 0), (1, ""))
             return f"{number} ({number // size} {name})" if name else f"{number}"
         case value:

@@ -22,8 +22,8 @@ class HostsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     streams: Annotated[
         int,
         msgspec.Meta(
-            description="streams that this process runs at most; new ones go to others with room,"
-            " and come here if none has any; 0: as many as come",
+            description="most streams that this process runs; further ones go to hosts with room,"
+            " or stay here if none has any; 0: no limit",
             extra={"reason": "encoding takes about a core a stream"},
             ge=0,
             le=100_000,

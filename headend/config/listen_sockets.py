@@ -35,7 +35,7 @@ def parse(text: str) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise AddressError(f"{text!r}: an IPv6 address stands in brackets, as in [::1]:1935")
+        raise AddressError(f"{text!r}: write an IPv6 address in brackets, as in [::1]:1935")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise AddressError(f"{text!r} is not HOST:PORT")
     return host, int(port)

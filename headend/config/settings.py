@@ -237,7 +237,8 @@ class FailoverSettings(_Section, frozen=True, kw_only=True):
         ),
     ] = None
     return_seconds: Annotated[
-        float, _describe("the primary takes over after being well for", "s", ge=0, le=600)
+        float,
+        _describe("the primary takes over again once it has been healthy for", "s", ge=0, le=600),
     ] = 10.0
 
 
@@ -289,8 +290,8 @@ class ImportSettings(_Section, frozen=True, kw_only=True):
         _describe(
             "files that a process downloads at once; 0: none",
             "",
-            reason="a slow server must not delay the others; one project has as many as are left"
-            " for others, alone half of them",
+            reason="a slow server must not delay the others; a project may use as many as are still"
+            " free, so half of them while it is the only one",
             ge=0,
             le=64,
         ),

@@ -45,7 +45,7 @@ class StorageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             description="a signed address is valid for",
             extra={
                 "unit": "s",
-                "reason": "a player follows it at once; whoever copies it has no longer",
+                "reason": "a player follows it at once; a copy of it stops working after this time",
             },
             ge=10,
             le=3600,

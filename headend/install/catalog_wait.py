@@ -17,9 +17,9 @@ __all__ = ["wait_for_catalog"]
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 # Longer than an attempt takes: the service manager waits this long for the next notification.
-_PATIENCE_SECONDS: Final = 90
+_EXTEND_SECONDS: Final = 90
 
 
 async def wait_for_catalog(location: Path | str) -> None:
@@ -38,9 +38,9 @@ async def wait_for_catalog(location: Path | str) -> None:
             if not logged:
                 log.warning("waiting for the database", extra={"cause": str(error)})
             logged = True
-            notify(f"STATUS=waiting: {error}\nEXTEND_TIMEOUT_USEC={_PATIENCE_SECONDS * 1_000_000}")
+            notify(f"STATUS=waiting: {error}\nEXTEND_TIMEOUT_USEC={_EXTEND_SECONDS * 1_000_000}")
         except CatalogError:
             return
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_RETRY_SECONDS)
     if logged:
         log.info("the database answers")

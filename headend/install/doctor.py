@@ -72,12 +72,16 @@ async def examine(
     A check that fails is a finding, too. `wall_us` is compared with the clock of the database.
     """
     folder = Path(settings.data)
-    findings = [await _engine(), _box(), _countries(settings)]
+    findings = [await _engine(), _landlock(), _countries(settings)]
     if not await asyncio.to_thread(folder.is_dir):
         text = f"{folder} does not exist; `headend migrate` creates it"
         return (*findings, Finding(topic="data folder", verdict="act", text=text))
-    findings += [_room(folder, settings.storage.min_free_bytes)]
-    findings += _certificates(settings, folder / "tls", now_us)
+    findings += await asyncio.to_thread(
+        lambda: (
+            _disk_space(folder, settings.storage.min_free_bytes),
+            *_certificates(settings, folder / "tls", now_us),
+        )
+    )
     files = read_store(folder, bucket_of(settings))
     try:
         async with open_catalog(catalog_location(settings), migrate=False) as catalog:
@@ -87,7 +91,7 @@ async def examine(
                 partial(_jobs, catalog, now_us),
                 partial(_clock, catalog, now_us, wall_us),
                 partial(_missing, catalog, files),
-                partial(_leftovers, catalog, files, now_us),
+                partial(_orphans, catalog, files, now_us),
                 partial(_uploads, catalog, files, now_us),
                 partial(_trash, files, settings.storage.trash_days),
             ):
@@ -181,7 +185,7 @@ def _countries(settings: ServiceSettings) -> Finding:
     return Finding(topic="countries", verdict=verdict, text=text)
 
 
-def _box() -> Finding:
+def _landlock() -> Finding:
     """Report what hides this machine's files from engines; they work without it too."""
     try:
         text = landlock_text(landlock_abi())
@@ -190,7 +194,7 @@ def _box() -> Finding:
     return Finding(topic="box", verdict="well", text=text)
 
 
-def _room(folder: Path, least: int) -> Finding:
+def _disk_space(folder: Path, least: int) -> Finding:
     free = shutil.disk_usage(folder).free
     text = f"{size_text(free)} free"
     if free >= least:
@@ -322,7 +326,7 @@ async def _missing_of(files: StoredFiles, row: VideoReferences) -> list[FindingI
     return [FindingItem(path=f"objects/{address}", what=what) for address, what in missing]
 
 
-async def _leftovers(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:
+async def _orphans(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:
     unknown = await find_unknown(files, catalog.references, now_us)
     removable = [(each.address, each.what) for each in unknown.orphans]
     if unknown.is_suspicious:

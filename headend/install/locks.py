@@ -16,7 +16,7 @@ from typing import Final
 __all__ = ["DataFolderError", "schema_change", "schema_in_use", "writer_lock", "writer_vacancy"]
 
 _WRITER: Final = "writer.lock"
-_FORM: Final = "form.lock"
+_SCHEMA: Final = "form.lock"
 # An API process that finds no writer holds the lock for the duration of one write.
 _VACANCY_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.05
@@ -38,8 +38,9 @@ def writer_lock(folder: Path, role: str) -> Generator[None, None, None]:
         while not _try_lock(lock, fcntl.LOCK_EX):
             if time.monotonic() > deadline:
                 raise DataFolderError(
-                    f"another Headend is running on {folder}{_holder_text(lock)}: one process alone"
-                    " writes there, and only `headend api` may run beside it"
+                    f"another Headend is running on {folder}{_holder_text(lock)}: only one"
+                    " process may write live media there; `headend api` and `headend transcode` may"
+                    " run beside it"
                 )
             time.sleep(_POLL_SECONDS)
         os.ftruncate(lock, 0)
@@ -64,7 +65,7 @@ def schema_in_use(folder: Path) -> Generator[None, None, None]:
     Raises:
         DataFolderError: a migration is running.
     """
-    with _opened(folder, _FORM) as lock:
+    with _opened(folder, _SCHEMA) as lock:
         if not _try_lock(lock, fcntl.LOCK_SH):
             raise DataFolderError(
                 f"the database in {folder} is being migrated: start again after that"
@@ -79,7 +80,7 @@ def schema_change(folder: Path) -> Generator[None, None, None]:
     Raises:
         DataFolderError: another process uses it.
     """
-    with _opened(folder, _FORM) as lock:
+    with _opened(folder, _SCHEMA) as lock:
         if not _try_lock(lock, fcntl.LOCK_EX):
             raise DataFolderError(
                 f"the database in {folder} cannot be migrated while another Headend uses it:"

@@ -3,6 +3,7 @@
 `wiring` assembles them; `context` opens what they share. `ingest_role`, `origin_role` and
 `transcode_role` build the parts, with `adapters` for the ports of `ingest`. `host_presence` and
 `stream_ownership` are what several hosts of one catalog need. `command_executor`,
-`stale_streams`, `media_remover` and `project_remover` are their background tasks, `upload_intake`
-accepts files, and `ingest_metrics` shows counters.
+`stale_streams`, `media_remover` and `project_remover` are background tasks, run by `supervision`;
+`upload_intake` accepts files. `operations`, `ingest_metrics` and `edge_metrics` report the state;
+`remembered_check` and `loop_watch` measure it.
 """

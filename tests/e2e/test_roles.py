@@ -300,7 +300,7 @@ def test_only_one_process_may_write_and_any_number_may_serve(ingest: ServiceProc
     for role in ("serve", "ingest"):
         words = refusal(role, ingest.data, *FREE)
         assert f"(headend ingest, process {ingest.process.pid})" in words
-        assert "only `headend api` may run beside it" in words
+        assert "only one process may write live media there" in words
     with api_role(ingest) as one, api_role(ingest) as two:
         assert fetch(f"{one.http}/readyz").status == fetch(f"{two.http}/readyz").status == 200
         # Migrating an up-to-date catalog is allowed while others use it.
