@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,8 @@ import click
 
 from api.pusher.protocol import APP
 from headend.config.listen_sockets import parse, public_base
-from headend.config.settings import ServiceSettings, SettingsError, explain
+from headend.config.section import explain
+from headend.config.settings import ServiceSettings, SettingsError
 from headend.config.settings import load as load_settings
 from headend.console_link import NoSuchToken, console_link
 from headend.install import findings
@@ -27,6 +29,7 @@ from headend.install.installation import (
     create_data_folder,
     install,
     move_catalog,
+    read_installation,
 )
 from headend.install.locks import DataFolderError
 from headend.install.media_copy import MediaTarget, copy_media, media_place, media_target
@@ -45,6 +48,16 @@ _PRIVATE_FILES: Final = 0o077  # files are made with mode 0600, folders with 070
 # some seconds.
 _EVERY_SECONDS: Final = 20.0
 _SIZE_HELP: Final = "WIDTHxHEIGHT in pixels."
+
+# The settings that each option overrides.
+_SETTINGS: Final = {
+    "data": ("data",),
+    "http_listen": ("http.listen",),
+    "rtmp_listen": ("rtmp.listen",),
+    "rtmps_listen": ("rtmps.listen",),
+    # A process is either an ingest or serves the API.
+    "status_listen": ("status.listen", "ingest.status"),
+}
 
 Command = Callable[..., Any]  # decorated by click
 
@@ -66,17 +79,23 @@ def _settings_options(command: Command) -> Command:
     return command
 
 
+def _takes_settings(command: Command) -> Command:
+    """Add these options, and call the command with the `settings` that follow from them."""
+
+    @wraps(command)
+    def with_settings(**arguments: Any) -> None:  # Any: what click passes, options of any type
+        overrides = {name: arguments.pop(name) for name in ("config", *_SETTINGS)}
+        command(settings=_read(**overrides)[0], **arguments)
+
+    return _settings_options(with_settings)
+
+
 def _read(config: Path | None, **arguments: str | None) -> tuple[ServiceSettings, dict[str, str]]:
-    names = {
-        "data": ("data",),
-        "http_listen": ("http.listen",),
-        "rtmp_listen": ("rtmp.listen",),
-        "rtmps_listen": ("rtmps.listen",),
-        # A process is either an ingest or serves the API.
-        "status_listen": ("status.listen", "ingest.status"),
-    }
     options = {
-        name: value for key, value in arguments.items() if value is not None for name in names[key]
+        name: value
+        for key, value in arguments.items()
+        if value is not None
+        for name in _SETTINGS[key]
     }
     try:
         return load_settings(file=config, environment=os.environ, options=options)
@@ -95,35 +114,35 @@ def main(context: click.Context) -> None:
 
 
 @main.command()
-@_settings_options
-def serve(config: Path | None, **arguments: str | None) -> None:
+@_takes_settings
+def serve(settings: ServiceSettings) -> None:
     """Run the whole service in this process."""
-    _run("serve", _read(config, **arguments)[0])
+    _run("serve", settings)
 
 
 @main.command()
-@_settings_options
-def ingest(config: Path | None, **arguments: str | None) -> None:
+@_takes_settings
+def ingest(settings: ServiceSettings) -> None:
     """Run only ingest: accept encoders and transcode live streams."""
-    _run("ingest", _read(config, **arguments)[0])
+    _run("ingest", settings)
 
 
 @main.command()
-@_settings_options
-def api(config: Path | None, **arguments: str | None) -> None:
+@_takes_settings
+def api(settings: ServiceSettings) -> None:
     """Run only the API, the pages and the playlists, next to `headend ingest`."""
-    _run("api", _read(config, **arguments)[0])
+    _run("api", settings)
 
 
 @main.command()
-@_settings_options
-def transcode(config: Path | None, **arguments: str | None) -> None:
+@_takes_settings
+def transcode(settings: ServiceSettings) -> None:
     """Run only workers for uploaded files; any number of these processes may run."""
-    _run("transcode", _read(config, **arguments)[0])
+    _run("transcode", settings)
 
 
 @main.command()
-@_settings_options
+@_takes_settings
 @click.option(
     "--every",
     type=click.FloatRange(min=0),
@@ -131,9 +150,9 @@ def transcode(config: Path | None, **arguments: str | None) -> None:
     show_default=True,
     help="Seconds after which the primary's encoder is killed; 0: never.",
 )
-def demo(config: Path | None, every: float, **arguments: str | None) -> None:
+def demo(settings: ServiceSettings, every: float) -> None:
     """Run the service with two test encoders, one of which is killed repeatedly."""
-    _run("serve", _read(config, **arguments)[0], demo=every)
+    _run("serve", settings, demo=every)
 
 
 def _run(role: str, settings: ServiceSettings, *, demo: float | None = None) -> None:
@@ -172,7 +191,7 @@ def show_settings(config: Path | None, *, as_json: bool, **arguments: str | None
 
 
 @main.command()
-@_settings_options
+@_takes_settings
 @click.option("--to", metavar="URL", help="Move the SQLite database to an empty one of PostgreSQL.")
 @click.option(
     "--media-to",
@@ -184,18 +203,16 @@ def show_settings(config: Path | None, *, as_json: bool, **arguments: str | None
 )
 @click.option("--media-region", metavar="NAME", help="With --media-to: instead of storage.region.")
 def migrate(
-    config: Path | None,
+    settings: ServiceSettings,
     *,
     to: str | None,
     media_to: str | None,
     media_endpoint: str | None,
     media_region: str | None,
-    **arguments: str | None,
 ) -> None:
     """Create the data folder and its database, or migrate an older database."""
     if media_to is None and (media_endpoint or media_region):
         raise click.UsageError("--media-endpoint and --media-region need --media-to")
-    settings = _read(config, **arguments)[0]
     folder = Path(settings.data)
     try:
         if media_to is not None:
@@ -249,7 +266,7 @@ def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
 
 
 @main.command()
-@_settings_options
+@_takes_settings
 @click.option(
     "--clean",
     "cleans",
@@ -263,13 +280,10 @@ def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
     help="With --clean: also if the database knows few of the media.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(
-    config: Path | None, *, cleans: bool, confirms: bool, as_json: bool, **arguments: str | None
-) -> None:
+def doctor(settings: ServiceSettings, *, cleans: bool, confirms: bool, as_json: bool) -> None:
     """Examine the installation; the exit code is 1 if an operator must act."""
     if confirms and not cleans:
         raise click.UsageError("--confirm needs --clean")
-    settings = _read(config, **arguments)[0]
     if cleans:
         try:
             removed = asyncio.run(clean(settings, wall_clock_us(), confirmed=confirms))
@@ -282,10 +296,9 @@ def doctor(
 
 
 @main.command()
-@_settings_options
-def streams(config: Path | None, **arguments: str | None) -> None:
+@_takes_settings
+def streams(settings: ServiceSettings) -> None:
     """Print every stream with its hash and stream key."""
-    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
         for record in await catalog.streams.find_all():
@@ -295,11 +308,10 @@ def streams(config: Path | None, **arguments: str | None) -> None:
 
 
 @main.command()
-@_settings_options
-def hosts(config: Path | None, **arguments: str | None) -> None:
+@_takes_settings
+def hosts(settings: ServiceSettings) -> None:
     """Print the processes that receive streams: name, role, version, seconds since each was seen,
     alive or gone, streams that it owns, address that others relay to, streams that it may own."""
-    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
         if not catalog.is_shared:
@@ -317,15 +329,12 @@ def hosts(config: Path | None, **arguments: str | None) -> None:
 
 
 @main.command()
-@_settings_options
-def broadcaster(config: Path | None, **arguments: str | None) -> None:
+@_takes_settings
+def broadcaster(settings: ServiceSettings) -> None:
     """Print the credentials for publishing events over HTTP: app, key, secret."""
-    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
-        first = await catalog.installation.find()
-        if first is None:
-            raise click.ClickException("this catalog is empty: run `headend migrate` first")
+        first = await read_installation(catalog)
         for name, text in (
             ("app", APP),
             ("key", first.broadcaster_key),
@@ -338,10 +347,9 @@ def broadcaster(config: Path | None, **arguments: str | None) -> None:
 
 @main.command("console-link")
 @click.option("--token", "number", type=int, help="Number of the token; default: the owner's.")
-@_settings_options
-def print_console_link(*, number: int | None, config: Path | None, **arguments: str | None) -> None:
+@_takes_settings
+def print_console_link(*, number: int | None, settings: ServiceSettings) -> None:
     """Print an address that signs a browser in to the console, once and within 15 minutes."""
-    settings = _read(config, **arguments)[0]
     http = settings.http
     base = public_base(http.public_url, "http", http.listen, parse(http.listen)[1], "")
 
@@ -363,12 +371,9 @@ def token() -> None:
 @click.argument("name")
 @click.option("--project", type=int, help="Number of the project; default: all projects.")
 @click.option("--write", is_flag=True, help="Allow changes, not only reading.")
-@_settings_options
-def token_create(
-    name: str, *, project: int | None, write: bool, config: Path | None, **arguments: str | None
-) -> None:
+@_takes_settings
+def token_create(name: str, *, project: int | None, write: bool, settings: ServiceSettings) -> None:
     """Create a token and print it; it cannot be shown again."""
-    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
         record, text = await catalog.tokens.add(name, project, write=write, now_us=wall_clock_us())
@@ -378,10 +383,9 @@ def token_create(
 
 
 @token.command("list")
-@_settings_options
-def token_list(config: Path | None, **arguments: str | None) -> None:
+@_takes_settings
+def token_list(settings: ServiceSettings) -> None:
     """Print the tokens without their secrets: number, rights, project, name, and their maker."""
-    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
         for record in await catalog.tokens.find_all():
@@ -398,12 +402,9 @@ def token_list(config: Path | None, **arguments: str | None) -> None:
 @click.option(
     "--descendants", is_flag=True, help="Also the tokens made with it, and those made with these."
 )
-@_settings_options
-def token_revoke(
-    number: int, *, descendants: bool, config: Path | None, **arguments: str | None
-) -> None:
+@_takes_settings
+def token_revoke(number: int, *, descendants: bool, settings: ServiceSettings) -> None:
     """Revoke a token."""
-    settings = _read(config, **arguments)[0]
 
     async def work(catalog: Catalog) -> None:
         if await catalog.tokens.find(number) is None:

@@ -88,12 +88,9 @@ def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> 
 def _check_folder(folder: Path, role: Role, settings: ServiceSettings) -> None:
     """Check that the data folder exists, or create it if the role may."""
     location = catalog_location(settings)
-    if role.installs:
-        create_data_folder(folder)
-    elif isinstance(location, Path) and not location.is_file():
+    if not role.installs and isinstance(location, Path) and not location.is_file():
         raise CatalogUnavailable(f"there is no catalog at {location}; run `headend migrate` first")
-    else:
-        create_data_folder(folder)  # the catalog is elsewhere, and so may the media be
+    create_data_folder(folder)
 
 
 async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> None:

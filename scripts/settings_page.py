@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from headend.config.settings import ServiceSettings, Setting, explain
+from headend.config.section import Setting, explain
+from headend.config.settings import ServiceSettings
 
 __all__ = ["PAGE", "defaults", "filled"]
 

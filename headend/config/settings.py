@@ -8,13 +8,14 @@ line.
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast, get_type_hints
+from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 
 from api.intake.limits import UploadLimits
-from api.pusher.limits import PusherSettings as Broadcaster
+from api.pusher.limits import PusherSettings
 from headend.config.host_settings import HostsSettings
+from headend.config.section import Section, describe, explain
 from headend.config.storage_settings import StorageSettings
 from headend.http.connections import CONNECTIONS
 from ingest.rtmp.limits import Limits
@@ -37,12 +38,10 @@ __all__ = [
     "RtmpSettings",
     "RtmpsSettings",
     "ServiceSettings",
-    "Setting",
     "SettingsError",
     "StatusSettings",
     "StorageSettings",
     "TranscodeSettings",
-    "explain",
     "load",
 ]
 
@@ -51,59 +50,32 @@ PREFIX: Final = "HEADEND_"
 # Variables with the prefix that are not settings: the file's place, and those of the tests.
 _FILE_VARIABLE: Final = "HEADEND_CONFIG"
 _TEST_PREFIX: Final = "HEADEND_TEST_"
-_HIDDEN: Final = "(set)"  # shown instead of a secret
 
 
 class SettingsError(Exception):
     """A setting is unknown or has an invalid value; the message names it."""
 
 
-def _describe(
-    description: str,
-    unit: str = "",
-    ge: float | None = None,
-    le: float | None = None,
-    *,
-    secret: bool = False,
-    reason: str = "",
-) -> msgspec.Meta:
-    """Describe a setting; the value of a `secret` one is never shown.
-
-    `reason` explains the default on the settings page.
-    """
-    extra = {"unit": unit, "secret": "yes" if secret else "", "reason": reason}
-    return msgspec.Meta(description=description, extra=extra, ge=ge, le=le)
-
-
-class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    def __repr__(self) -> str:
-        # Without secrets, as in `headend settings`.
-        shown = ", ".join(f"{line.name}={line.value!r}" for line in _explain(self, "", {}))
-        return f"{type(self).__name__}({shown})"
-
-
-class HttpSettings(_Section, frozen=True, kw_only=True):
+class HttpSettings(Section, frozen=True, kw_only=True):
     """The API, the pages and the playlists."""
 
-    listen: Annotated[str, _describe("address where HTTP is served", "HOST:PORT")] = (
-        "127.0.0.1:8080"
-    )
+    listen: Annotated[str, describe("address where HTTP is served", "HOST:PORT")] = "127.0.0.1:8080"
     public_url: Annotated[
-        str, _describe("public base URL for viewers; empty: derived from listen")
+        str, describe("public base URL for viewers; empty: derived from listen")
     ] = ""
-    playback_url: Annotated[
-        str, _describe("base URL of a CDN for playlists; empty: public_url")
-    ] = ""
-    home: Annotated[str, _describe("where `/` leads to; empty: the console")] = ""
+    playback_url: Annotated[str, describe("base URL of a CDN for playlists; empty: public_url")] = (
+        ""
+    )
+    home: Annotated[str, describe("where `/` leads to; empty: the console")] = ""
     trusted_proxies: Annotated[
         str,
-        _describe(
+        describe(
             "proxies whose forwarded client addresses are trusted, comma-separated", "networks"
         ),
     ] = ""
     connections: Annotated[
         int,
-        _describe(
+        describe(
             "connections that one process holds, web-sockets included; fewer if the limit of open"
             " files leaves no room",
             reason="10 KB each; a viewer has one or two, and a client at most as many as are free",
@@ -112,104 +84,100 @@ class HttpSettings(_Section, frozen=True, kw_only=True):
     ] = CONNECTIONS
 
 
-class ApiSettings(_Section, frozen=True, kw_only=True):
+class ApiSettings(Section, frozen=True, kw_only=True):
     """Limits for callers of the API."""
 
     requests_per_minute: Annotated[
         int,
-        _describe("requests of one token to one process, as a burst or evenly; 0: no limit", ge=0),
+        describe("requests of one token to one process, as a burst or evenly; 0: no limit", ge=0),
     ] = 1200
     attempts_per_minute: Annotated[
         int,
-        _describe("requests without a valid token from one address; 0: no limit", ge=0),
+        describe("requests without a valid token from one address; 0: no limit", ge=0),
     ] = 60
 
 
-class GeoSettings(_Section, frozen=True, kw_only=True):
+class GeoSettings(Section, frozen=True, kw_only=True):
     """The country of viewers."""
 
-    database: Annotated[str, _describe("country database file in MaxMind's format")] = ""
+    database: Annotated[str, describe("country database file in MaxMind's format")] = ""
     trusted_header: Annotated[
-        str, _describe("header in which trusted proxies send the viewer's country")
+        str, describe("header in which trusted proxies send the viewer's country")
     ] = ""
     private_country: Annotated[
-        str, _describe("country of private and loopback addresses; empty: unknown", "two letters")
+        str, describe("country of private and loopback addresses; empty: unknown", "two letters")
     ] = ""
 
 
-class RtmpSettings(_Section, frozen=True, kw_only=True):
+class RtmpSettings(Section, frozen=True, kw_only=True):
     """Plain RTMP ingest."""
 
     listen: Annotated[
-        str, _describe("address where encoders connect; empty: not served", "HOST:PORT")
+        str, describe("address where encoders connect; empty: not served", "HOST:PORT")
     ] = "[::]:1935"
-    public_url: Annotated[str, _describe("public URL for encoders; empty: derived from listen")] = (
-        ""
-    )
+    public_url: Annotated[str, describe("public URL for encoders; empty: derived from listen")] = ""
     backup_public_url: Annotated[
-        str, _describe("public URL for backup encoders; empty: public_url")
+        str, describe("public URL for backup encoders; empty: public_url")
     ] = ""
 
 
-class RtmpsSettings(_Section, frozen=True, kw_only=True):
+class RtmpsSettings(Section, frozen=True, kw_only=True):
     """RTMP over TLS."""
 
     listen: Annotated[
-        str, _describe("address where encoders connect; empty: not served", "HOST:PORT")
+        str, describe("address where encoders connect; empty: not served", "HOST:PORT")
     ] = "[::]:1936"
-    public_url: Annotated[str, _describe("public URL for encoders; empty: derived from listen")] = (
-        ""
-    )
+    public_url: Annotated[str, describe("public URL for encoders; empty: derived from listen")] = ""
     backup_public_url: Annotated[
-        str, _describe("public URL for backup encoders; empty: public_url")
+        str, describe("public URL for backup encoders; empty: public_url")
     ] = ""
     certificate: Annotated[
-        str, _describe("PEM file with the chain; empty: issued by the local authority")
+        str, describe("PEM file with the chain; empty: issued by the local authority")
     ] = ""
-    key: Annotated[str, _describe("PEM file with the certificate's private key")] = ""
+    key: Annotated[str, describe("PEM file with the certificate's private key")] = ""
 
 
-class IngestSettings(_Section, frozen=True, kw_only=True):
+class IngestSettings(Section, frozen=True, kw_only=True):
     """The ingest role, where it runs apart from the API."""
 
     status: Annotated[
         str,
-        _describe("HTTP status address of `headend ingest`; empty: not served", "HOST:PORT"),
+        describe("HTTP status address of `headend ingest`; empty: not served", "HOST:PORT"),
     ] = "127.0.0.1:8081"
 
 
-class StatusSettings(_Section, frozen=True, kw_only=True):
+class StatusSettings(Section, frozen=True, kw_only=True):
     """Health and metrics of a process that serves the API."""
 
     listen: Annotated[
         str,
-        _describe("address of health and metrics without a token; empty: not served", "HOST:PORT"),
+        describe("address of health and metrics without a token; empty: not served", "HOST:PORT"),
     ] = ""
 
 
-class LiveSettings(_Section, frozen=True, kw_only=True):
+class LiveSettings(Section, frozen=True, kw_only=True):
     """Runs and their playlists."""
 
     reconnect_seconds: Annotated[
-        float, _describe("a run ends when its lost encoder does not return within", "s", ge=0)
+        float, describe("a run ends when its lost encoder does not return within", "s", ge=0)
     ] = 60.0
     goodbye_seconds: Annotated[
-        float, _describe("the same after an encoder ended its stream properly", "s", ge=0)
+        float, describe("the same after an encoder ended its stream properly", "s", ge=0)
     ] = 10.0
-    listed_seconds: Annotated[float, _describe("length of a live playlist", "s", ge=12)] = 30.0
+    listed_seconds: Annotated[float, describe("length of a live playlist", "s", ge=12)] = 30.0
     kept_seconds: Annotated[
-        float, _describe("segments are kept after they left the playlist for", "s", ge=30)
+        float, describe("segments are kept after they left the playlist for", "s", ge=30)
     ] = 60.0
     latency: Annotated[
         Literal["low", "normal"],
-        _describe(
+        describe(
             "`low`: playlists are low-latency HLS; `normal`: they are not",
             reason="players without low latency play the same playlists",
         ),
     ] = "low"
     part_seconds: Annotated[
         float,
-        _describe(
+        describe(
             "target duration of a partial segment",
             "s",
             reason="players stay at least three of them behind; each costs every viewer a request",
@@ -218,76 +186,72 @@ class LiveSettings(_Section, frozen=True, kw_only=True):
         ),
     ] = 0.5
     poster_seconds: Annotated[
-        float, _describe("time between two posters of a live stream", "s", ge=2, le=3600)
+        float, describe("time between two posters of a live stream", "s", ge=2, le=3600)
     ] = 30.0
 
 
-class FailoverSettings(_Section, frozen=True, kw_only=True):
+class FailoverSettings(Section, frozen=True, kw_only=True):
     """Default failover policy, for streams without settings of their own."""
 
     mode: Annotated[
         Literal["prefer_primary", "sticky"],
-        _describe("whether a recovered primary takes over from a backup"),
+        describe("whether a recovered primary takes over from a backup"),
     ] = "prefer_primary"
     detect_seconds: Annotated[
         Annotated[float, msgspec.Meta(ge=0.5, le=30)] | None,
-        _describe(
+        describe(
             "a source without media for this long has failed; empty: 0.7 at low latency, else 2",
             "s",
         ),
     ] = None
     return_seconds: Annotated[
         float,
-        _describe("the primary takes over again once it has been healthy for", "s", ge=0, le=600),
+        describe("the primary takes over again once it has been healthy for", "s", ge=0, le=600),
     ] = 10.0
 
 
-class RecordingSettings(_Section, frozen=True, kw_only=True):
+class RecordingSettings(Section, frozen=True, kw_only=True):
     """Default recording policy, for streams without settings of their own."""
 
-    enabled: Annotated[bool, _describe("each run becomes a video when it has ended")] = True
-    keep_days: Annotated[int, _describe("a recording is deleted after", "days", ge=1, le=3650)] = 30
+    enabled: Annotated[bool, describe("each run becomes a video when it has ended")] = True
+    keep_days: Annotated[int, describe("a recording is deleted after", "days", ge=1, le=3650)] = 30
 
 
-class DatabaseSettings(_Section, frozen=True, kw_only=True):
+class DatabaseSettings(Section, frozen=True, kw_only=True):
     """The catalog's database."""
 
     url: Annotated[
         str,
-        _describe(
+        describe(
             "postgresql://USER:PASSWORD@HOST/NAME; empty: a SQLite file in the data folder",
             secret=True,
         ),
     ] = ""
 
 
-class TranscodeSettings(_Section, frozen=True, kw_only=True):
+class TranscodeSettings(Section, frozen=True, kw_only=True):
     """Transcoding of uploaded files."""
 
     workers: Annotated[
         int,
-        _describe(
-            "files, or spans of files, transcoded at once; 0: as many as cores", ge=0, le=256
-        ),
+        describe("files, or spans of files, transcoded at once; 0: as many as cores", ge=0, le=256),
     ] = 0
     cores: Annotated[
         int,
-        _describe(
-            "cores that the workers of a process share; 0: all that it may use", ge=0, le=256
-        ),
+        describe("cores that the workers of a process share; 0: all that it may use", ge=0, le=256),
     ] = 0
     lease_seconds: Annotated[
         float,
-        _describe("a worker that does not respond for this long loses its file", "s", ge=2, le=600),
+        describe("a worker that does not respond for this long loses its file", "s", ge=2, le=600),
     ] = 15.0
 
 
-class ImportSettings(_Section, frozen=True, kw_only=True):
+class ImportSettings(Section, frozen=True, kw_only=True):
     """Videos that are imported from web addresses."""
 
     at_once: Annotated[
         int,
-        _describe(
+        describe(
             "files that a process downloads at once; 0: none",
             "",
             reason="a slow server must not delay the others; a project may use as many as are still"
@@ -297,11 +261,11 @@ class ImportSettings(_Section, frozen=True, kw_only=True):
         ),
     ] = 8
     most_bytes: Annotated[
-        int, _describe("largest file", "bytes", reason="two hours at 55 Mbit/s", ge=1)
+        int, describe("largest file", "bytes", reason="two hours at 55 Mbit/s", ge=1)
     ] = 50 << 30
     least_bytes_per_second: Annotated[
         int,
-        _describe(
+        describe(
             "a download that is slower for 30 s, three times in a row, is given up",
             "bytes/s",
             reason="it holds a place that others wait for",
@@ -310,7 +274,7 @@ class ImportSettings(_Section, frozen=True, kw_only=True):
     ] = 64 << 10
     most_seconds: Annotated[
         float,
-        _describe(
+        describe(
             "longest time that a download may take",
             "s",
             reason="the longest file at 20 Mbit/s",
@@ -319,7 +283,7 @@ class ImportSettings(_Section, frozen=True, kw_only=True):
     ] = 6 * 3600.0
     ports: Annotated[
         str,
-        _describe(
+        describe(
             "ports that may be connected to, comma-separated",
             "",
             reason="other ports belong to services other than the web",
@@ -327,7 +291,7 @@ class ImportSettings(_Section, frozen=True, kw_only=True):
     ] = "80, 443"
     allow_private: Annotated[
         str,
-        _describe(
+        describe(
             "private networks that may be connected to, comma-separated",
             "networks",
             reason="an importer could otherwise reach the service's own network",
@@ -358,13 +322,13 @@ class ImportSettings(_Section, frozen=True, kw_only=True):
         return errors
 
 
-class QuotaSettings(_Section, frozen=True, kw_only=True):
+class QuotaSettings(Section, frozen=True, kw_only=True):
     """What each project may have, where several share an installation; 0: no quota."""
 
-    project_streams: Annotated[int, _describe("streams of one project; 0: no quota", ge=0)] = 0
+    project_streams: Annotated[int, describe("streams of one project; 0: no quota", ge=0)] = 0
     project_bytes: Annotated[
         int,
-        _describe(
+        describe(
             "files of one project, what is made of them, and recordings; 0: no quota",
             "bytes",
             ge=0,
@@ -372,7 +336,7 @@ class QuotaSettings(_Section, frozen=True, kw_only=True):
     ] = 0
     project_minutes: Annotated[
         int,
-        _describe(
+        describe(
             "length of the files that one project adds for transcoding within 30 days; 0: no quota",
             "min",
             ge=0,
@@ -380,25 +344,25 @@ class QuotaSettings(_Section, frozen=True, kw_only=True):
     ] = 0
 
 
-class LogSettings(_Section, frozen=True, kw_only=True):
+class LogSettings(Section, frozen=True, kw_only=True):
     """The log on standard error."""
 
-    format: Annotated[Literal["text", "json"], _describe("key=value lines, or JSON lines")] = "text"
+    format: Annotated[Literal["text", "json"], describe("key=value lines, or JSON lines")] = "text"
     access: Annotated[
         Literal["api", "all", "none"],
-        _describe("requests that are logged: API calls, all, or none"),
+        describe("requests that are logged: API calls, all, or none"),
     ] = "api"
     level: Annotated[
-        Literal["debug", "info", "warning", "error"], _describe("lowest level that is logged")
+        Literal["debug", "info", "warning", "error"], describe("lowest level that is logged")
     ] = "info"
 
 
-class RedisSettings(_Section, frozen=True, kw_only=True):
+class RedisSettings(Section, frozen=True, kw_only=True):
     """Notifications between processes, and the live edge for those that serve it."""
 
     url: Annotated[
         str,
-        _describe(
+        describe(
             "redis://:PASSWORD@HOST:6379/0 notifies other processes at once, and gives "
             "`headend api` the live edge; empty: they poll, and serve what is stored",
             secret=True,
@@ -406,15 +370,15 @@ class RedisSettings(_Section, frozen=True, kw_only=True):
     ] = ""
 
 
-class ServiceSettings(_Section, frozen=True, kw_only=True):
+class ServiceSettings(Section, frozen=True, kw_only=True):
     """All settings; `data` is the folder of the database and the media."""
 
-    data: Annotated[str, _describe("folder of the database, the media and the owner's token")] = (
+    data: Annotated[str, describe("folder of the database, the media and the owner's token")] = (
         "./data"
     )
     drain_seconds: Annotated[
         float,
-        _describe("time to finish after the first SIGTERM", "s", ge=1, le=300),
+        describe("time to finish after the first SIGTERM", "s", ge=1, le=300),
     ] = 20.0
     http: HttpSettings = HttpSettings()
     api: ApiSettings = ApiSettings()
@@ -434,20 +398,9 @@ class ServiceSettings(_Section, frozen=True, kw_only=True):
     storage: StorageSettings = StorageSettings()
     uploads: UploadLimits = UploadLimits()
     limits: Limits = Limits()
-    broadcaster: Broadcaster = Broadcaster()
+    broadcaster: PusherSettings = PusherSettings()
     redis: RedisSettings = RedisSettings()
     log: LogSettings = LogSettings()
-
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of `headend settings`; `reason` explains the default, or is ""."""
-
-    name: str
-    value: object
-    unit: str
-    source: str
-    description: str
-    reason: str
 
 
 _Values = dict[str, Any]  # the tree of a TOML file, not validated yet
@@ -491,36 +444,6 @@ def load(
     for name, error in {**settings.storage.errors(), **settings.imports.errors()}.items():
         raise SettingsError(f"{sources.get(name, 'default')}: {name}: {error}") from error
     return settings, sources
-
-
-def explain(settings: ServiceSettings, sources: Mapping[str, str]) -> list[Setting]:
-    """Return every setting with its value, unit, source and description."""
-    return list(_explain(settings, "", sources))
-
-
-def _explain(section: msgspec.Struct, prefix: str, sources: Mapping[str, str]) -> list[Setting]:
-    lines: list[Setting] = []
-    hints = get_type_hints(type(section), include_extras=True)
-    for field in msgspec.structs.fields(type(section)):
-        name = f"{prefix}{field.name}"
-        value: object = getattr(section, field.name)
-        if isinstance(value, msgspec.Struct):
-            lines += _explain(value, f"{name}.", sources)
-            continue
-        metas = getattr(hints[field.name], "__metadata__", ())
-        meta = next((meta for meta in metas if isinstance(meta, msgspec.Meta)), msgspec.Meta())
-        extra = cast("dict[str, str]", meta.extra or {})  # every setting's has only texts
-        lines.append(
-            Setting(
-                name=name,
-                value=_HIDDEN if extra.get("secret") and value else value,
-                unit=extra.get("unit", ""),
-                source=sources.get(name, "default"),
-                description=meta.description or "",
-                reason=extra.get("reason", ""),
-            )
-        )
-    return lines
 
 
 def _read(file: Path) -> _Values:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-import msgspec
+from headend.config.section import Section, describe
 
 __all__ = ["StorageSettings", "bucket_errors", "delivery_errors"]
 
@@ -14,77 +14,63 @@ _ENDPOINT: Final = re.compile(r"https?://[^/?#@\s]+")
 _CDN: Final = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 
 
-class StorageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StorageSettings(Section, frozen=True, kw_only=True):
     """Storage of media."""
 
     url: Annotated[
         str,
-        msgspec.Meta(
-            description="s3://BUCKET/PREFIX keeps media in a bucket; empty: in the data folder"
-        ),
+        describe("s3://BUCKET/PREFIX keeps media in a bucket; empty: in the data folder"),
     ] = ""
-    endpoint: Annotated[
-        str, msgspec.Meta(description="https://HOST of an S3 server; empty: Amazon's")
-    ] = ""
-    region: Annotated[
-        str, msgspec.Meta(description="region of the bucket; empty: AWS_REGION, or us-east-1")
-    ] = ""
+    endpoint: Annotated[str, describe("https://HOST of an S3 server; empty: Amazon's")] = ""
+    region: Annotated[str, describe("region of the bucket; empty: AWS_REGION, or us-east-1")] = ""
     delivery: Annotated[
         Literal["proxy", "redirect", "cdn"],
-        msgspec.Meta(
-            description=(
-                "how viewers get media out of a bucket. `proxy`: from Headend; `redirect`: from the"
-                " bucket, by signed addresses; `cdn`: from storage.cdn_url, unless access is"
-                " restricted"
-            )
+        describe(
+            "how viewers get media out of a bucket. `proxy`: from Headend; `redirect`: from the"
+            " bucket, by signed addresses; `cdn`: from storage.cdn_url, unless access is"
+            " restricted"
         ),
     ] = "proxy"
     signed_seconds: Annotated[
         float,
-        msgspec.Meta(
-            description="a signed address is valid for",
-            extra={
-                "unit": "s",
-                "reason": "a player follows it at once; a copy of it stops working after this time",
-            },
+        describe(
+            "a signed address is valid for",
+            unit="s",
+            reason="a player follows it at once; a copy stops working after this time",
             ge=10,
             le=3600,
         ),
     ] = 60.0
     public_endpoint: Annotated[
         str,
-        msgspec.Meta(
-            description=(
-                "https://HOST of the S3 server in signed addresses; empty: storage.endpoint"
-            )
-        ),
+        describe("https://HOST of the S3 server in signed addresses; empty: storage.endpoint"),
     ] = ""
     cdn_url: Annotated[
         str,
-        msgspec.Meta(description="base URL of a CDN that has the objects of storage.url below it"),
+        describe("base URL of a CDN that has the objects of storage.url below it"),
     ] = ""
     cache_bytes: Annotated[
         int,
-        msgspec.Meta(
-            description="copies of what viewers read from a bucket; as much again for transcoding",
-            extra={"unit": "bytes"},
+        describe(
+            "copies of what viewers read from a bucket; as much again for transcoding",
+            unit="bytes",
             ge=0,
         ),
     ] = 4 << 30
     min_free_bytes: Annotated[
         int,
-        msgspec.Meta(
-            description="with less free space the service is not ready",
-            extra={"unit": "bytes"},
+        describe(
+            "with less free space the service is not ready",
+            unit="bytes",
             ge=0,
         ),
     ] = 1 << 30
     # A week: time to notice that a restored database is too old, also after a long weekend.
     trash_days: Annotated[
         int,
-        msgspec.Meta(
-            description="orphaned files stay in the trash for this long; 0: removed at once",
-            extra={"unit": "days"},
+        describe(
+            "orphaned files stay in the trash for this long; 0: removed at once",
+            unit="days",
             ge=0,
             le=3650,
         ),

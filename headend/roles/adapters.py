@@ -15,7 +15,7 @@ from storage.errors import StorageError
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["CatalogDirectory", "CatalogEventLog", "CatalogJournal", "EngineSinks", "GrantDefaults"]
+__all__ = ["CatalogDirectory", "CatalogJournal", "EngineSinks", "GrantDefaults"]
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ def _set_or(setting: T | None, default: T) -> T:
 
 
 class CatalogJournal:
-    """Writes the states of streams to the catalog.
+    """Writes the states of streams, and their events, to the catalog.
 
     `host` is the name of this process where several receive streams; it is added to its events.
     """
@@ -110,7 +110,7 @@ class CatalogJournal:
     ) -> None:
         self._catalog = catalog
         self._now_us = now_us
-        self._host = _facts_of(host)
+        self._host: dict[str, object] = {} if host is None else {"host": host}
 
     async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
         """Write the state of a stream and the events that led to it in one transaction.
@@ -134,21 +134,6 @@ class CatalogJournal:
             )
         except StorageError as error:
             raise PortError(str(error)) from error
-
-
-def _facts_of(host: str | None) -> dict[str, object]:
-    return {} if host is None else {"host": host}
-
-
-class CatalogEventLog:
-    """Writes events to the catalog; `host` is as in `CatalogJournal`."""
-
-    def __init__(
-        self, catalog: Catalog, now_us: Callable[[], int], host: str | None = None
-    ) -> None:
-        self._catalog = catalog
-        self._now_us = now_us
-        self._host = _facts_of(host)
 
     async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
         """Add an event of the stream with this hash.

@@ -12,11 +12,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Protocol, assert_never
 
 from headend.roles.host_presence import HostPresence
+from headend.roles.media_remover import StoredMedia
+from ingest.stream.registry import LiveStreams
 from storage.catalog import Catalog
 from storage.catalog.streams.commands import CommandKind, CommandRecord, StreamCommand
 from storage.errors import StorageError
 
-__all__ = ["CommandExecutor", "LiveStreamControl", "StreamMediaRemover", "UnfinishedRuns"]
+__all__ = ["CommandExecutor", "UnfinishedRuns"]
 
 log = logging.getLogger(__name__)
 
@@ -31,47 +33,11 @@ _KEY_CHANGED: Final = "the stream key was changed"
 _DELETED: Final = "the stream was deleted"
 
 
-class LiveStreamControl(Protocol):
-    """The streams of this process (see `ingest.stream.registry.LiveStreams`)."""
-
-    async def end(self, stream: int, reason: str) -> bool:
-        """Disconnect a stream's publishers and end its run; return False if there was neither."""
-        ...
-
-    async def disconnect(self, stream: int, proof: str | None, reason: str) -> int:
-        """Disconnect publishers whose key is no longer valid; return their number."""
-        ...
-
-    async def pause(self, stream: int) -> bool:
-        """Show the slate until `resume`; return False if there is no run."""
-        ...
-
-    async def resume(self, stream: int) -> bool:
-        """Show a source again after `pause`; return False if there is no run."""
-        ...
-
-    async def drill(self, stream: int) -> dict[str, object]:
-        """Run a failover drill; return its result, or the reason as `refused`."""
-        ...
-
-    def report(self, stream: int) -> dict[str, object]:
-        """Return the ingest report of a stream as JSON values; empty if it has no encoder here."""
-        ...
-
-
 class UnfinishedRuns(Protocol):
     """Runs that a restart left open (see `transcode.live.service.LiveTranscoding`)."""
 
     async def end_interrupted(self, stream: int, hash_: str) -> bool:
         """End such a run of a stream; return False if there is none."""
-        ...
-
-
-class StreamMediaRemover(Protocol):
-    """Removes media (see `headend.roles.media_remover.StoredMedia`)."""
-
-    async def remove(self, hashes: list[str]) -> None:
-        """Remove all media of these streams."""
         ...
 
 
@@ -94,9 +60,9 @@ class CommandExecutor:
         self,
         *,
         catalog: Catalog,
-        streams: LiveStreamControl,
+        streams: LiveStreams,
         unfinished_runs: UnfinishedRuns,
-        media: StreamMediaRemover,
+        media: StoredMedia,
         now_us: Callable[[], int],
         presence: HostPresence | None = None,
         hold: Callable[[int], AbstractAsyncContextManager[bool]] = _hold_alone,

@@ -20,7 +20,6 @@ from headend.install.media_store import bucket_of
 from headend.install.relay_key import relay_tls
 from headend.roles.adapters import (
     CatalogDirectory,
-    CatalogEventLog,
     CatalogJournal,
     EngineSinks,
     GrantDefaults,
@@ -99,7 +98,8 @@ async def run_ingest(
     now_us = catalog.clock.now_us
     recorder = _create_recorder(context, now_us)
     name = None if presence is None else presence.name
-    events = EventQueue(CatalogEventLog(catalog, wall_clock_us, name).happened)
+    journal = CatalogJournal(catalog, wall_clock_us, name)
+    events = EventQueue(journal.happened)
     transcoding = LiveTranscoding(
         objects=context.objects.using(LIVE),
         edge=context.edge,
@@ -141,7 +141,7 @@ async def run_ingest(
                 ),
             ),
             sinks=EngineSinks(transcoding, part_seconds=settings.live.part_seconds),
-            journal=CatalogJournal(catalog, wall_clock_us, name),
+            journal=journal,
             sockets=_listening_sockets(sockets, tls),
             drain_seconds=settings.drain_seconds,
             lag=context.lag,
@@ -268,7 +268,7 @@ def _create_recorder(context: RoleContext, now_us: Callable[[], int]) -> Recorde
         min_free_bytes=context.settings.storage.min_free_bytes,
         now_us=now_us,
         name_of=slug,
-        write_event=CatalogEventLog(context.catalog, wall_clock_us).happened,
+        write_event=CatalogJournal(context.catalog, wall_clock_us).happened,
     )
 
 

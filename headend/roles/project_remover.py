@@ -6,37 +6,21 @@ the rest to the next one; two at once do no harm.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final
 
-from media.stream_keys import PublicHash
+from headend.roles.media_remover import StoredMedia
 from storage.catalog.projects.removal import RemovedProjects
 from storage.errors import StorageError
 
-__all__ = ["ProjectMedia", "keep_removing_projects", "remove_projects"]
+__all__ = ["keep_removing_projects", "remove_projects"]
 
 log = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS: Final = 1.0
 
 
-class ProjectMedia(Protocol):
-    """Removes media (see `headend.roles.media_remover.StoredMedia`); failures are only logged."""
-
-    async def remove(self, hashes: Sequence[PublicHash]) -> None:
-        """Delete all media of streams, videos and recordings."""
-        ...
-
-    async def remove_uploads(self, names: Sequence[str]) -> None:
-        """Delete the bytes of uploads."""
-        ...
-
-    async def remove_project(self, key: str) -> None:
-        """Delete a project's own slate picture."""
-        ...
-
-
-async def remove_projects(projects: RemovedProjects, media: ProjectMedia) -> None:
+async def remove_projects(projects: RemovedProjects, media: StoredMedia) -> None:
     """Remove the media and rows of all deleted projects.
 
     Raises:
@@ -56,7 +40,7 @@ async def remove_projects(projects: RemovedProjects, media: ProjectMedia) -> Non
 
 
 async def keep_removing_projects(
-    projects: RemovedProjects, media: ProjectMedia, verify: Callable[[], Awaitable[None]]
+    projects: RemovedProjects, media: StoredMedia, verify: Callable[[], Awaitable[None]]
 ) -> None:
     """Remove deleted projects within a second, until cancelled; after a failure, try again.
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from headend.config.settings import ServiceSettings, SettingsError, explain, load
+from headend.config.settings import ServiceSettings, SettingsError, load
 
 
 def test_without_sources_all_settings_have_their_defaults() -> None:
@@ -91,11 +91,3 @@ def test_a_file_with_a_fault_is_refused(tmp_path: Path, text: str, word: str) ->
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"none\.toml"):
         load(file=tmp_path / "none.toml", environment={}, options={})
-
-
-def test_every_setting_has_a_description() -> None:
-    lines = explain(ServiceSettings(), {"http.listen": "somewhere"})
-    assert len(lines) > 30
-    assert all(line.description for line in lines)
-    assert {line.source for line in lines if line.name == "http.listen"} == {"somewhere"}
-    assert all(line.unit for line in lines if line.name.endswith(("_seconds", "_bytes")))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headend.config.settings import ServiceSettings, SettingsError, explain, load
+from headend.config.section import explain
+from headend.config.settings import ServiceSettings, SettingsError, load
 from headend.install.installation import (
     DATABASE,
     OWNER_TOKEN,

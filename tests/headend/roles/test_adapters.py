@@ -8,7 +8,6 @@ import pytest
 
 from headend.roles.adapters import (
     CatalogDirectory,
-    CatalogEventLog,
     CatalogJournal,
     EngineSinks,
     GrantDefaults,
@@ -115,9 +114,9 @@ async def test_events_name_the_host_where_several_receive_streams(tmp_path: Path
         )  # fmt: skip
         for name in (None, "ingest-1"):
             event = LiveEvent(kind="slate", facts={"reason": "lost"})
-            await CatalogJournal(catalog, lambda: 5, name).write(state, (event,))
-            log = CatalogEventLog(catalog, lambda: 5, name)
-            await log.happened(stream.hash, "engine lost", {"cause": "killed"})
+            journal = CatalogJournal(catalog, lambda: 5, name)
+            await journal.write(state, (event,))
+            await journal.happened(stream.hash, "engine lost", {"cause": "killed"})
         found = [(each.kind, each.facts) for each in (await catalog.events.find_page(1)).items]
     assert found[:4] == [
         ("engine lost", {"cause": "killed", "host": "ingest-1"}),
