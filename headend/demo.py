@@ -45,8 +45,10 @@ async def run_demo(
     for each event.
 
     Raises:
-        DemoError: the stream that the first start created is gone.
+        DemoError: the stream that the first start created is gone, or RTMP is not served.
     """
+    if not running.rtmp_port:
+        raise DemoError("the demo needs RTMP: set rtmp.listen")
     stream, catalog = running.first.stream, running.catalog
     if stream is None or catalog is None:
         raise DemoError("the demo needs the stream of the first start, and it is gone")

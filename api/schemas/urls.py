@@ -87,9 +87,13 @@ class Addresses(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.http}/json/videos/{hash_}.json"
 
     def rtmp_ingest(self, slot: Slot) -> str:
-        """Where an encoder sends to feed a slot; the stream key is not part of it."""
-        return f"{self.rtmp_backup if slot.number else self.rtmp}/{slot.application}"
+        """Where an encoder sends to feed a slot, without the key; empty: RTMP is not served."""
+        return _ingest(self.rtmp_backup if slot.number else self.rtmp, slot)
 
     def rtmps_ingest(self, slot: Slot) -> str:
         """The same over TLS."""
-        return f"{self.rtmps_backup if slot.number else self.rtmps}/{slot.application}"
+        return _ingest(self.rtmps_backup if slot.number else self.rtmps, slot)
+
+
+def _ingest(base: str, slot: Slot) -> str:
+    return base and f"{base}/{slot.application}"

@@ -177,6 +177,8 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
         http = public_base(section.public_url, "http", section.listen, port, "")
 
         def encoders(scheme: str, public: str, listen: str, sock: socket.socket | None) -> str:
+            if not (listen or public):
+                return ""
             port = _encoders_port(scheme, public, listen, sock)
             return public_base(public, scheme, listen, port, host)
 

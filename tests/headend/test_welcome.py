@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headend.roles.wiring import RunningService
@@ -46,6 +47,13 @@ async def test_each_role_prints_its_own_addresses(first: FirstStart) -> None:
         text = welcome(running, terminal=False)
         for word in (watch, server, str(token), "/readyz"):
             assert (word in text) is any(word in each for each in expected), (word, text)
+
+
+async def test_an_address_that_is_not_served_is_not_printed(first: FirstStart) -> None:
+    addresses = msgspec.structs.replace(ADDRESSES, rtmp="")
+    text = welcome(RunningService(addresses=addresses, first=first, rtmp_port=0), terminal=True)
+    assert f"Server     {ADDRESSES.rtmps}/live" in text
+    assert "rtmp://" not in text
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -1,5 +1,7 @@
 """The URLs in the API's responses, one by one."""
 
+import msgspec
+
 from media.stream_keys import Slot
 from tests.support.api.application import ADDRESSES
 
@@ -37,3 +39,9 @@ def test_slots_differ_by_their_application_and_backups_may_have_another_host() -
     assert ADDRESSES.rtmps_ingest(Slot(0)) == "rtmps://in.example:1936/live"
     assert ADDRESSES.rtmp_ingest(Slot(2)) == "rtmp://spare.example:1935/live-backup-2"
     assert ADDRESSES.rtmps_ingest(Slot(2)) == "rtmps://spare.example:1936/live-backup-2"
+
+
+def test_no_address_leads_to_what_is_not_served() -> None:
+    addresses = msgspec.structs.replace(ADDRESSES, rtmp="", rtmp_backup="")
+    assert [addresses.rtmp_ingest(Slot(number)) for number in (0, 2)] == ["", ""]
+    assert addresses.rtmps_ingest(Slot(0)) == "rtmps://in.example:1936/live"

@@ -58,3 +58,12 @@ def test_a_disabled_listener_is_no_error() -> None:
         some = settings(rtmp__listen="", rtmps__listen="")
         sockets = ListenSockets.bind(some, stack, origin=False, ingest=True)
         assert (sockets.http, sockets.rtmp, sockets.rtmps) == (None, None, None)
+
+
+@pytest.mark.parametrize(("public", "rtmp"), [("", ""), ("rtmp://in.test", "rtmp://in.test")])
+def test_an_address_that_is_not_served_is_empty(public: str, rtmp: str) -> None:
+    """With a public one, something in front of the service may serve it."""
+    configured = settings(rtmp__listen="", rtmp__public_url=public, rtmps__listen="[::]:1936")
+    addresses = ListenSockets().addresses(configured)
+    assert (addresses.rtmp, addresses.rtmp_backup) == (rtmp, rtmp)
+    assert addresses.rtmps == "rtmps://localhost:1936"
