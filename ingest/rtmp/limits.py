@@ -375,8 +375,9 @@ class TokenBucket:
         self._updated = now
 
     def spend(self, amount: float, now: float) -> bool:
-        """Spend `amount` and return whether it was available."""
-        tokens = min(self._size, self._tokens + (now - self._updated) * self._rate) - amount
-        self._tokens = tokens
+        """Spend `amount` if it is available, and return whether it was."""
+        tokens = min(self._size, self._tokens + (now - self._updated) * self._rate)
         self._updated = now
-        return tokens >= 0
+        is_available = tokens >= amount
+        self._tokens = tokens - amount if is_available else tokens
+        return is_available

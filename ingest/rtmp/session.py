@@ -93,6 +93,10 @@ class Session:
         self._command_budget = TokenBucket(
             limits.commands_per_second, limits.commands_before_publish, now
         )
+        # Their own, so that an encoder that sends many can still send commands.
+        self._data_budget = TokenBucket(
+            limits.commands_per_second, limits.commands_before_publish, now
+        )
         self._window = limits.window_bytes
         self._acknowledged = 0
 
@@ -334,7 +338,7 @@ class Session:
         # GStreamer sends the same metadata five times a second.
         if body == self._metadata:
             return True
-        if not self._command_budget.spend(1, self._now):
+        if not self._data_budget.spend(1, self._now):
             return False
         values = metadata(kind, body, self._limits)
         if values is None:

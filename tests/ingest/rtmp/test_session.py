@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.rtmp import amf0
 from ingest.rtmp.dialogue import NEXT, State
 from ingest.rtmp.errors import (
     RtmpError,
@@ -96,6 +97,17 @@ def test_identical_metadata_are_reported_once() -> None:
     other = META.replace(b"width", b"depth")
     events = feed(server, [META, META, META, other])
     assert events == [Metadata({"width": 160.0}), Metadata({"depth": 160.0})]
+
+
+def test_an_encoder_that_sends_much_data_can_still_end_its_stream() -> None:
+    # Captions or onFI: one message for each picture, each different.
+    server = encoder.publishing()
+    now = 0.0
+    for frame in range(600):
+        now = frame / 30
+        body = amf0.encode("onTextData", {"text": f"caption {frame}"})
+        server.receive(MEDIA + encoder.message(4, MessageType.DATA, body, stream=1), now)
+    assert server.receive(GOODBYE, now) == [Goodbye()]
 
 
 def test_an_aggregate_is_split_into_packets() -> None:
