@@ -76,7 +76,7 @@ class Session:
         self._metadata = b""
         self._held_messages: list[Message] = []
         self._early_bytes = 0
-        self._commands = 0
+        self._commands = 0  # since the accept or the last permission to publish
 
         self._now = self._last_received = self._last_ping = self._state_since = now
         self._last_media: float | None = None
@@ -362,9 +362,10 @@ class Session:
     def _count_command(self) -> None:
         """Count a message that needs an answer, up to the limit."""
         limits = self._limits
-        self._commands += 1
         if self.publishing:
             if not self._command_budget.spend(1, self._now):
                 raise LimitExceeded("commands a second", limits.commands_per_second)
-        elif self._commands > limits.commands_before_publish:
+            return
+        self._commands += 1
+        if self._commands > limits.commands_before_publish:
             raise LimitExceeded("commands before publish", limits.commands_before_publish)

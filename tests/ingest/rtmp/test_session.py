@@ -110,6 +110,17 @@ def test_an_encoder_that_sends_much_data_can_still_end_its_stream() -> None:
     assert server.receive(GOODBYE, now) == [Goodbye()]
 
 
+def test_pings_while_publishing_do_not_count_as_commands_before_it() -> None:
+    server = encoder.publishing()
+    ping = encoder.whole(2, MessageType.USER_CONTROL, b"\0\x06\0\0\0\0")
+    for turn in range(100):
+        server.receive(MEDIA + ping, 5.0 * turn)
+    assert feed(server, [GOODBYE], now=500.0) == [Goodbye()]
+    feed(server, [command("deleteStream", 7.0, None, 1.0)], now=500.0)
+    again = command("createStream", 8.0, None) + publish()
+    assert isinstance(feed(server, [again], now=501.0)[-1], PublishRequested)
+
+
 def test_an_aggregate_is_split_into_packets() -> None:
     server = encoder.publishing()
     feed(server, [MEDIA])
