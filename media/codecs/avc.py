@@ -19,6 +19,7 @@ __all__ = [
     "AvcError",
     "config_of",
     "covering_codecs",
+    "first_slice_is_idr",
     "is_idr",
     "is_picture",
     "nal_units",
@@ -26,6 +27,9 @@ __all__ = [
 ]
 
 _IDR, _PPS, _DELIMITER = 5, 8, 9  # nal_unit_type, table 7-1
+# Slices follow a delimiter, parameter sets and a few messages. A hostile access unit may have
+# millions of those.
+_MOST_UNITS = 64
 _FORBIDDEN = 0x80  # forbidden_zero_bit, 7.3.1
 _MAIN, _HIGH = 77, 100
 # A decoder of a later profile also decodes the earlier ones (annex A), except for features of
@@ -152,6 +156,9 @@ def nal_units(data: bytes, length_size: int) -> list[bytes]:
 def is_idr(data: bytes, length_size: int) -> bool:
     """Return whether an access unit is an IDR picture, at which decoding can always begin.
 
+    All of its NAL units are checked, so its cost grows with their number; `first_slice_is_idr` is
+    for processes that must not be held up.
+
     Raises:
         AvcError: a length exceeds the data.
     """
@@ -159,6 +166,23 @@ def is_idr(data: bytes, length_size: int) -> bool:
     for start, _ in _spans(data, length_size):
         has_idr = has_idr or data[start] & 0x1F == _IDR
     return has_idr
+
+
+def first_slice_is_idr(data: bytes, length_size: int) -> bool:
+    """Return whether an access unit is an IDR picture, by its first slice; False if it is invalid.
+
+    At most `_MOST_UNITS` NAL units are read, and nothing behind the first slice.
+    """
+    place, total = 0, len(data)
+    for _ in range(_MOST_UNITS):
+        start = place + length_size
+        place = start + int.from_bytes(data[place:start], "big")
+        if start >= total or place > total:
+            break
+        # All slices of an IDR picture have the same type, so the first decides (7.4.1.2.4).
+        if place > start and 1 <= (kind := data[start] & 0x1F) <= _IDR:
+            return kind == _IDR
+    return False
 
 
 def is_picture(data: bytes, length_size: int) -> bool:

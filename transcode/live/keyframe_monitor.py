@@ -7,7 +7,7 @@ packets again. The wait is doubled each time.
 
 from typing import Final
 
-from media.codecs.avc import AvcConfig, AvcError, is_idr
+from media.codecs.avc import AvcConfig, AvcError, first_slice_is_idr
 from media.hls.playlist import TARGET_SECONDS
 from media.packet import MediaPacket
 from media.track import VideoCodec, VideoTrack
@@ -49,7 +49,8 @@ class KeyframeMonitor:
             since = packet.dts - self._last
             if not 0 < since <= TARGET_SECONDS * packet.track.scale:
                 self._count, self._last = 0, None
-        if not packet.key or not self._is_idr(packet):
+        # Not all of the packet: it comes from the encoder, and this is the event loop.
+        if not packet.key or not first_slice_is_idr(packet.data, self._length_size):
             return False
         self._last = packet.dts
         self._count += 1
@@ -58,9 +59,3 @@ class KeyframeMonitor:
         self._wait = min(2 * self._wait, _LONGEST_WAIT)
         self._length_size = None
         return True
-
-    def _is_idr(self, packet: MediaPacket) -> bool:
-        try:
-            return bool(is_idr(packet.data, self._length_size or 4))
-        except AvcError:
-            return False

@@ -13,6 +13,7 @@ from media.codecs.avc import (
     AvcError,
     config_of,
     covering_codecs,
+    first_slice_is_idr,
     is_idr,
     is_picture,
     nal_units,
@@ -147,6 +148,18 @@ def test_nal_units_come_without_their_lengths(size: int) -> None:
 )
 def test_an_idr_is_known_by_its_nal_units(parts: tuple[bytes, ...], expected: bool) -> None:
     assert is_idr(unit(*parts), 4) is expected
+    assert first_slice_is_idr(unit(*parts), 4) is expected
+
+
+@pytest.mark.parametrize("filler", [SEI, b""])
+def test_an_idr_is_looked_for_among_64_units(filler: bytes) -> None:
+    assert first_slice_is_idr(unit(*[filler] * 63, IDR), 4)
+    assert not first_slice_is_idr(unit(*[filler] * 64, IDR), 4)
+
+
+def test_the_first_slice_decides() -> None:
+    assert first_slice_is_idr(unit(IDR) + b"\0\0\0\xff", 4)
+    assert not first_slice_is_idr(unit(SLICE, IDR), 4)
 
 
 def test_an_encoders_keyframes_are_its_idrs(picture: Coded) -> None:
@@ -168,8 +181,11 @@ def test_any_access_unit_gives_an_answer_or_the_error(data: bytes, size: int) ->
     except AvcError:
         with pytest.raises(AvcError):
             is_idr(data, size)
+        assert first_slice_is_idr(data, size) in (True, False)
         return
     assert is_idr(data, size) is any(part[0] & 0x1F == 5 for part in units)
+    first = next((part[0] & 0x1F for part in units if 1 <= part[0] & 0x1F <= 5), 0)
+    assert first_slice_is_idr(data, size) is (first == 5)
 
 
 @pytest.mark.parametrize("missing", [1, 3, 4, 6])
@@ -177,6 +193,7 @@ def test_a_truncated_access_unit_is_refused(missing: int) -> None:
     whole = unit(SEI, IDR)
     with pytest.raises(AvcError):
         is_idr(whole[:-missing], 4)
+    assert not first_slice_is_idr(whole[:-missing], 4)
     with pytest.raises(AvcError):
         nal_units(whole[:-missing], 4)
     with pytest.raises(AvcError):

@@ -2,6 +2,7 @@ import pytest
 
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoTrack
+from tests.support.counted_calls import counted_calls
 from tests.support.engine.sources import Source, scenes, source_of
 from transcode.live.keyframe_monitor import KeyframeMonitor
 
@@ -71,3 +72,14 @@ def test_sound_is_ignored(track: VideoTrack) -> None:
     for at in range(0, 60_000, 100):
         packet = MediaPacket(track=AUDIO, dts=at, pts=at, key=True, data=IDR)
         assert not keyframes.observe(packet)
+
+
+def test_a_packet_of_millions_of_units_is_judged_by_the_first_ones(track: VideoTrack) -> None:
+    # They are read on the event loop, which serves all streams.
+    keyframes = KeyframeMonitor()
+    keyframes.watch(track)
+    data = (b"\0\0\0\1\x06" * 200_000) + IDR
+    packet = MediaPacket(track=track, dts=0, pts=0, key=True, data=data)
+    with counted_calls() as count:
+        assert not keyframes.observe(packet)
+    assert count.calls < 1_000
