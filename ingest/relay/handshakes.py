@@ -2,7 +2,8 @@
 
 An unauthenticated peer holds a descriptor until its handshake's deadline. So each network may have
 few handshakes at once, and networks without an authenticated host together at most `AT_ONCE`: they
-cannot keep out a host that has authenticated before. Pure.
+cannot keep out a host that has authenticated before. It also decides which refusals are logged, so
+that strangers cannot fill the disk. Pure: times are seconds of a monotonic clock.
 """
 
 from collections import Counter
@@ -16,6 +17,7 @@ __all__ = ["AT_ONCE", "OF_ONE_NETWORK", "Handshakes"]
 AT_ONCE: Final = 256
 # Hosts behind one address; each has one handshake at a time.
 OF_ONE_NETWORK: Final = 16
+_REFUSAL_SECONDS: Final = 60.0
 
 
 class Handshakes:
@@ -24,6 +26,7 @@ class Handshakes:
     def __init__(self) -> None:
         self._running: Counter[str] = Counter()
         self._host_networks: dict[str, None] = {}  # networks of hosts, the newest last
+        self._refusals: dict[str, float] = {}  # when they were logged, by network
 
     def __len__(self) -> int:
         return self._running.total()
@@ -47,6 +50,22 @@ class Handshakes:
             self._host_networks[network] = None
             if len(self._host_networks) > AT_ONCE:
                 del self._host_networks[next(iter(self._host_networks))]
+
+    def should_log_refusal(self, address: str, now: float) -> bool:
+        """Return whether to log that a host was refused, which then retries.
+
+        Each network is logged once a minute, and at most `AT_ONCE` networks.
+        """
+        network = client_network(address)
+        self._refusals = {
+            each: logged
+            for each, logged in self._refusals.items()
+            if now - logged < _REFUSAL_SECONDS
+        }
+        if network in self._refusals or len(self._refusals) >= AT_ONCE:
+            return False
+        self._refusals[network] = now
+        return True
 
     @property
     def _of_unknown(self) -> int:

@@ -48,7 +48,6 @@ MAX_SESSIONS: Final = 4_096  # of one link: more encoders than a host takes
 _HANDSHAKE_SECONDS: Final = 5.0
 _SHUTDOWN_SECONDS: Final = 2.0
 _BACKLOG: Final = 64
-_REFUSAL_SECONDS: Final = 60.0
 # Probably out of descriptors: accepting again at once would loop.
 _ACCEPT_PAUSE_SECONDS: Final = 1.0
 
@@ -258,7 +257,6 @@ class RelayListener:
         self._sock: socket.socket | None = None
         self._accepted: set[socket.socket] = set()  # of tasks that have not begun
         self._handshakes = Handshakes()
-        self._refused: dict[str, float] = {}  # when that was logged, by address
         self._running: set[asyncio.Task[None]] = set()
         self._publishers: defaultdict[int, set[RelayedPublisher]] = defaultdict(set)  # by stream
         # Of streams that are stopping.
@@ -352,14 +350,9 @@ class RelayListener:
 
     def _log_refusal(self, address: str, cause: str) -> None:
         """Log that a host was refused, unless that was logged recently: it retries."""
-        now = asyncio.get_running_loop().time()
-        if now - self._refused.get(address, -_REFUSAL_SECONDS) < _REFUSAL_SECONDS:
-            return
-        if len(self._refused) >= MAX_LINKS:
-            self._refused.clear()
-        self._refused[address] = now
-        security.info("host refused", extra={"peer": address, "cause": cause})
-        log.warning("host refused", extra={"peer": address, "cause": cause})
+        if self._handshakes.should_log_refusal(address, asyncio.get_running_loop().time()):
+            security.info("host refused", extra={"peer": address, "cause": cause})
+            log.warning("host refused", extra={"peer": address, "cause": cause})
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = self._tasks.create_task(work)

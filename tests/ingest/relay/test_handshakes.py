@@ -48,3 +48,19 @@ def test_only_so_many_hosts_are_remembered() -> None:
     assert all(handshakes.begin(each) for each in strangers)
     assert not handshakes.begin(address(0))
     assert handshakes.begin(address(AT_ONCE))
+
+
+def test_the_refusals_of_a_network_are_logged_once_a_minute() -> None:
+    handshakes = Handshakes()
+    assert handshakes.should_log_refusal("192.0.2.1", 0.0)
+    assert handshakes.should_log_refusal("2001:db8::1", 0.0)
+    # One peer may have all addresses of its /64.
+    assert not any(handshakes.should_log_refusal(f"2001:db8::{n:x}", 59.9) for n in range(1000))
+    assert handshakes.should_log_refusal("2001:db8::2", 60.0)
+
+
+def test_the_refusals_of_many_networks_are_logged_at_most_256_times_a_minute() -> None:
+    handshakes = Handshakes()
+    logged = [handshakes.should_log_refusal(f"2001:db8:0:{n:x}::1", n / 100) for n in range(5_000)]
+    assert sum(logged) == AT_ONCE
+    assert handshakes.should_log_refusal("192.0.2.1", 110.0)
