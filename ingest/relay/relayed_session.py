@@ -274,7 +274,7 @@ class RelayedSession:
         remote = None if request.cancelled() else request.result()
         if local is None and remote is None and may_own and self._owner == owner:
             local = await _or_occupied(self._attach_here())
-        if isinstance(local, SlotSession) and isinstance(remote, Attachment):
+        if local is not None and isinstance(remote, Attachment):
             remote.close(goodbye=False, reason=None)
         place = remote if local is None else local
         if isinstance(place, SlotOccupied):

@@ -9,7 +9,6 @@ import pytest
 from ingest.relay.relayed_session import RECOVER_SECONDS
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import Grant
-from ingest.stream.registry import NotRelayed
 from media.packet import MediaPacket
 from tests.ingest.stream.test_live_stream import GRANT, SMALL, VIDEO
 from tests.support.ingest.relay_hosts import Encoder, RelayHost, installation, play
@@ -502,52 +501,6 @@ def test_a_catalog_that_does_not_answer_delays_the_disconnect_only_by_seconds() 
             assert encoder.disconnected is None
             await asyncio.sleep(8)
             assert encoder.disconnected is not None
-
-    play(scenario())
-
-
-# -- when there is no way to the owner ------------------------------------------------------------
-
-
-def test_the_refusal_of_an_owner_that_accepts_no_relay_names_the_remedy() -> None:
-    async def scenario() -> None:
-        async with installation() as hosts:
-            owner, other = await hosts.start(reachable=False), await hosts.start()
-            await owner.publish(PRIMARY)
-            with pytest.raises(NotRelayed, match="cannot be reached: try again"):
-                await other.attach(BACKUP)
-            assert len(owner.ports.sinks) == 1
-
-    play(scenario())
-
-
-def test_a_publisher_of_a_killed_owners_stream_waits_until_the_owner_is_marked_dead() -> None:
-    async def scenario() -> None:
-        async with installation() as hosts:
-            owner, other = await hosts.start(), await hosts.start()
-            await owner.publish(PRIMARY)
-            owner.kill()
-            async with asyncio.TaskGroup() as tasks:
-                coming = tasks.create_task(other.attach(PRIMARY))
-                await asyncio.sleep(3)
-                # Nothing listens there, but this host never had a connection to it.
-                assert not coming.done()
-                hosts.table.dead.add(owner.address)
-                await coming
-            assert other.streams.generations == {1: 2}
-
-    play(scenario())
-
-
-def test_hosts_of_another_installation_relay_nothing() -> None:
-    async def scenario() -> None:
-        async with installation() as hosts:
-            owner, stranger = await hosts.start(), await hosts.start(b"another secret, as long")
-            await owner.publish(PRIMARY)
-            with pytest.raises(NotRelayed):
-                await stranger.attach(BACKUP)
-            assert owner.links == []
-            assert len(owner.ports.states[-1].sending) == 1
 
     play(scenario())
 

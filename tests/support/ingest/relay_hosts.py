@@ -65,7 +65,7 @@ class Encoder(SimulatedEncoder):
 
 
 class Cable:
-    """The network connection of a host: passes bytes in both directions until it is cut."""
+    """The network connection of a host: passes bytes in both directions while it is not cut."""
 
     def __init__(self, tasks: asyncio.TaskGroup, port: int) -> None:
         self.sock = socket.socket()
@@ -81,6 +81,10 @@ class Cable:
     def cut(self) -> None:
         """Stop passing bytes; connections stay open, and new ones are accepted."""
         self._whole.clear()
+
+    def repair(self) -> None:
+        """Pass bytes again, those that were held back first."""
+        self._whole.set()
 
     def close(self) -> None:
         for task in self._running:
