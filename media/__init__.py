@@ -3,8 +3,9 @@
 Pure: no clock, no socket, no file, no codec library. Every other package may import this one; it
 imports none of them.
 
-Read in this order: `ticks` (units of time), `track` and `packet` (what a source sends), `ladder`
-(the renditions made of it), `stream_keys` (the keys of publishers), `encoder_report` (measurements
-of an encoder), then `hls` and `codecs`. `networks` derives the network by which limits count a
-client; `countries` and `languages` are tables, `no_op` has callbacks that do nothing.
+Read in this order: `ticks` (units of time), `track` and `packet` (what a source sends),
+`sample_times`, `ladder` (the renditions made of it), `stream_keys` (the keys of publishers),
+`encoder_report` (measurements of an encoder), then `hls` and `codecs`. `networks` derives the
+network by which limits count a client, `loop_lag` measures how long an event loop was held up;
+`countries` and `languages` are tables, `no_op` has callbacks that do nothing.
 """

@@ -58,7 +58,9 @@ def advice(report: EncoderReport, active: frozenset[str]) -> list[str]:
     if report.audio is not None:
         sentences += _apply(_SOUND, report.audio)
     elif report.video is not None and settled:
-        sentences.append("No sound comes: choose a sound source if there is to be one.")
+        sentences.append(
+            "No audio is sent: select an audio source if the stream should have sound."
+        )
     sentences += _apply(_NETWORK, network)
     sentences += _apply(_CLOCK, report.clock)
     if (network.jitter_ms or 0) <= _CALM_MS:
@@ -123,8 +125,11 @@ def _codec(picture: PictureReport) -> str | None:
         form = f"H.264 {picture.profile or 'of this profile'}, as it is sent,"
         remedy = "set profile high or main, 8 bit 4:2:0, progressive"
     else:
-        remedy = "set H.264 if the machine is short of it"
-    return f"{form} does not play everywhere, so its own size is encoded too, at a cost: {remedy}."
+        remedy = "set H.264 if the server is overloaded"
+    return (
+        f"{form} does not play everywhere, so it is also encoded in its own size, which takes"
+        f" processor time: {remedy}."
+    )
 
 
 def _size(picture: PictureReport) -> str | None:
@@ -140,7 +145,10 @@ def _frame_rate(picture: PictureReport) -> str | None:
     rate = picture.frame_rate or 0.0
     if rate <= _MOST_RATE:
         return None
-    return f"The encoder sends {rate:.4g} frames/s: set 60 or 30, as more cost and show nothing."
+    return (
+        f"The encoder sends {rate:.4g} frames/s: set 60 or 30, as higher rates cost more and look"
+        " no better."
+    )
 
 
 def _resolution(picture: PictureReport, active: frozenset[str]) -> Iterator[str]:
@@ -211,8 +219,8 @@ def _channels(sound: SoundReport) -> str | None:
 def _silence(network: NetworkReport) -> str | None:
     if network.silent_seconds >= _SILENCE_SECONDS:
         return (
-            f"Nothing has come for {network.silent_seconds:.1f} s: look whether the encoder still"
-            " runs and its network carries."
+            f"Nothing has come for {network.silent_seconds:.1f} s: check that the encoder is"
+            " running and its network works."
         )
     if network.longest_silence_seconds >= _SILENCE_SECONDS:
         return (
@@ -237,7 +245,7 @@ def _jumps(clock: ClockReport) -> str | None:
     times = "once" if clock.jumps == 1 else f"{clock.jumps} times"
     return (
         f"The timestamps jumped {times} within ten minutes, with a discontinuity for viewers each"
-        " time: restart the encoder, or let its source not repeat."
+        " time: restart the encoder, or stop its source from looping."
     )
 
 

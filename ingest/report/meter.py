@@ -43,7 +43,7 @@ class Meter:
         self._jumps: deque[float] = deque(maxlen=_MOST_JUMPS)
 
     def add_track(self, track: Track, now: float) -> None:
-        """Add a decoder configuration; packets of that kind from before no longer count."""
+        """Add a decoder configuration; the measured period starts anew for both tracks."""
         self._since = now
         match track:
             case VideoTrack():

@@ -41,7 +41,7 @@ class State(Enum):
 
     BEGINNING = "nothing is connected"
     CONNECTED = "nothing is published"
-    PUBLISH_REQUESTED = "leave to publish is asked for"
+    PUBLISH_REQUESTED = "a publish request is pending"
     PUBLISHING = "publishing"
 
 

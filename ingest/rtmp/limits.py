@@ -59,7 +59,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     first_media_seconds: Annotated[
         float,
         _meta(
-            "from leave to publish to the first packet",
+            "from the permission to publish to the first packet",
             "s",
             0.1,
             reason="an encoder that was let in may still be warming up; SRS waits 20 s too",
@@ -80,8 +80,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "of silence before a ping, and between two pings",
             "s",
             0.1,
-            reason="half of `silence_seconds`, so that a live peer has answered; who sends is not"
-            " pinged",
+            reason="half of `silence_seconds`, so that a live peer has answered; a peer that"
+            " sends is not pinged",
         ),
     ] = 10.0
     silence_seconds: Annotated[
@@ -203,7 +203,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     commands_before_publish: Annotated[
         int,
         _meta(
-            "commands up to leave to publish",
+            "commands before publishing is permitted",
             "",
             1,
             reason="the longest real openings (rtmp2sink) have seven",
@@ -221,7 +221,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     early_media_bytes: Annotated[
         int,
         _meta(
-            "media before leave to publish",
+            "media sent before publishing is permitted",
             "bytes",
             0,
             reason="some encoders do not wait for the answer; it takes as long as a look-up",
@@ -314,8 +314,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     beginnings_per_minute: Annotated[
         int,
         _meta(
-            "other decoder configurations and jumps of the clock, on average; a burst may be as"
-            " many",
+            "new configurations and clock jumps, on average; a burst may be as many",
             "1/min",
             1,
             reason="an encoder begins with two, and anew when its user changes something; each"

@@ -105,7 +105,7 @@ def parse_command(kind: int, body: bytes, limits: Limits) -> CommandMessage:
     Raises:
         RtmpError: it is no command, or its values are invalid.
     """
-    values = amf0.decode(_unselected(kind, body), limits)
+    values = amf0.decode(_without_format_byte(kind, body), limits)
     match values:
         case [str(name), bool() | str() | dict() | list(), *_]:
             raise MessageError(kind, "a transaction that is no number")
@@ -122,7 +122,7 @@ def metadata(kind: int, body: bytes, limits: Limits) -> dict[str, Amf] | None:
 
     Metadata has no effect, and real devices write invalid ones: no reason to end a stream.
     """
-    data = _unselected(kind, body)
+    data = _without_format_byte(kind, body)
     try:
         first = amf0.decode_first(data, limits)
         if first not in ("@setDataFrame", "onMetaData"):
@@ -137,7 +137,7 @@ def metadata(kind: int, body: bytes, limits: Limits) -> dict[str, Amf] | None:
             return None
 
 
-def _unselected(kind: int, body: bytes) -> bytes:
+def _without_format_byte(kind: int, body: bytes) -> bytes:
     """Return a body without the byte that announces AMF0, if its type has one.
 
     HaishinKit omits that byte in its data messages, so that they begin with a string.

@@ -304,7 +304,8 @@ class Session:
             return
         self._early_bytes += len(message.body) + _HELD_OVERHEAD
         if self._early_bytes > self._limits.early_media_bytes:
-            raise LimitExceeded("bytes before leave to publish", self._limits.early_media_bytes)
+            most = self._limits.early_media_bytes
+            raise LimitExceeded("bytes before permission to publish", most)
         if self._dialogue.state is State.PUBLISH_REQUESTED:
             body = memoryview(bytes(message.body))
             self._held_messages.append(msgspec.structs.replace(message, body=body))

@@ -59,8 +59,8 @@ class Admission:
     def count_wrong_key(self, address: str, now: float) -> float | None:
         """Count a key that matched no stream; return after how many seconds to answer it.
 
-        The first of a minute are answered at once, further ones at the rate of the limit, and None
-        means not at all: enough answers of this address wait.
+        The first `wrong_keys_per_minute` are answered at once, later ones at that rate. None: do
+        not answer, because the delay would exceed `_LONGEST_DELAY`.
         """
         network = client_network(address)
         interval = _PERIOD / self._limits.wrong_keys_per_minute

@@ -269,7 +269,7 @@ class PublisherConnection(asyncio.Protocol):
         """Count a new configuration or a jump of the clock, up to the limit."""
         if not self._beginnings.spend(1, now):
             most = self._listener.limits.beginnings_per_minute
-            raise LimitExceeded("beginnings of its media a minute", most)
+            raise LimitExceeded("new configurations and clock jumps a minute", most)
 
     async def _admit(self, request: PublishRequested) -> None:
         """Answer a request to publish."""

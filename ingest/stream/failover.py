@@ -125,7 +125,7 @@ def decide(
         for slot, health in slots.items()
         if slot != on_air
         and _is_ready(now, health, policy)
-        and not (may_recover and _may_cost(now, health, policy))
+        and not (may_recover and _is_risky(now, health, policy))
         and not (run_begins and _must_wait(now, slot, health))
     ]
     # A source that does not fit the run ends it, so it is the last choice.
@@ -140,8 +140,8 @@ def _is_ready(now: float, health: Health | None, policy: Policy) -> bool:
     return health is not None and health.playable and is_healthy(now, health, policy)
 
 
-def _may_cost(now: float, health: Health, policy: Policy) -> bool:
-    """Return whether a source ends the run, or has only just recovered.
+def _is_risky(now: float, health: Health, policy: Policy) -> bool:
+    """Return whether switching to a source would end the run, or it has only just recovered.
 
     In the latter case the network of both sources failed, as a rule, and the other recovers soon.
     """

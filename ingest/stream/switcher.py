@@ -146,7 +146,7 @@ class Switcher:
             self._begin_paused(now)
         session = self._choose_session(now)
         if session is None and self._drill is not None:
-            self._cancel_drill("no other encoder is well any more", now)
+            self._cancel_drill("no other encoder is healthy any more", now)
             session = self._choose_session(now)
         before = self._on_air
         if session is before:
@@ -310,10 +310,10 @@ class Switcher:
         healths.pop(session.slot)
         standby = decide(self._lag.read_until(now), None, healths, self._policy)
         if standby is None:
-            raise DrillRefused("no other encoder is well")
+            raise DrillRefused("no other encoder is healthy")
         if not healths[standby].continues_run:
             raise DrillRefused(
-                f"{standby} cannot go on with the run: only one of the two has a picture"
+                f"{standby} cannot continue the run: only one of the two has a picture"
             )
         self._drill = _Drill(session, now, asyncio.get_running_loop().create_future())
         session.cut_off(now)

@@ -263,7 +263,7 @@ def uri_text(text: str) -> str:
 
 def _quoted(text: str) -> str:
     if not _QUOTABLE.fullmatch(text):
-        raise M3u8Error(f"cannot stand in quotes: {text!r}")
+        raise M3u8Error(f"cannot be written as a quoted string: {text!r}")
     return text
 
 

@@ -442,7 +442,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     def _check_growing(self) -> None:
         if self.ended:
-            raise ValueError("a timeline that ended takes no segment")
+            raise ValueError("the timeline has ended")
         if self.opened is not None:
             raise ValueError("a segment is open")
 

@@ -380,7 +380,7 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
 
         async with asyncio.TaskGroup() as tasks:
             sending = [tasks.create_task(send(primary))]
-            assert "no other encoder is well" in str(await drill())
+            assert "no other encoder is healthy" in str(await drill())
             directory = CatalogDirectory(ingest.catalog, GrantDefaults(detect_seconds=1.0))
             grant = await directory.grant("live-backup-1", ingest.stream.key)
             assert grant is not None

@@ -201,7 +201,7 @@ def test_a_good_encoder_gets_no_advice(report: EncoderReport) -> None:
             ("2.0 Mbit/s", "9.5", "CBR"),
             id="swings",
         ),
-        pytest.param(replace(GOOD, audio=None), ("No sound",), id="no sound"),
+        pytest.param(replace(GOOD, audio=None), ("No audio is sent",), id="no sound"),
         pytest.param(
             replace(GOOD, audio=replace(SOUND, channels=6)), ("6 channels", "stereo"), id="5.1"
         ),

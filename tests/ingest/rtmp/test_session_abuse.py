@@ -274,13 +274,13 @@ def test_a_fifth_message_stream_is_refused() -> None:
     ],
 )
 @pytest.mark.parametrize("body", [bytes(60_000), b"\xaf\x01x", b""])
-def test_media_before_leave_are_bounded(data: bytes, body: bytes) -> None:
+def test_media_before_permission_are_bounded(data: bytes, body: bytes) -> None:
     server = session(Limits(chunks_per_second=1_000_000))
     feed(server, [data], allow=False)
     media = encoder.message(4, AUDIO, body)
     sent_bytes = 0
     tracemalloc.start()
-    with pytest.raises(LimitExceeded, match="before leave"):
+    with pytest.raises(LimitExceeded, match="before permission"):
         for _ in range(10_000):
             server.receive(media, 1.0)
             sent_bytes += len(media)

@@ -197,7 +197,7 @@ def giants(count: int) -> bytes:
         pytest.param(
             {"early_media_bytes": 3000},
             CREATED + rtmp_peer.video(bytes(3000)),
-            "more than 3,000 bytes before leave to publish",
+            "more than 3,000 bytes before permission to publish",
             id="early_media_bytes",
         ),
         pytest.param(
@@ -289,7 +289,7 @@ def test_every_bound_closes_one_connection(
         pytest.param(
             {"beginnings_per_minute": 4},
             b"".join(rtmp_peer.video(rtmp_peer.video_body(b"x"), at * 60_000) for at in range(4)),
-            "more than 4 beginnings",
+            "more than 4 new configurations and clock jumps",
             id="clock jumps a minute",
         ),
         pytest.param(
@@ -298,7 +298,7 @@ def test_every_bound_closes_one_connection(
                 rtmp_peer.audio(rtmp_peer.audio_config(bytes((0x12, 0x10 - at))))
                 for at in (0, 8) * 3
             ),
-            "more than 4 beginnings",
+            "more than 4 new configurations and clock jumps",
             id="configurations a minute",
         ),
     ],

@@ -18,7 +18,7 @@ from tests.support.ingest.simulated_encoders import (
 )
 from tests.support.ingest.virtual_clock import run
 
-NOBODY = {"refused": "no other encoder is well"}
+NOBODY = {"refused": "no other encoder is healthy"}
 
 
 async def refused(stream: SimulatedStream) -> str:

@@ -288,7 +288,7 @@ QUICK = (
         ),
         "commands before publish",
     ),
-    Attack("media before publish", early_media, "before leave"),
+    Attack("media before publish", early_media, "before permission"),
     Attack("wrong keys", wrong_keys, "wrong key"),
     Attack("300 connections", connections, "too many new connections"),
     Attack("a flood of acknowledgements", acknowledgements, "a second", key=True),
@@ -300,7 +300,7 @@ QUICK = (
     Attack(
         "absurd timestamps",
         sends(bad_media.absurd_times, seconds=2 * SCALE),
-        "beginnings",
+        "new configurations and clock jumps",
         key=True,
     ),
     Attack("16384 x 16384 in 200 bytes", sends(bad_media.decode_bomb, seconds=2), "", key=True),
