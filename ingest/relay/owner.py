@@ -51,6 +51,8 @@ _BACKLOG: Final = 64
 # Probably out of descriptors: accepting again at once would loop.
 _ACCEPT_PAUSE_SECONDS: Final = 1.0
 
+_EncoderMessage = RelayedTrack | RelayedPacket | PartReceived | RelayedJump
+
 
 class _NoTrack(Exception):
     """A packet came without a track before it."""
@@ -101,11 +103,11 @@ class RelayedPublisher:
         age_ms = min(max(0, round(seconds_ago * 1000)), MAX_AGE_MS)
         self._host.link.send(Stored(number=self.number, age_ms=age_ms))
 
-    def receive(self, message: Message, now: float) -> None:
+    def receive(self, message: _EncoderMessage, now: float) -> None:
         """Pass a message of the encoder to its session.
 
         Raises:
-            RelayProtocolError: it is not one of a session.
+            RelayProtocolError: it has no session yet.
             _NoTrack: it is a packet of no track.
         """
         self._last_received = now
@@ -132,8 +134,6 @@ class RelayedPublisher:
                 session.receive_part(now)
             case RelayedJump():
                 session.clock_jumped()
-            case _:
-                raise RelayProtocolError(f"{type(message).__name__} from a relaying host")
 
 
 class _RelayingHost:
@@ -171,7 +171,9 @@ class _RelayingHost:
             case _:
                 raise RelayProtocolError(f"{type(message).__name__} from a relaying host")
 
-    def _receive_of(self, publisher: RelayedPublisher, message: Message, now: float) -> None:
+    def _receive_of(
+        self, publisher: RelayedPublisher, message: _EncoderMessage, now: float
+    ) -> None:
         about = {"stream": publisher.grant.hash, "slot": str(publisher.grant.slot)}
         try:
             publisher.receive(message, now)

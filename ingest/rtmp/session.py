@@ -58,7 +58,7 @@ class Session:
     def __init__(
         self, *, limits: Limits, now: float, entropy: bytes, lag: LoopLag | None = None
     ) -> None:
-        """Begin a session at the accept; `entropy` is at least 1528 random bytes.
+        """Begin a session at the accept; `entropy` is `ENTROPY_BYTES` random bytes or more.
 
         `lag` is that of the loop that reads the peer, which extends the peer's deadlines.
         """

@@ -26,6 +26,7 @@ from ingest.rtmp.events import (
     PublishRequested,
     TrackFound,
 )
+from ingest.rtmp.handshake import ENTROPY_BYTES
 from ingest.rtmp.limits import Limits, TokenBucket
 from ingest.rtmp.session import Session
 from ingest.server.read_batcher import ReadBatcher
@@ -41,7 +42,6 @@ __all__ = ["ConnectionCounters", "ConnectionHost", "PublisherConnection"]
 log = logging.getLogger(__name__)
 security = logging.getLogger("security")
 
-_ENTROPY_BYTES: Final = 1536
 # A close right after a status, with unread input, makes the kernel send a reset that can overtake
 # the status: the peer gets this long to read it.
 _FLUSH_SECONDS: Final = 0.2
@@ -175,7 +175,7 @@ class PublisherConnection(asyncio.Protocol):
         self._session = Session(
             limits=self._listener.limits,
             now=self._clock(),
-            entropy=os.urandom(_ENTROPY_BYTES),
+            entropy=os.urandom(ENTROPY_BYTES),
             lag=self._listener.lag,
         )
 

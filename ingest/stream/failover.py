@@ -136,8 +136,8 @@ def decide(
     )
 
 
-def _is_ready(now: float, health: Health | None, policy: Policy) -> bool:
-    return health is not None and health.playable and is_healthy(now, health, policy)
+def _is_ready(now: float, health: Health, policy: Policy) -> bool:
+    return health.playable and is_healthy(now, health, policy)
 
 
 def _is_risky(now: float, health: Health, policy: Policy) -> bool:

@@ -118,12 +118,10 @@ class Switcher:
     def on_closed(
         self, session: SlotSession, now: float, reason: CloseReason, *, slate: bool
     ) -> None:
-        """Handle the end of a session.
+        """Handle the end of the session of a slot.
 
         If no other session replaces it, viewers get the slate, or nothing unless `slate`.
         """
-        if self.sessions.get(session.slot) is not session:
-            return
         del self.sessions[session.slot]
         if session is self._on_air:
             self._lost_reason = reason
@@ -179,8 +177,7 @@ class Switcher:
         self.paused = True
         if self._on_air is not None:
             self._take_off_air("paused", now)
-        if self._drill is not None:
-            self._cancel_drill("the stream was paused", now)
+        self._cancel_drill("the stream was paused", now)
 
     def resume(self) -> None:
         """Let a source go on air again, from its next keyframe on."""
@@ -189,8 +186,7 @@ class Switcher:
     def run_ended(self, now: float, *, held: bool) -> None:
         """Handle the end of the run; one that is `held` continues after a restart."""
         self.paused = self.paused and held
-        if self._drill is not None:
-            self._cancel_drill("the run has ended", now)
+        self._cancel_drill("the run has ended", now)
 
     def _begin_paused(self, now: float) -> None:
         """Open a run that is paused from its start on, once there is a source for it."""
@@ -344,7 +340,7 @@ class Switcher:
             )
 
     def _cancel_drill(self, reason: str, now: float) -> None:
-        """Restore the session that was cut off, from where its media were cut."""
+        """Cancel a drill, if there is one, and restore its session from where media were cut."""
         if self._drill is None:
             return
         drill, self._drill = self._drill, None

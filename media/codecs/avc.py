@@ -11,22 +11,19 @@ from fractions import Fraction
 
 import msgspec
 
-from media.codecs.sps import BASELINE, MAX_SIDE, PROFILES_WITH_CHROMA, SPS, AvcError, parse_sps
+from media.codecs.sps import BASELINE, SPS, AvcError, parse_sps
 
 __all__ = [
-    "MAX_SIDE",
     "AvcConfig",
     "AvcError",
-    "config_of",
     "covering_codecs",
     "first_slice_is_idr",
     "is_idr",
     "is_picture",
     "nal_units",
-    "with_parameter_sets",
 ]
 
-_IDR, _PPS, _DELIMITER = 5, 8, 9  # nal_unit_type, table 7-1
+_IDR, _PPS = 5, 8  # nal_unit_type, table 7-1
 # Slices follow a delimiter, parameter sets and a few messages. A hostile access unit may have
 # millions of those.
 _MOST_UNITS = 64
@@ -129,21 +126,6 @@ class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def config_of(sps: bytes, pps: bytes) -> bytes:
-    """Return the decoder configuration record of an SPS and a PPS, with 4-byte lengths.
-
-    Raises:
-        AvcError: the SPS is invalid.
-    """
-    facts = parse_sps(sps)
-    record = bytes((1, sps[1], sps[2], sps[3], 0xFF, 0xE1))
-    record += len(sps).to_bytes(2, "big") + sps + b"\x01" + len(pps).to_bytes(2, "big") + pps
-    if sps[1] in PROFILES_WITH_CHROMA:
-        depths = (0xFC | facts.chroma_format, 0xF8 | facts.luma_depth - 8)
-        record += bytes((*depths, 0xF8 | facts.chroma_depth - 8, 0))
-    return record
-
-
 def nal_units(data: bytes, length_size: int) -> list[bytes]:
     """Return an access unit's NAL units without lengths and without empty units.
 
@@ -196,33 +178,6 @@ def is_picture(data: bytes, length_size: int) -> bool:
         has_slice = has_slice or 1 <= data[start] & 0x1F <= _IDR
         whole = whole and data[start] < _FORBIDDEN
     return has_slice and whole
-
-
-def with_parameter_sets(data: bytes, config: AvcConfig) -> bytes:
-    """Return an access unit with its parameter sets, which only a delimiter precedes.
-
-    A unit that has all of them already is returned unchanged.
-
-    Raises:
-        AvcError: the unit is truncated, or a set is too long for the config's length prefix.
-    """
-    units = nal_units(data, config.length_size)
-    # All or none: a PPS before its own SPS would be parsed with the previous SPS.
-    if all(wanted in units for wanted in (*config.sps, *config.pps)):
-        return data
-    # An access unit delimiter must be the first NAL unit of its access unit (14496-10,
-    # 7.4.1.2.3); OBS with VA-API writes one into each.
-    place = 0
-    if units and units[0][0] & 0x1F == _DELIMITER:
-        place = next(end for _, end in _spans(data, config.length_size))
-    try:
-        sets = b"".join(
-            len(unit).to_bytes(config.length_size, "big") + unit
-            for unit in (*config.sps, *config.pps)
-        )
-    except OverflowError as error:
-        raise AvcError("a parameter set longer than its length prefix can say") from error
-    return data[:place] + sets + data[place:]
 
 
 def _spans(data: bytes, length_size: int) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from media.codecs.bits import BitReader
-from media.codecs.sps import MAX_SIDE
+from media.codecs.sps import MAX_SIDE, SUBSAMPLING
 
 __all__ = ["HevcConfig", "HevcError", "is_random_access"]
 
@@ -24,8 +24,6 @@ _MOST_UNITS: Final = 64
 _RECORD_BYTES: Final = 23  # before the arrays of parameter sets
 # As for H.264: scaling lists and reference picture sets are the longest parts.
 _MAX_SPS: Final = 4_096
-# chroma_format_idc -> luma columns and rows that one chroma sample covers (table 6-1).
-_SUBSAMPLING: Final = {0: (1, 1), 1: (2, 2), 2: (2, 1), 3: (1, 1)}
 
 
 class HevcError(ValueError):
@@ -107,7 +105,7 @@ def _size(unit: bytes) -> tuple[int, int]:
     width, height = bits.ue(MAX_SIDE), bits.ue(MAX_SIDE)
     if bits.flag():
         left, right, top, bottom = (bits.ue(MAX_SIDE) for _ in range(4))
-        across, down = _SUBSAMPLING[0 if planes_apart else chroma]
+        across, down = SUBSAMPLING[0 if planes_apart else chroma]
         width -= across * (left + right)
         height -= down * (top + bottom)
     if width <= 0 or height <= 0:

@@ -16,6 +16,7 @@ __all__ = [
     "MAX_SIDE",
     "PROFILES_WITH_CHROMA",
     "SPS",
+    "SUBSAMPLING",
     "AvcError",
     "Sps",
     "Vui",
@@ -36,8 +37,9 @@ BASELINE: Final = 66
 PROFILES_WITH_CHROMA: Final = frozenset(
     {100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135}
 )
-# Chroma format -> how many luma columns and rows one chroma sample covers (table 6-1).
-_SUBSAMPLING: Final = {0: (1, 1), 1: (2, 2), 2: (2, 1), 3: (1, 1)}
+# chroma_format_idc -> how many luma columns and rows one chroma sample covers (table 6-1
+# of both H.264 and H.265).
+SUBSAMPLING: Final = {0: (1, 1), 1: (2, 2), 2: (2, 1), 3: (1, 1)}
 # Table E-1, from aspect_ratio_idc 1.
 _ASPECTS: Final = (
     (1, 1), (12, 11), (10, 11), (16, 11), (40, 33), (24, 11), (20, 11), (32, 11),
@@ -61,23 +63,17 @@ class Vui(msgspec.Struct):
 class Sps(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a sequence parameter set.
 
-    `width` and `height` are pixels after cropping. `in_order`: pictures are displayed in coding
-    order.
+    `width` and `height` are pixels after cropping, `bit_depth` is the deeper of luma and chroma.
+    `in_order`: pictures are displayed in coding order.
     """
 
     width: int
     height: int
     chroma_format: int
-    luma_depth: int
-    chroma_depth: int
+    bit_depth: int
     in_order: bool
     interlaced: bool
     vui: Vui
-
-    @property
-    def bit_depth(self) -> int:
-        """The deeper of luma and chroma, in bits."""
-        return max(self.luma_depth, self.chroma_depth)
 
 
 def parse_sps(unit: bytes) -> Sps:
@@ -93,11 +89,11 @@ def parse_sps(unit: bytes) -> Sps:
     profile = bits.u(8)
     bits.u(16)
     bits.ue(31)
-    chroma_format, planes_apart, luma_depth, chroma_depth = 1, False, 8, 8
+    chroma_format, planes_apart, bit_depth = 1, False, 8
     if profile in PROFILES_WITH_CHROMA:
         chroma_format = bits.ue(3)
         planes_apart = chroma_format == 3 and bits.flag()
-        luma_depth, chroma_depth = 8 + bits.ue(6), 8 + bits.ue(6)
+        bit_depth = 8 + max(bits.ue(6), bits.ue(6))
         bits.flag()
         if bits.flag():
             _skip_scaling_lists(bits, 12 if chroma_format == 3 else 8)
@@ -114,7 +110,7 @@ def parse_sps(unit: bytes) -> Sps:
     left = right = top = bottom = 0
     if bits.flag():
         left, right, top, bottom = (bits.ue(MAX_SIDE) for _ in range(4))
-    across, down = _SUBSAMPLING[0 if planes_apart else chroma_format]
+    across, down = SUBSAMPLING[0 if planes_apart else chroma_format]
     width -= across * (left + right)
     height = rows * fields - down * fields * (top + bottom)
     if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE):
@@ -126,8 +122,7 @@ def parse_sps(unit: bytes) -> Sps:
         width=width,
         height=height,
         chroma_format=chroma_format,
-        luma_depth=luma_depth,
-        chroma_depth=chroma_depth,
+        bit_depth=bit_depth,
         in_order=in_order or profile == BASELINE,
         interlaced=not frames_only,
         vui=vui,

@@ -9,7 +9,6 @@ from urllib.parse import urljoin
 
 import pytest
 
-from media.hls.live_m3u8 import parse_timeline
 from media.hls.timeline import Timeline
 from tests.conftest import Proof
 from tests.e2e.test_bucket import OwnBucket
@@ -22,6 +21,7 @@ from tests.support.e2e.service import SCALE, Answer, ServiceProcess, fetch, run_
 from tests.support.free_ports import free_ports
 from tests.support.hls.live_checker import LiveChecker
 from tests.support.hls.strict_client import checking
+from tests.support.hls.timeline_parser import parse_timeline
 from tests.support.postgres import PostgresServer
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.storage.counted_generations import BEFORE_FIRST

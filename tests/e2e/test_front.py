@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from media.hls import m3u8
-from media.hls.live_m3u8 import parse_timeline
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.hls.timeline import Timeline
 from tests.support.e2e.front import HOST, Front, front
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, ServiceProcess, service
 from tests.support.e2e.websocket_clients import key_of
+from tests.support.hls.timeline_parser import parse_timeline
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e

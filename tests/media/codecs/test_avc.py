@@ -8,18 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from media.codecs.avc import (
-    MAX_SIDE,
     AvcConfig,
     AvcError,
-    config_of,
     covering_codecs,
     first_slice_is_idr,
     is_idr,
     is_picture,
     nal_units,
-    with_parameter_sets,
 )
+from media.codecs.sps import MAX_SIDE
 from media.hls.fmp4 import Sample
+from tests.support.media.avc_records import config_of
 
 Coded = tuple[bytes, list[Sample]]
 Encode = Callable[..., Coded]
@@ -196,43 +195,6 @@ def test_a_truncated_access_unit_is_refused(missing: int) -> None:
     assert not first_slice_is_idr(whole[:-missing], 4)
     with pytest.raises(AvcError):
         nal_units(whole[:-missing], 4)
-    with pytest.raises(AvcError):
-        with_parameter_sets(whole[:-missing], CONFIG)
-
-
-def test_parameter_sets_go_ahead_of_the_picture() -> None:
-    assert nal_units(with_parameter_sets(unit(SEI, IDR), CONFIG), 4) == [
-        *CONFIG.sps,
-        *CONFIG.pps,
-        SEI,
-        IDR,
-    ]
-
-
-def test_parameter_sets_go_behind_a_delimiter() -> None:
-    units = nal_units(with_parameter_sets(unit(b"", AUD, SEI, IDR), CONFIG), 4)
-    assert units == [AUD, *CONFIG.sps, *CONFIG.pps, SEI, IDR]
-
-
-def test_parameter_sets_are_not_doubled() -> None:
-    whole = unit(AUD, *CONFIG.sps, *CONFIG.pps, IDR)
-    assert with_parameter_sets(whole, CONFIG) is whole
-
-
-def test_half_of_the_sets_is_not_enough() -> None:
-    units = nal_units(with_parameter_sets(unit(*CONFIG.pps, IDR), CONFIG), 4)
-    assert units == [*CONFIG.sps, *CONFIG.pps, *CONFIG.pps, IDR]
-
-
-def test_a_set_too_long_for_its_length_prefix_is_refused() -> None:
-    record = bytearray(RECORD[:4] + b"\xfc" + RECORD[5:-4])
-    long = CONFIG.pps[0] + bytes(300)
-    place = len(RECORD) - 4 - len(CONFIG.pps[0]) - 2
-    record[place:] = len(long).to_bytes(2, "big") + long
-    config = AvcConfig.parse(bytes(record))
-    assert config.length_size == 1
-    with pytest.raises(AvcError, match="length prefix"):
-        with_parameter_sets(unit(IDR, size=1), config)
 
 
 @pytest.mark.parametrize(

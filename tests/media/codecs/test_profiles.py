@@ -2,9 +2,9 @@ import random
 
 import pytest
 
-from media.codecs.avc import config_of
 from media.codecs.profiles import AUDIO_NAMES, VIDEO_NAMES, VideoProfile, profile_of
 from media.track import AudioCodec, VideoCodec, VideoTrack
+from tests.support.media.avc_records import config_of
 
 
 def track(codec: VideoCodec, config: bytes) -> VideoTrack:

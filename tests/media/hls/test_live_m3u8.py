@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from media.hls.live_m3u8 import parse_timeline, render_timeline
+from media.hls.live_m3u8 import render_timeline
 from media.hls.m3u8 import M3u8Error, parse, render
 from media.hls.playlist import (
     TARGET_SECONDS,
@@ -18,6 +18,7 @@ from media.hls.playlist import (
 )
 from media.hls.timeline import Timeline
 from media.ticks import VIDEO_SCALE
+from tests.support.hls.timeline_parser import parse_timeline
 from tests.support.media.timelines import (
     NOON_US,
     PART,

@@ -9,12 +9,12 @@ from random import Random
 from ingest.rtmp import amf0
 from ingest.rtmp.amf0 import Amf
 from ingest.rtmp.messages import MessageType
-from media.codecs.avc import config_of
 from tests.media.codecs.test_sps import BASELINE, BitWriter, finish, start
 from tests.support.e2e.hostile_peer import AT_ONCE, Run, Target
 from tests.support.e2e.service import SCALE
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.rtmp_peer import head, header, message, whole
+from tests.support.media.avc_records import config_of
 
 VIDEO, AUDIO, DATA = MessageType.VIDEO, MessageType.AUDIO, MessageType.DATA
 LARGE_CHUNKS = whole(2, MessageType.SET_CHUNK_SIZE, struct.pack(">I", 65_536))
