@@ -1,4 +1,4 @@
-"""AMF0, the encoding of commands and metadata.
+"""AMF0, the encoding of commands.
 
 Decoding gives plain Python values: number -> float, string, long string and XML -> str, object,
 typed object and ECMA array -> dict, strict array -> list, date -> `Date`; undefined and unsupported
@@ -16,7 +16,7 @@ from ingest.rtmp.amf import Amf, AmfCursor, Date, ReferableValue
 from ingest.rtmp.amf3 import Amf3Reader
 from ingest.rtmp.limits import Limits
 
-__all__ = ["Amf", "Date", "EcmaArray", "decode", "decode_first", "encode"]
+__all__ = ["Amf", "Date", "EcmaArray", "decode", "encode"]
 
 
 class EcmaArray(dict[str, Amf]):
@@ -44,15 +44,6 @@ def decode(data: bytes, limits: Limits) -> list[Amf]:
     while not reader.at_end:
         values.append(reader.value())
     return values
-
-
-def decode_first(data: bytes, limits: Limits) -> Amf:
-    """Return the first value in `data` without reading further.
-
-    Raises:
-        AmfError: as `decode`; also if `data` is empty.
-    """
-    return _Amf0Reader(data, limits).value()
 
 
 class _Amf0Reader(AmfCursor):

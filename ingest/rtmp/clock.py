@@ -56,12 +56,6 @@ class TimestampClock:
         self._epoch: _Epoch | None = None
         self._previous: _Epoch | None = None
         self._stale_packets = 0
-        self.epoch = 0
-
-    @property
-    def previous_end(self) -> int:
-        """The newest time of the previous epoch; 0 in the first."""
-        return self._previous.newest if self._previous is not None else 0
 
     def read(self, kind: int, stamp: int) -> PlacedTimestamp:
         """Place the timestamp of a packet of track `kind`; `stamp` is the wire's 32 bits."""
@@ -81,7 +75,6 @@ class TimestampClock:
         elif time - track_time <= -BACK_MS or time - epoch.newest > FORWARD_MS:
             self._previous, self._epoch = epoch, _Epoch(kind, time)
             self._stale_packets = 0
-            self.epoch += 1
             return PlacedTimestamp(time, TimestampFit.JUMPS)
         epoch.times[kind] = time
         epoch.newest = max(epoch.newest, time)

@@ -176,14 +176,9 @@ class RtmpDialogue:
         if self._withdrawn:
             # The pending answer is for the first request: it must not grant another one.
             raise OutOfOrder("publish", "an earlier one is being looked up")
-        address = address_of(self._app, self._tc_url, _text(request.argument), self._limits)
+        requested = address_of(self._app, self._tc_url, _text(request.argument), self._limits)
         self._target = self._last_stream
-        return PublishRequested(
-            application=address.application,
-            name=address.name,
-            query=address.query,
-            host=address.host,
-        )
+        return requested
 
     def _acknowledge(self, request: CommandMessage) -> None:
         # GStreamer's rtmp2sink sends 0: it expects no answer.

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from ingest.rtmp.amf0 import Amf
 from media.packet import MediaPacket
 from media.track import Track
 
@@ -11,7 +10,6 @@ __all__ = [
     "Connected",
     "Event",
     "Goodbye",
-    "Metadata",
     "PacketReceived",
     "PublishRequested",
     "TrackFound",
@@ -27,18 +25,14 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True):
 class PublishRequested(msgspec.Struct, frozen=True, kw_only=True):
     """The peer requests to publish: answer with `Session.allow` or `Session.deny`.
 
-    `application` is the first part of the path, `name` the stream key as sent, `query` the merged
-    queries of the application, the tcUrl and the name (later ones win), decoded once. `host` is the
-    host name in the peer's address. Name and query are secret.
+    `application` is the first part of the path, `name` the stream key as sent, which is secret.
     """
 
     application: str
     name: str
-    query: dict[str, str]
-    host: str
 
     def __repr__(self) -> str:
-        return f"PublishRequested(application={self.application!r}, name=..., host={self.host!r})"
+        return f"PublishRequested(application={self.application!r}, name=...)"
 
     __str__ = __repr__
 
@@ -59,21 +53,8 @@ class PacketReceived(msgspec.Struct, frozen=True, gc=False):
     packet: MediaPacket
 
 
-class ClockJumped(msgspec.Struct, frozen=True, kw_only=True):
-    """The encoder's clock jumped: what follows is a new epoch with a timeline of its own.
-
-    `newest` is the newest time of the old epoch, `start` the first of the new one, in ms.
-    """
-
-    epoch: int
-    newest: int
-    start: int
-
-
-class Metadata(msgspec.Struct, frozen=True):
-    """The encoder's onMetaData; repetitions of the same values give no event."""
-
-    values: dict[str, Amf]
+class ClockJumped(msgspec.Struct, frozen=True):
+    """The encoder's clock jumped: what follows is a new epoch with a timeline of its own."""
 
 
 class Goodbye(msgspec.Struct, frozen=True):
@@ -83,6 +64,4 @@ class Goodbye(msgspec.Struct, frozen=True):
     """
 
 
-Event = (
-    Connected | PublishRequested | TrackFound | PacketReceived | ClockJumped | Metadata | Goodbye
-)
+Event = Connected | PublishRequested | TrackFound | PacketReceived | ClockJumped | Goodbye

@@ -223,13 +223,12 @@ class FlvReader:
         data: bytes,
         events: list[Event],
     ) -> bool:
-        clock = self._clock
-        reading = clock.read(kind, stamp)
+        reading = self._clock.read(kind, stamp)
         if reading.fit is TimestampFit.STALE:
             return False
         time = reading.time
         if reading.fit is TimestampFit.JUMPS:
-            events.append(ClockJumped(epoch=clock.epoch, newest=clock.previous_end, start=time))
+            events.append(ClockJumped())
         packet = MediaPacket(track=track, dts=time, pts=time + offset, key=key, data=data)
         events.append(PacketReceived(packet))
         return True

@@ -229,11 +229,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 1 * MIB
     amf_depth: Annotated[
         int,
-        _meta("nesting of AMF values", "", 1, reason="real commands and metadata are nearly flat"),
+        _meta("nesting of AMF values", "", 1, reason="real commands are nearly flat"),
     ] = 16
     amf_nodes: Annotated[
         int,
-        _meta("AMF values in a message", "", 1, reason="real metadata has a few dozen"),
+        _meta("AMF values in a message", "", 1, reason="real commands have a few dozen"),
     ] = 1_024
     amf_string_bytes: Annotated[
         int,

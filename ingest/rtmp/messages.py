@@ -11,7 +11,7 @@ import msgspec
 
 from ingest.rtmp import amf0
 from ingest.rtmp.amf0 import Amf
-from ingest.rtmp.errors import AmfError, MessageError
+from ingest.rtmp.errors import MessageError
 from ingest.rtmp.limits import Limits
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "UserControl",
     "UserEvent",
     "command",
-    "metadata",
     "parse_command",
     "parse_user_control",
     "peer_bandwidth",
@@ -100,12 +99,13 @@ def _as_object(value: Amf) -> dict[str, Amf]:
 
 
 def parse_command(kind: int, body: bytes, limits: Limits) -> CommandMessage:
-    """Parse a command of either type: one of AMF3 is AMF0 after a byte of 0.
+    """Parse a command of either type: one of AMF3 is AMF0 after a byte of 0, which may be missing.
 
     Raises:
         RtmpError: it is no command, or its values are invalid.
     """
-    values = amf0.decode(_without_format_byte(kind, body), limits)
+    has_format_byte = kind == MessageType.COMMAND_AMF3 and not body.startswith(b"\x02")
+    values = amf0.decode(body[1:] if has_format_byte else body, limits)
     match values:
         case [str(name), bool() | str() | dict() | list(), *_]:
             raise MessageError(kind, "a transaction that is no number")
@@ -115,35 +115,6 @@ def parse_command(kind: int, body: bytes, limits: Limits) -> CommandMessage:
             return CommandMessage(name, 0.0, rest[1:])
         case _:
             raise MessageError(kind, "a command without a name")
-
-
-def metadata(kind: int, body: bytes, limits: Limits) -> dict[str, Amf] | None:
-    """Return the values of an onMetaData message; None for other and for invalid data.
-
-    Metadata has no effect, and real devices write invalid ones: no reason to end a stream.
-    """
-    data = _without_format_byte(kind, body)
-    try:
-        first = amf0.decode_first(data, limits)
-        if first not in ("@setDataFrame", "onMetaData"):
-            return None
-        values = amf0.decode(data, limits)
-    except AmfError:
-        return None
-    match values:
-        case ["@setDataFrame", "onMetaData", dict(meta), *_] | ["onMetaData", dict(meta), *_]:
-            return meta
-        case _:
-            return None
-
-
-def _without_format_byte(kind: int, body: bytes) -> bytes:
-    """Return a body without the byte that announces AMF0, if its type has one.
-
-    HaishinKit omits that byte in its data messages, so that they begin with a string.
-    """
-    selects = kind in (MessageType.COMMAND_AMF3, MessageType.DATA_AMF3)
-    return body[1:] if selects and not body.startswith(b"\x02") else body
 
 
 def parse_user_control(body: bytes) -> UserControl:

@@ -17,14 +17,13 @@ import msgspec
 from ingest.rtmp.chunks import ChunkReader, Message
 from ingest.rtmp.dialogue import RtmpDialogue, State
 from ingest.rtmp.errors import LimitExceeded, RtmpError, TimedOut
-from ingest.rtmp.events import Event, Metadata, PacketReceived
+from ingest.rtmp.events import Event, PacketReceived
 from ingest.rtmp.flv import FlvReader, split_aggregate
 from ingest.rtmp.handshake import Handshake
 from ingest.rtmp.limits import Limits, TokenBucket
 from ingest.rtmp.messages import (
     MessageType,
     UserEvent,
-    metadata,
     parse_command,
     parse_user_control,
     word,
@@ -73,7 +72,6 @@ class Session:
         self._dialogue = RtmpDialogue(limits, self._outbox)
 
         self._flv = FlvReader()
-        self._metadata = b""
         self._held_messages: list[Message] = []
         self._early_bytes = 0
         self._commands = 0  # since the accept or the last permission to publish
@@ -91,10 +89,6 @@ class Session:
             limits.messages_per_second, limits.messages_per_second * _BURST_SECONDS, now
         )
         self._command_budget = TokenBucket(
-            limits.commands_per_second, limits.commands_before_publish, now
-        )
-        # Their own, so that an encoder that sends many can still send commands.
-        self._data_budget = TokenBucket(
             limits.commands_per_second, limits.commands_before_publish, now
         )
         self._window = limits.window_bytes
@@ -174,7 +168,6 @@ class Session:
         self._state_since = self._now
         self._early_bytes = self._commands = 0
         self._flv = FlvReader()
-        self._metadata = b""
         self._last_media = None
 
     def deny(self, code: str, description: str) -> None:
@@ -297,7 +290,7 @@ class Session:
     # -- media -------------------------------------------------------------------------------------
 
     def _stream_message(self, message: Message, events: list[Event]) -> None:
-        """Read media and metadata; hold them while a publish request is pending, else drop them."""
+        """Read media; hold them while a publish request is pending, else drop them."""
         if self.publishing:
             if not self._media_message(message, events):
                 self.counters.dropped += 1
@@ -330,23 +323,10 @@ class Session:
                     inner = Message(part, time, message.stream, data)
                     used = self._media_message(inner, events) or used
         else:
-            return self._data(kind, bytes(body), events)
+            return True  # data such as onMetaData: the media's own configurations tell all of it
         if events and isinstance(events[-1], PacketReceived):
             self._last_media = self._now
         return used
-
-    def _data(self, kind: int, body: bytes, events: list[Event]) -> bool:
-        # GStreamer sends the same metadata five times a second.
-        if body == self._metadata:
-            return True
-        if not self._data_budget.spend(1, self._now):
-            return False
-        values = metadata(kind, body, self._limits)
-        if values is None:
-            return False
-        self._metadata = body
-        events.append(Metadata(values))
-        return True
 
     # -- commands ----------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from typing import Final, Protocol, cast
 from ingest.rtmp.errors import LimitExceeded, RtmpError, TimedOut
 from ingest.rtmp.events import (
     ClockJumped,
+    Connected,
     Event,
     Goodbye,
     PacketReceived,
@@ -253,17 +254,20 @@ class PublisherConnection(asyncio.Protocol):
                     self._slot_session.receive_track(event.track, now)
             case ClockJumped():
                 self._count_beginning(now)
-                if self._slot_session is not None:
-                    if self._should_log("clock jumped", "its timestamps"):
-                        log.warning("clock jumped", extra=self._log_fields())
-                    self._slot_session.clock_jumped()
+                self._clock_jumped()
             case PublishRequested():
                 self._listener.start(self._admit(event))
             case Goodbye():
                 self._goodbye = True
                 self._close_slot_session()
-            case _:
-                log.debug("dialogue", extra={**self._log_fields(), "said": type(event).__name__})
+            case Connected():
+                log.debug("dialogue", extra={**self._log_fields(), "agent": event.agent})
+
+    def _clock_jumped(self) -> None:
+        if self._slot_session is not None:
+            if self._should_log("clock jumped", "its timestamps"):
+                log.warning("clock jumped", extra=self._log_fields())
+            self._slot_session.clock_jumped()
 
     def _count_beginning(self, now: float) -> None:
         """Count a new configuration or a jump of the clock, up to the limit."""

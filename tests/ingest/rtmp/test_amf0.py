@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp.amf0 import Amf, Date, EcmaArray, decode, decode_first, encode
+from ingest.rtmp.amf0 import Amf, Date, EcmaArray, decode, encode
 from ingest.rtmp.errors import AmfError
 from ingest.rtmp.limits import Limits
 
@@ -58,12 +58,6 @@ ONE = number(1.0)
 )
 def test_a_value_is_read(data: bytes, value: Amf) -> None:
     assert decode(data, LIMITS) == [value]
-
-
-def test_the_first_value_is_read_without_the_others() -> None:
-    assert decode_first(b"\x02\x00\x01a" + b"\xff", LIMITS) == "a"
-    with pytest.raises(AmfError):
-        decode_first(b"", LIMITS)
 
 
 def test_a_reference_gives_the_object_again() -> None:

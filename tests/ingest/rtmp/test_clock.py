@@ -75,15 +75,6 @@ def test_timestamps_are_placed(steps: list[Step]) -> None:
         assert (reading.time, reading.fit) == (time, verdict)
 
 
-def test_a_jump_reports_where_the_old_epoch_ended() -> None:
-    clock = TimestampClock()
-    clock.read(V, 1000)
-    clock.read(A, 1010)
-    assert (clock.epoch, clock.previous_end) == (0, 0)
-    clock.read(V, 500_000)
-    assert (clock.epoch, clock.previous_end) == (1, 1010)
-
-
 def test_a_track_that_never_follows_the_jump_is_accepted_again() -> None:
     clock = TimestampClock()
     clock.read(V, 100_000)

@@ -191,7 +191,7 @@ def test_a_jump_is_told_before_its_packet() -> None:
     tags_.audio(audio_config())
     tags_.audio(audio_body(b"a"), 100_000)
     tags_.audio(audio_body(b"b"), 40)
-    assert tags_.found[2] == ClockJumped(epoch=1, newest=100_000, start=40)
+    assert tags_.found[2] == ClockJumped()
     assert isinstance(tags_.found[3], PacketReceived)
     assert tags_.found[3].packet.dts == 40
 

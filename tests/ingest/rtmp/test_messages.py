@@ -1,18 +1,17 @@
-"""Commands and metadata as values (RTMP 1.0, 7.1 and 7.2)."""
+"""Commands as values (RTMP 1.0, 7.1 and 7.2)."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.rtmp import amf0
-from ingest.rtmp.amf0 import Amf, EcmaArray
+from ingest.rtmp.amf0 import Amf
 from ingest.rtmp.errors import RtmpError
 from ingest.rtmp.limits import Limits
-from ingest.rtmp.messages import CommandMessage, MessageType, metadata, parse_command
+from ingest.rtmp.messages import CommandMessage, MessageType, parse_command
 
 LIMITS = Limits()
 COMMAND, COMMAND_AMF3 = MessageType.COMMAND, MessageType.COMMAND_AMF3
-DATA, DATA_AMF3 = MessageType.DATA, MessageType.DATA_AMF3
 
 
 @pytest.mark.parametrize(
@@ -34,6 +33,7 @@ def test_an_amf3_command_is_amf0_behind_a_zero() -> None:
     body = b"\0" + amf0.encode("connect", 1.0, {"app": "live"})
     parsed = parse_command(COMMAND_AMF3, body, LIMITS)
     assert (parsed.name, parsed.object) == ("connect", {"app": "live"})
+    assert parse_command(COMMAND_AMF3, body[1:], LIMITS) == parsed
 
 
 def test_an_amf3_commands_arguments_may_be_amf3() -> None:
@@ -41,13 +41,6 @@ def test_an_amf3_commands_arguments_may_be_amf3() -> None:
     body = b"\0" + amf0.encode("publish", 5.0) + b"\x11\x01\x11\x06\x07key\x11\x06\x09live"
     parsed = parse_command(COMMAND_AMF3, body, LIMITS)
     assert (parsed.name, parsed.transaction, parsed.argument) == ("publish", 5.0, "key")
-
-
-def test_amf3_data_may_leave_the_zero_out() -> None:
-    # HaishinKit's, where it was told to speak AMF3.
-    body = amf0.encode("@setDataFrame", "onMetaData", {"width": 320.0})
-    assert metadata(DATA_AMF3, body, LIMITS) == {"width": 320.0}
-    assert metadata(DATA_AMF3, b"\0" + body, LIMITS) == {"width": 320.0}
 
 
 @pytest.mark.parametrize(
@@ -70,29 +63,6 @@ def test_a_command_hides_its_arguments_in_repr() -> None:
     assert "secret" not in f"{parsed} {parsed!r}"
 
 
-FACTS: dict[str, Amf] = {"width": 1920.0, "encoder": "obs"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "body", "found"),
-    [
-        pytest.param(DATA, amf0.encode("@setDataFrame", "onMetaData", FACTS), FACTS, id="set"),
-        pytest.param(DATA, amf0.encode("onMetaData", EcmaArray(FACTS)), FACTS, id="plain"),
-        pytest.param(DATA_AMF3, b"\0" + amf0.encode("onMetaData", FACTS), FACTS, id="type 15"),
-        pytest.param(DATA, amf0.encode("onTextData", FACTS), None, id="other data"),
-        pytest.param(DATA, amf0.encode("@setDataFrame", "onCuePoint", FACTS), None, id="cue"),
-        pytest.param(DATA, amf0.encode("onMetaData", 1.0), None, id="no object"),
-        pytest.param(DATA, amf0.encode("onMetaData")[:-2], None, id="cut off"),
-        pytest.param(DATA, amf0.encode("onMetaData") + b"\x11", None, id="AMF3 inside"),
-        pytest.param(DATA, b"", None, id="empty"),
-    ],
-)
-def test_metadata_are_read_or_passed_over(
-    kind: int, body: bytes, found: dict[str, Amf] | None
-) -> None:
-    assert metadata(kind, body, LIMITS) == found
-
-
 @given(st.binary(max_size=120))
 @settings(max_examples=150)
 def test_any_bytes_are_a_command_or_an_error(body: bytes) -> None:
@@ -101,4 +71,3 @@ def test_any_bytes_are_a_command_or_an_error(body: bytes) -> None:
     except RtmpError:
         return
     assert isinstance(parsed.name, str)
-    metadata(DATA, body, LIMITS)

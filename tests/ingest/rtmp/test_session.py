@@ -17,7 +17,6 @@ from ingest.rtmp.events import (
     Connected,
     Event,
     Goodbye,
-    Metadata,
     PacketReceived,
     PublishRequested,
     TrackFound,
@@ -89,14 +88,14 @@ def test_media_of_a_withdrawn_publish_are_never_delivered() -> None:
     assert isinstance(events[-1], Goodbye)
     server.allow()
     assert not server.publishing
-    assert feed(server, [META]) == []
+    assert feed(server, [META, MEDIA]) == []
 
 
-def test_identical_metadata_are_reported_once() -> None:
+def test_metadata_have_no_effect() -> None:
     server = encoder.publishing()
     other = META.replace(b"width", b"depth")
-    events = feed(server, [META, META, META, other])
-    assert events == [Metadata({"width": 160.0}), Metadata({"depth": 160.0})]
+    assert feed(server, [META, META, META, other]) == []
+    assert server.publishing
 
 
 def test_an_encoder_that_sends_much_data_can_still_end_its_stream() -> None:
@@ -304,7 +303,7 @@ def test_cuts_change_nothing(places: list[int]) -> None:
 def test_a_whole_session_gives_the_expected_events() -> None:
     events, _ = found_in([])
     assert [type(event) for event in events] == [
-        Connected, PublishRequested, Metadata, TrackFound, TrackFound,
+        Connected, PublishRequested, TrackFound, TrackFound,
         PacketReceived, PacketReceived, PacketReceived, Goodbye,
     ]  # fmt: skip
 

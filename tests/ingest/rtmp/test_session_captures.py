@@ -12,7 +12,6 @@ from ingest.rtmp.errors import RtmpError
 from ingest.rtmp.events import (
     Event,
     Goodbye,
-    Metadata,
     PacketReceived,
     PublishRequested,
     TrackFound,
@@ -99,7 +98,6 @@ def test_a_real_encoder_is_understood(name: str) -> None:
     request = next(event for event in events if isinstance(event, PublishRequested))
     assert (request.application, request.name) == ("live", KEYS[name])
     assert kinds.count(TrackFound) == 2
-    assert kinds.count(Metadata) >= 1
     assert kinds.count(Goodbye) == 1
     assert kinds[-1] is Goodbye
     assert encoder.statuses(server.outgoing()) == [(1, "status", "NetStream.Publish.Start")]

@@ -85,7 +85,9 @@ def of_file(*, video: bool) -> list[bytes]:
     return [data for what, _, _, data in flv("source.flv") if what == kind]
 
 
-def test_ffmpegs_library_publishes_whole(loop: str) -> None:
+def test_ffmpegs_library_publishes_whole(loop: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
     async def scenario() -> None:
         ports = LoopbackPorts()
         async with loopback_listener(ports) as listener:
@@ -100,6 +102,8 @@ def test_ffmpegs_library_publishes_whole(loop: str) -> None:
         assert bodies(ports.packets, video=False) == of_file(video=False)
 
     play(scenario(), loop)
+    (dialogue,) = [vars(record) for record in caplog.records if record.msg == "dialogue"]
+    assert "Lavf" in dialogue["agent"]
 
 
 def test_debians_ffmpeg_publishes_whole_over_tls(certificates: CertificateFiles, loop: str) -> None:
