@@ -24,7 +24,6 @@ _STREAM: Final = "My first stream"
 _KEY_BYTES: Final = 10  # 20 hexadecimal digits, as clients of this protocol expect
 _SECRET_BYTES: Final = 20
 _RELAY_SECRET_BYTES: Final = 32
-_FIRST: Final = "1"
 
 
 class Installation:
@@ -79,7 +78,9 @@ async def _find(connection: AsyncConnection) -> FirstStart | None:
     if row is None:
         return None
     key, secret, relay_secret = row
-    project = await project_lookup.find(connection, _FIRST)
+    # Not always number 1: a start that is interrupted uses a number of PostgreSQL's sequence up.
+    first = await project_lookup.find_first(connection)
+    project = None if first is None else await project_lookup.find(connection, str(first))
     if project is None:
         raise CatalogError("the catalog has lost its first project")
     return FirstStart(

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.errors import CatalogError
+from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 
 # The same statements on both: what differs between them has tests of its own.
@@ -36,6 +38,22 @@ async def test_a_second_start_keeps_everything_and_shows_no_token(location: str 
         assert second.broadcaster_key == first.broadcaster_key
         assert (await catalog.streams.find_page(1)).items[0] == added
         assert len(await catalog.tokens.find_all()) == 1
+
+
+@ON_BOTH
+async def test_a_first_start_may_be_repeated_after_one_that_was_interrupted(
+    catalog: Catalog, location: str | Path
+) -> None:
+    # What a rollback leaves of it on PostgreSQL: the next project's number.
+    run_sql(
+        location,
+        "INSERT INTO projects (key, name, created_us, updated_us) VALUES ('k', 'n', 1, 1)",
+        "DELETE FROM projects",
+    )
+    first = await catalog.installation.first_start(1)
+    assert first.project.id == 2
+    assert (await catalog.installation.first_start(2)).project == first.project
+    assert await catalog.installation.find() == msgspec.structs.replace(first, owner_token=None)
 
 
 async def test_what_the_owner_deleted_is_not_made_again(location: str | Path) -> None:
