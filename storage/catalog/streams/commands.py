@@ -52,9 +52,6 @@ _COLUMNS: Final = (
     commands.c.answered_us,
     commands.c.answer,
 )
-_UNANSWERED: Final = (
-    select(*_COLUMNS).where(commands.c.answered_us.is_(None)).order_by(commands.c.id).limit(_MOST)
-)
 
 
 class CommandKind(StrEnum):
@@ -67,6 +64,15 @@ class CommandKind(StrEnum):
     RESUME = "resume"  # viewers get the encoder on air again
     DRILL = "drill"  # the slot on air counts as failed until another has taken over
     REPORT = "report"  # how its encoders are, and what they sent lately
+
+
+# A deleted project leaves hundreds of commands to forget, which have no deadline: they come last.
+_UNANSWERED: Final = (
+    select(*_COLUMNS)
+    .where(commands.c.answered_us.is_(None))
+    .order_by(commands.c.kind == CommandKind.FORGET.value, commands.c.id)
+    .limit(_MOST)
+)
 
 
 class CommandStatus(StrEnum):
@@ -171,12 +177,12 @@ class Commands:
             return await add(connection, command, now_us)
 
     async def find_unanswered(self) -> tuple[CommandRecord, ...]:
-        """Return what is not answered, oldest first: a few dozen at most."""
+        """Return what is not answered, at most `_MOST` commands: oldest first, `FORGET` last."""
         async with self._database.reading() as connection:
             return tuple(_record(row) for row in await connection.execute(_UNANSWERED))
 
     async def find_for_host(self, host: int, dead_seconds: float) -> tuple[CommandRecord, ...]:
-        """Return the unanswered commands that a host carries out, oldest first, as above.
+        """Return the unanswered commands that a host carries out, in the order as above.
 
         These are the commands of streams that it owns. Those of streams that no living host owns
         are carried out by the living host with the smallest number.

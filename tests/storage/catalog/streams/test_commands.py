@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.engine.database import Database
 from storage.catalog.records.common import StreamRecord
-from storage.catalog.streams.commands import CommandKind, CommandStatus, StreamCommand
+from storage.catalog.streams.commands import CommandKind, CommandStatus, StreamCommand, forget
 from storage.errors import StreamStateConflict
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
@@ -87,6 +88,25 @@ async def test_a_command_is_either_withdrawn_or_taken(catalog: Catalog, second: 
     assert await second.commands.start(two, 21)
     assert not await catalog.commands.withdraw(two, 22)
     assert await status_of(catalog, two) is CommandStatus.TAKEN
+
+
+@ON_BOTH
+async def test_deleted_streams_keep_no_command_with_a_deadline_waiting(
+    catalog: Catalog, database: Database
+) -> None:
+    async with database.writing() as connection:
+        await forget(connection, [(each, f"{each}") for each in range(2, 302)], 10)
+    end = await catalog.commands.add(END, 10)
+    drill = await catalog.commands.add(msgspec.structs.replace(END, kind=CommandKind.DRILL), 10)
+    host = await catalog.hosts.register("a", "ingest", None, "1")
+    for commands in (
+        await catalog.commands.find_unanswered(),
+        await catalog.commands.find_for_host(host, DEAD),
+    ):
+        assert len(commands) == 100
+        assert [each.id for each in commands[:2]] == [end, drill]
+        forgotten = [each.command.stream for each in commands[2:]]
+        assert forgotten == list(range(2, 100))
 
 
 async def test_old_commands_are_swept_out_answered_or_not(catalog: Catalog) -> None:
