@@ -7,15 +7,21 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 import psycopg
 from psycopg import sql
 
 from storage.catalog import open_catalog
 
-__all__ = ["Row", "migrated", "run_sql"]
+__all__ = ["WAITING", "Row", "migrated", "run_sql"]
 
 Row = tuple[object, ...]
+
+WAITING: Final = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+"""Asks PostgreSQL how many sessions of the database wait for a lock."""
 
 
 def run_sql(location: str | Path, *statements: str) -> list[Row]:

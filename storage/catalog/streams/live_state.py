@@ -288,20 +288,16 @@ class LiveStates:
         """End the pauses of those of these streams that have no run any more."""
         table = streams.c
         has_ended = (table.paused, ~table.live, ~table.processing, table.receiving_count == 0)
-        columns = (
-            select(table.id, table.project_id, table.hash).where(*has_ended).order_by(table.id)
-        )
+        query = select(table.id, table.project_id, table.hash)
+        query = query.where(table.hash.in_(hashes), *has_ended).order_by(table.id)
         async with self._database.writing() as connection:
-            rows = (await connection.execute(columns.with_for_update())).all()
+            rows = (await connection.execute(query.with_for_update())).all()
             for stream, project, hash_ in rows:
-                if hash_ in hashes:
-                    change = update(streams).where(table.id == stream)
-                    await connection.execute(change.values(paused=False, version=table.version + 1))
-                    facts = {"stream": stream, "cause": _RUN_OVER}
-                    await event_log.record(
-                        connection, project, "resumed", facts, now_us, subject=hash_
-                    )
-                    await broadcast.enqueue_stream(connection, stream, now_us)
+                change = update(streams).where(table.id == stream)
+                await connection.execute(change.values(paused=False, version=table.version + 1))
+                facts = {"stream": stream, "cause": _RUN_OVER}
+                await event_log.record(connection, project, "resumed", facts, now_us, subject=hash_)
+                await broadcast.enqueue_stream(connection, stream, now_us)
 
 
 async def _is_older(connection: AsyncConnection, stream: int, generation: int) -> bool:

@@ -358,7 +358,7 @@ class Videos:
         importable = select(import_table.c.video_id).where(import_table.c.video_id == _ROW.id)
         failed = (
             select(_ROW.id)
-            .where(_ROW.project_id == project, _ROW.state == "failed")
+            .where(_ROW.project_id == project, _ROW.phase == "failed")
             .where(or_(_ROW.source.is_not(None), importable.exists()))
             .order_by(_ROW.id)
             .limit(MOST_RETRIES)

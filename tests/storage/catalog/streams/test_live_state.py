@@ -15,14 +15,10 @@ from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.schema.tables import streams
 from tests.support.shared_engines import ON_BOTH
-from tests.support.sql import run_sql
-from tests.support.waiting import until
+from tests.support.sql import WAITING, run_sql
+from tests.support.waiting import SCALE, until
 
 DEAD = 60.0  # seconds
-# How many sessions of the database wait for a row.
-WAITING = """
-    SELECT count(*) FROM pg_stat_activity
-    WHERE datname = current_database() AND wait_event_type = 'Lock'"""
 
 
 @contextmanager
@@ -302,6 +298,22 @@ async def test_a_pause_ends_with_a_run_that_no_encoder_resumes(location: str | P
         record = await _now(catalog, stream)
         assert (record.paused, record.version) == (False, stream.version + 1)
         assert (await _events(catalog))[-1][0] == "resumed"
+
+
+async def test_the_end_of_a_pause_waits_for_no_other_paused_stream(postgres_url: str) -> None:
+    async with (
+        open_catalog(postgres_url, migrate=False) as catalog,
+        open_database(database_url(postgres_url), create=False) as database,
+    ):
+        stream = await _first(catalog)
+        other = await catalog.streams.add(stream.project, "other", 1)
+        run_sql(postgres_url, "UPDATE streams SET paused = true")
+        async with database.writing() as connection, asyncio.timeout(5 * SCALE):
+            change = update(streams).where(streams.c.id == other.id)
+            await connection.execute(change.values(title="changed"))
+            await catalog.live_state.end_pauses([stream.hash], 60)
+        assert not (await _now(catalog, stream)).paused
+        assert (await _now(catalog, other)).paused
 
 
 async def _owned_streams(catalog: Catalog, count: int) -> list[StreamRecord]:
