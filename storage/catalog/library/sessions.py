@@ -16,7 +16,7 @@ from storage.catalog.queries import named_rows
 from storage.catalog.queries.digest import digest
 from storage.catalog.records.common import Principal
 from storage.catalog.schema.tables import sessions, sign_in_links, tokens
-from storage.errors import CatalogBusy, TokenRevoked
+from storage.errors import CatalogError, TokenRevoked
 
 __all__ = ["LIFE_SECONDS", "LINK_SECONDS", "Sessions", "remove_of_tokens", "require_valid"]
 
@@ -64,6 +64,7 @@ class Sessions:
             TokenRevoked: The token has been revoked, or there is none of that number.
         """
         async with self._database.writing() as connection:
+            await require_valid(connection, token)
             return await _add(connection, token, now_us)
 
     async def authenticate(self, secret: str, now_us: int) -> Principal | None:
@@ -81,8 +82,9 @@ class Sessions:
         try:
             async with self._database.writing() as connection:
                 await connection.execute(statement)
-        except CatalogBusy:
-            return  # the next request records it
+        except CatalogError:
+            # A full disk must not sign operators out: the next request tries again.
+            return
 
     async def remove(self, secret: str) -> None:
         """End a session, if there is one of that secret."""
@@ -114,19 +116,22 @@ class Sessions:
         """Sign a browser in by a link, which is used up; return its token's number and the
         session's secret. None if the link is unknown, used, too old, or of a revoked token.
         """
-        statement = (
-            delete(sign_in_links)
-            .where(sign_in_links.c.id == digest(secret), sign_in_links.c.expires_us > now_us)
-            .returning(sign_in_links.c.token_id)
-        )
+        table = sign_in_links.c
+        is_link = (table.id == digest(secret), table.expires_us > now_us)
+        use = delete(sign_in_links).where(*is_link).returning(table.id)
         async with self._database.writing() as connection:
-            token = (await connection.execute(statement)).scalar_one_or_none()
+            find = select(table.token_id).where(*is_link)
+            token = (await connection.execute(find)).scalar_one_or_none()
             if token is None:
                 return None
+            # The token is locked before the link, which may have been used meanwhile.
             try:
-                return token, await _add(connection, token, now_us)
+                await require_valid(connection, token)
             except TokenRevoked:
                 return None
+            if (await connection.execute(use)).one_or_none() is None:
+                return None
+            return token, await _add(connection, token, now_us)
 
 
 async def remove_of_tokens(connection: AsyncConnection, numbers: list[int]) -> None:
@@ -136,8 +141,8 @@ async def remove_of_tokens(connection: AsyncConnection, numbers: list[int]) -> N
 
 
 async def _add(connection: AsyncConnection, token: int, now_us: int) -> str:
+    """Add a session of a token, which is valid and locked; return the session's secret."""
     secret = secrets.token_urlsafe(32)
-    await require_valid(connection, token)
     has_ended = (sessions.c.expires_us <= now_us) | (sessions.c.seen_us <= now_us - _IDLE_US)
     await _remove(connection, sessions, has_ended)
     await connection.execute(

@@ -125,11 +125,15 @@ class Projects:
             ProjectNotDeletable: It is the first project, or one of its streams is on air.
         """
         own_streams = select(streams).where(streams.c.project_id == project).order_by(streams.c.id)
+        own_tokens = select(tokens.c.id).where(tokens.c.project_id == project)
+        own_tokens = own_tokens.order_by(tokens.c.id).with_for_update()
         present = select(projects).where(projects.c.id == project, project_lookup.IS_PRESENT)
         async with self._database.writing() as connection:
             # Streams are locked before the project, so that none goes on air: a change to one holds
             # its row when it writes an event, which waits for the project.
             of_streams = (await connection.execute(own_streams.with_for_update())).all()
+            # So are tokens: a request that adds something holds its token, too.
+            await connection.execute(own_tokens)
             row = (await connection.execute(present.with_for_update())).one_or_none()
             if row is None:
                 return False

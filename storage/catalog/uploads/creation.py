@@ -41,6 +41,8 @@ async def begin(
         raise TooManyUploads(MAX_OPEN_UPLOADS)
     if new.link is not None:
         await upload_links.use(connection, new.link, now_us)
+    if new.replaces is None:
+        await video_creation.link_labels(connection, project, video, new.wanted, now_us)
     await connection.execute(
         insert(uploads).values(
             project_id=project,
@@ -88,6 +90,4 @@ async def _video_of(
         name=new.slug,
         size=new.length or 0,
     )
-    video = await video_creation.expect(connection, project, new_video, now_us)
-    await video_creation.link_labels(connection, project, video, details, now_us)
-    return video, new.hash
+    return await video_creation.expect(connection, project, new_video, now_us), new.hash

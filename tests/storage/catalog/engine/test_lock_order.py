@@ -1,16 +1,27 @@
 """The order of locks: what is left to a transaction's end, and no deadlock on a real PostgreSQL."""
 
+import asyncio
 from functools import partial
 
+import pytest
+from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.engine.lock_order import Rank, defer
+from storage.catalog.library.sessions import require_valid
+from storage.catalog.queries import project_lookup
+from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile
+from storage.catalog.schema.tables import tags, tokens
+from storage.catalog.uploads import links
 from storage.catalog.videos.transcoding import MadeVideo
+from storage.errors import UploadLinkSpent
+from tests.support.sql import WAITING, run_sql
 from tests.support.storage.concurrent_calls import Call, count_refused
-from tests.support.storage.new_videos import new_video
+from tests.support.storage.new_videos import new_upload, new_video
+from tests.support.waiting import until
 
 NOW = 1_800_000_000_000_000
 CALLERS = 4  # of each kind
@@ -75,3 +86,62 @@ async def test_videos_complete_while_others_get_another_file(postgres_url: str) 
                 [partial(catalog.videos.replace, video, OTHER, NOW, by=None) for video in replaced]
             )
         assert await count_refused(callers) == 0
+
+
+async def test_a_project_is_deleted_while_one_of_its_tokens_adds_something(
+    postgres_url: str,
+) -> None:
+    async with (
+        open_catalog(postgres_url, migrate=False) as catalog,
+        open_database(database_url(postgres_url), create=False) as database,
+    ):
+        await catalog.installation.first_start(NOW)
+        project = (await catalog.projects.add("Doomed", NOW)).id
+        token, _ = await catalog.tokens.add("theirs", project, write=True, now_us=NOW)
+        async with asyncio.TaskGroup() as tasks, database.writing() as connection:
+            await require_valid(connection, token.id)
+            removal = tasks.create_task(catalog.projects.remove(project, by=None, now_us=NOW))
+            await until(lambda: run_sql(postgres_url, WAITING) == [(1,)])
+            await project_lookup.require(connection, project)
+        assert removal.result()
+
+
+async def test_a_link_signs_in_while_its_token_is_deleted(postgres_url: str) -> None:
+    async with (
+        open_catalog(postgres_url, migrate=False) as catalog,
+        open_database(database_url(postgres_url), create=False) as database,
+    ):
+        token, _ = await catalog.tokens.add("theirs", None, write=True, now_us=NOW)
+        link = await catalog.sessions.add_link(token.id, NOW)
+        is_token = tokens.c.id == token.id
+        async with asyncio.TaskGroup() as tasks, database.writing() as connection:
+            await connection.execute(select(tokens.c.id).where(is_token).with_for_update())
+            sign_in = tasks.create_task(catalog.sessions.redeem_link(link, NOW))
+            await until(lambda: run_sql(postgres_url, WAITING) == [(1,)])
+            await connection.execute(delete(tokens).where(is_token))
+        assert sign_in.result() is None
+
+
+async def test_an_upload_begins_while_its_link_is_used_by_another(postgres_url: str) -> None:
+    async with (
+        open_catalog(postgres_url, migrate=False) as catalog,
+        open_database(database_url(postgres_url), create=False) as database,
+    ):
+        project = (await catalog.installation.first_start(NOW)).project.id
+        tag = await catalog.labels.add("tag", project, "Tag", active=True, by=None, now_us=NOW)
+        details = UploadDetails(tags=(tag.id,))
+        number, _ = await catalog.links.add(
+            project, details, most_bytes=1000, expires_us=NOW + 1, now_us=NOW, by=None
+        )
+        new = new_upload(wanted=details, link=number, expires_us=NOW + 1)
+
+        async def begin() -> None:
+            with pytest.raises(UploadLinkSpent):
+                await catalog.uploads.begin(project, new, NOW)
+
+        async with asyncio.TaskGroup() as group, database.writing() as connection:
+            await links.use(connection, number, NOW)
+            group.create_task(begin())
+            await until(lambda: run_sql(postgres_url, WAITING) == [(1,)])
+            locked = select(tags.c.id).where(tags.c.id == tag.id).with_for_update()
+            assert (await connection.execute(locked)).scalar_one() == tag.id

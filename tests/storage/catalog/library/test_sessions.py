@@ -73,6 +73,23 @@ async def test_use_is_written_once_an_hour(
     assert last_uses == [NOW, NOW, NOW + HOUR_US + 1, NOW + HOUR_US + 1]
 
 
+async def test_a_session_is_valid_although_its_use_cannot_be_written(
+    sqlite_database: Path,
+) -> None:
+    later = NOW + HOUR_US + 1
+    async with open_catalog(sqlite_database, migrate=False) as catalog:
+        record, _ = await catalog.tokens.add("editor", None, write=True, now_us=1)
+        secret = await catalog.sessions.add(record.id, NOW)
+        run_sql(
+            sqlite_database,
+            "CREATE TRIGGER no_use BEFORE UPDATE ON sessions BEGIN SELECT RAISE(ABORT, 'no'); END",
+        )
+        assert await catalog.sessions.authenticate(secret, later) is not None
+        run_sql(sqlite_database, "DROP TRIGGER no_use")
+        assert await catalog.sessions.authenticate(secret, later) is not None
+        assert run_sql(sqlite_database, "SELECT seen_us FROM sessions") == [(later,)]
+
+
 async def test_a_signed_out_session_is_refused(catalog: Catalog, token: int) -> None:
     mine, other = await catalog.sessions.add(token, NOW), await catalog.sessions.add(token, NOW)
     await catalog.sessions.remove(mine)
