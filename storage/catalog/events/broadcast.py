@@ -31,7 +31,6 @@ __all__ = [
     "BroadcastOutbox",
     "OutboxEvent",
     "OutboxRecord",
-    "enqueue",
     "enqueue_stream",
     "enqueue_video",
     "read_after",
@@ -57,7 +56,7 @@ class OutboxRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutboxEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event other than a state change, for each of `channels`; the socket is as in a notice."""
+    """An event to write, as a row for each of `channels`; these are as in a notice."""
 
     channels: tuple[str, ...]
     event: str
@@ -65,34 +64,45 @@ class OutboxEvent(msgspec.Struct, frozen=True, kw_only=True):
     except_socket: str | None = None
 
 
-async def enqueue(
-    connection: AsyncConnection,
-    channel: str,
-    event: str,
-    body: str,
-    now_us: int,
-    *,
-    except_socket: str | None = None,
+def _enqueue(connection: AsyncConnection, events: Sequence[OutboxEvent], now_us: int) -> None:
+    """Write events to the outbox, a row for each channel, when the caller's transaction ends."""
+    rows: list[dict[str, object]] = [
+        {
+            "channel": channel,
+            "event": each.event,
+            "body": each.body,
+            "besides": each.except_socket,
+            "created_us": now_us,
+        }
+        for each in events
+        for channel in each.channels
+    ]
+    if rows:
+        defer(connection, Rank.OUTBOX, partial(_write, rows=rows, now_us=now_us))
+
+
+async def _write(
+    connection: AsyncConnection, *, rows: list[dict[str, object]], now_us: int
 ) -> None:
-    """Write an event to the outbox when the caller's transaction ends."""
-    values = {
-        "channel": channel,
-        "event": event,
-        "body": body,
-        "besides": except_socket,
-        "created_us": now_us,
-    }
-    defer(connection, Rank.OUTBOX, partial(_write, values=values))
-
-
-async def _write(connection: AsyncConnection, *, values: Mapping[str, object]) -> None:
     if connection.dialect.name == "postgresql":
         # Held until after the commit is visible: no higher number can be read before this one.
         await connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-    statement = insert(notices).values(values).returning(notices.c.id, notices.c.created_us)
-    number, now_us = (await connection.execute(statement)).one()
-    if number % _TRIM_EVERY == 0:
-        await connection.execute(delete(notices).where(notices.c.created_us < now_us - KEPT_US))
+    # One statement for all: both databases number the rows in their order.
+    numbers = (await connection.execute(insert(notices).returning(notices.c.id), rows)).scalars()
+    if any(number % _TRIM_EVERY == 0 for number in numbers):
+        await _trim(connection, now_us)
+
+
+async def _trim(connection: AsyncConnection, now_us: int) -> None:
+    """Remove the rows before the first recent one.
+
+    The clocks of hosts differ: where an old time is among recent ones, its row is kept, since a gap
+    among the numbers would not be noticed. A row from a clock that is far ahead is not recent, so
+    that it does not keep all later ones.
+    """
+    is_recent = notices.c.created_us.between(now_us - KEPT_US, now_us + KEPT_US)
+    first = select(notices.c.id).where(is_recent).order_by(notices.c.id).limit(1)
+    await connection.execute(delete(notices).where(notices.c.id < first.scalar_subquery()))
 
 
 def _channels(kind: str, row: Row[*tuple[Any, ...]]) -> str:  # Any: columns of every type
@@ -147,7 +157,8 @@ async def enqueue_stream(connection: AsyncConnection, stream: int, now_us: int) 
         ],
         "version": row.version,
     }
-    await enqueue(connection, _channels("stream", row), LIVE, _text(body), now_us)
+    state = OutboxEvent(channels=(_channels("stream", row),), event=LIVE, body=_text(body))
+    _enqueue(connection, [state], now_us)
 
 
 async def enqueue_video(
@@ -196,7 +207,8 @@ async def enqueue_video(
         "version": row.version,
         **(extra or {}),
     }
-    await enqueue(connection, _channels("video", row), event, _text(body), now_us)
+    state = OutboxEvent(channels=(_channels("video", row),), event=event, body=_text(body))
+    _enqueue(connection, [state], now_us)
 
 
 def _text(body: Mapping[str, object]) -> str:
@@ -262,16 +274,7 @@ class BroadcastOutbox:
     async def publish(self, events: Sequence[OutboxEvent], now_us: int) -> None:
         """Write events to the outbox, all or none."""
         async with self._database.writing() as connection:
-            for event in events:
-                for channel in event.channels:
-                    await enqueue(
-                        connection,
-                        channel,
-                        event.event,
-                        event.body,
-                        now_us,
-                        except_socket=event.except_socket,
-                    )
+            _enqueue(connection, events, now_us)
 
     async def find_project(self, kind: str, name: str) -> int | None:
         """Return the project that a channel belongs to; None if there is no such thing.

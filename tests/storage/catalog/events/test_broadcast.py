@@ -14,6 +14,7 @@ from storage.errors import CatalogError
 from tests.support.e2e.service import SCALE
 from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video
+from tests.support.storage.query_plans import caught_statements
 
 NOW_US = 1_700_000_000_123_456
 
@@ -90,6 +91,33 @@ async def test_old_notices_are_removed_and_a_reader_that_was_away_is_told(catalo
     assert gone
     assert {notice.event[:3] for notice in notices} == {"new"}
     assert (await catalog.outbox.read_after(notices[0].id, 1000))[1] is False
+
+
+async def test_an_old_time_among_recent_ones_leaves_no_gap(catalog: Catalog) -> None:
+    await publish_events(catalog, "old", now_us=NOW_US - KEPT_US - 1)
+    await publish_events(catalog, "far ahead", now_us=NOW_US + 1000 * KEPT_US)
+    await publish_events(catalog, "recent")
+    await publish_events(catalog, "of a late clock", now_us=NOW_US - KEPT_US - 1)
+    await publish_events(catalog, *(f"{number}" for number in range(60)))
+    notices, gone = await catalog.outbox.read_after(1, 1000)
+    assert gone
+    assert [each.event for each in notices[:3]] == ["recent", "of a late clock", "0"]
+    assert [each.id for each in notices] == list(range(3, 65))
+
+
+@ON_BOTH
+async def test_a_batch_is_written_in_one_statement_and_in_its_order(catalog: Catalog) -> None:
+    events = [
+        OutboxEvent(channels=("a", "b", "c"), event=f"{number}", body="{}") for number in range(100)
+    ]
+    with caught_statements() as statements:
+        await catalog.outbox.publish(events, NOW_US)
+    assert sum(statement.startswith("INSERT INTO notices") for statement, _ in statements) == 1
+    notices, gone = await catalog.outbox.read_after(0, 1000)
+    assert not gone
+    written = [(each.event, each.channel) for each in notices]
+    assert written == [(each.event, channel) for each in events for channel in each.channels]
+    await catalog.outbox.publish([], NOW_US)
 
 
 @ON_BOTH
