@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
-from storage.catalog.migrations import REVISION
+from storage.catalog.migrations import find_revision
 from storage.catalog.queries import project_lookup
 from storage.catalog.schema.tables import events, jobs, projects, streams, videos
 from storage.catalog.schema.upload_tables import spans
@@ -51,7 +51,8 @@ class HealthChecks:
                 query = text("SELECT 'SQLite ' || sqlite_version()")
             else:
                 query = text("SELECT 'PostgreSQL ' || current_setting('server_version')")
-            return str((await connection.execute(query)).scalar_one()), REVISION
+            name = str((await connection.execute(query)).scalar_one())
+            return name, await connection.run_sync(find_revision) or ""
 
     async def find_damage(self) -> tuple[str, ...]:
         """Return what is broken in a file of SQLite; PostgreSQL checks its own pages."""

@@ -29,7 +29,7 @@ from storage.catalog.engine.postgres import lock_schema
 from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
 
-__all__ = ["REVISION", "check", "migrate", "migrate_within", "upgrade"]
+__all__ = ["REVISION", "check", "find_revision", "migrate", "migrate_within", "upgrade"]
 
 # The newest step; a test compares it with the modules in `versions`.
 REVISION: Final = "0016.1"
@@ -47,7 +47,7 @@ def _has_revision(connection: Connection) -> bool:
     return inspect(connection).has_table(_VERSION.name)
 
 
-def _find_revision(connection: Connection) -> str | None:
+def find_revision(connection: Connection) -> str | None:
     """Return the revision of the catalog; None for a database without one."""
     if not _has_revision(connection):
         return None
@@ -85,7 +85,7 @@ async def check(database: Database, wanted: str = REVISION, *, exactly: bool = F
         SchemaMismatch: it has another, or there is none.
     """
     async with database.reading() as connection:
-        revision = await connection.run_sync(_find_revision)
+        revision = await connection.run_sync(find_revision)
     refusal = _refusal(database.location, revision, wanted)
     if refusal is None and exactly and revision is not None and revision != wanted:
         refusal = SchemaNewer(database.location, revision, wanted)
@@ -114,7 +114,7 @@ def migrate_within(connection: Connection, location: str) -> None:
         CatalogBusy: a running Headend uses the tables that are to be changed.
         SchemaNewer: a newer Headend has migrated it.
     """
-    revision = _find_revision(connection)
+    revision = find_revision(connection)
     refusal = _refusal(location, revision, REVISION)
     if isinstance(refusal, SchemaNewer):
         raise refusal

@@ -1,10 +1,13 @@
 """The health of a catalog, on both databases."""
 
+from pathlib import Path
+
 from storage.catalog import Catalog
 from storage.catalog.migrations import REVISION
 from storage.catalog.records.common import ProjectRecord
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 from tests.support.shared_engines import ON_BOTH
+from tests.support.sql import run_sql
 
 HOUR_US = 3_600_000_000
 
@@ -17,6 +20,13 @@ async def test_a_new_catalog_is_well(catalog: Catalog) -> None:
     assert await catalog.health.find_stuck_jobs(NOW_US) == ()
     assert await catalog.health.find_newest_us() == 0
     assert await catalog.health.find_slates() == ()
+
+
+@ON_BOTH
+async def test_the_revision_is_that_of_the_tables(catalog: Catalog, location: str | Path) -> None:
+    newer = f"{REVISION.partition('.')[0]}.99"
+    run_sql(location, f"UPDATE alembic_version SET version_num = '{newer}'")
+    assert (await catalog.health.versions())[1] == newer
 
 
 async def test_a_job_that_no_worker_takes_is_stuck(
