@@ -148,6 +148,9 @@ class SqliteEngine:
                 await self._turns.acquire()
         except TimeoutError as error:
             raise CatalogBusy("the catalog is busy") from error
+        if self._is_disposed:  # during the wait
+            self._turns.release()
+            raise CatalogUnavailable("the catalog is closed")
 
     async def _open(self) -> SqliteConnection:
         loop = asyncio.get_running_loop()

@@ -110,6 +110,23 @@ async def test_a_disposed_engine_is_unavailable(location: Path) -> None:
         await count_in(engine)
 
 
+async def test_an_engine_is_unavailable_that_is_disposed_while_a_transaction_waits(
+    location: Path,
+) -> None:
+    async with writing(_ConnectionLog(location)) as engine:
+        async with asyncio.TaskGroup() as tasks, engine.begin():
+            waiting = [tasks.create_task(_refused(engine)) for _ in range(2)]
+            await asyncio.sleep(0)
+            await engine.dispose()
+        assert [each.result() for each in waiting] == ["the catalog is closed"] * 2
+
+
+async def _refused(engine: SqliteEngine) -> str:
+    with pytest.raises(CatalogUnavailable) as refusal:
+        await count_in(engine)
+    return str(refusal.value)
+
+
 async def test_connections_are_opened_on_a_thread_when_needed_and_used_again(
     location: Path,
 ) -> None:
