@@ -58,8 +58,8 @@ def database_url(location: str | Path) -> URL:
 def _file(url: URL) -> URL:
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         raise CatalogError(
-            f"the catalog cannot live in {url.get_backend_name()}: a file of SQLite or a database"
-            " of PostgreSQL (postgresql://USER:PASSWORD@HOST/NAME) is needed"
+            f"the catalog cannot be stored in {url.get_backend_name()}: a file of SQLite or a"
+            " database of PostgreSQL (postgresql://USER:PASSWORD@HOST/NAME) is needed"
         )
     return url.set(drivername="sqlite")
 

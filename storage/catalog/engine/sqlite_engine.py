@@ -80,7 +80,8 @@ class SqliteConnection:
 class SqliteEngine:
     """A pool of connections to a file, with the `begin` and `dispose` of an `AsyncEngine`.
 
-    `connect` opens a connection, on one of the engine's threads; `drive` wraps it for them.
+    `connect` opens a connection, on one of the engine's threads; `drive` wraps it in a
+    `SqliteReader` or `SqliteWriter` that uses these threads.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ def _use(load: HostLoad) -> tuple[bool, float, int]:
 async def find_loads(connection: AsyncConnection, dead_seconds: float) -> list[HostLoad]:
     """Return the living hosts, within the caller's transaction.
 
-    Nothing is locked: several claims at once may each find the same last place.
+    Nothing is locked: concurrent claims may all choose the last free place.
     """
     table = hosts.c
     owned = select(func.count()).where(stream_owners.c.host_id == table.id).correlate(hosts)

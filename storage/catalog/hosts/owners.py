@@ -29,8 +29,8 @@ __all__ = ["ORPHANED_AT_ONCE", "OrphanedStream", "StreamOwner", "StreamOwners"]
 
 # The first start after hosts were introduced finds every stream that was ever live.
 ORPHANED_AT_ONCE: Final = 500
-# Two witnesses need less time than one: each host is seen once a second, and sends something twice
-# a second to those that relay to it.
+# Half of `dead_seconds` is enough if the owner is also silent on its connection: it renews its row
+# once a second and sends something twice a second to each host that relays to it.
 _SILENT_SHARE: Final = 1 / 2
 _NO_HOST: Final = 0  # numbers of hosts begin with 1
 # Generations count seconds from 2020 on: the column holds them until 2088.

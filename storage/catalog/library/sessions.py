@@ -20,10 +20,10 @@ from storage.errors import CatalogError, TokenRevoked
 
 __all__ = ["LIFE_SECONDS", "LINK_SECONDS", "Sessions", "remove_of_tokens", "require_valid"]
 
-# A browser that is used every two weeks stays signed in for a season.
+# A browser that is used at least every two weeks stays signed in for 90 days.
 LIFE_SECONDS: Final = 90 * 86_400
 _IDLE_US: Final = 14 * 86_400 * MICROSECONDS
-# From the terminal to a browser on another machine.
+# Long enough to carry the link to a browser on another machine.
 LINK_SECONDS: Final = 15 * 60
 # A session's row is written at most this often, however often it is used.
 _SEEN_EVERY_US: Final = 3600 * MICROSECONDS

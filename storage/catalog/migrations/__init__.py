@@ -43,7 +43,7 @@ _VERSION: Final = Table(
 
 
 def _has_revision(connection: Connection) -> bool:
-    """Return whether steps were ever taken, or the tables made in one."""
+    """Return whether the database has a revision table."""
     return inspect(connection).has_table(_VERSION.name)
 
 

@@ -32,9 +32,9 @@ MAX_SECONDS: Final = 86_400.0
 # Least and most. Below half a second one lost packet of the network looks like a failure; after
 # half a minute of nothing viewers have gone.
 DETECT_SECONDS: Final = (0.5, 30.0)
-# 0 goes back at once; ten minutes of doubt are as good as `sticky`.
+# 0 switches back at once. More than ten minutes would amount to `sticky`.
 RETURN_SECONDS: Final = (0.0, 600.0)
-# Ten years are for ever, on a disk.
+# More than ten years is no useful limit.
 KEEP_DAYS: Final = (1, 3650)
 MODES: Final = ("prefer_primary", "sticky")
 LATENCIES: Final = ("low", "normal")

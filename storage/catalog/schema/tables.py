@@ -205,7 +205,7 @@ Index("ix_players_project_id_id", players.c.project_id, players.c.id)
 # that no index gives away how much of a guess was right. `next_backup` is the number of the next
 # backup. `on_air` is a slot's number (0 = primary). `countries` are ISO 3166-1 numeric codes with
 # commas between them, "" for everywhere. `settings` is a JSON object: what differs from its
-# project's. `paused` means that the owner holds the output. `event_number` is the number of its
+# project's. `paused` means that the owner paused the output. `event_number` is the number of its
 # newest event, `slate` as in projects. `poster_labels` are as of videos, `image_width` and
 # `image_height` the largest poster's, `image_us` its time.
 streams = Table(
@@ -440,8 +440,9 @@ notices = Table(
     sqlite_autoincrement=True,
 )
 
-# What one process requests of another, such as of the one that receives a stream; `answer` is null
-# until it was done. A command may outlive its stream, as the one to forget it must.
+# A request to the process that receives a stream. `answered_us` is null until it was carried out,
+# withdrawn or found too late; before that, `answer` only says that it was taken. No foreign key:
+# the command to forget a deleted stream outlives its row.
 commands = Table(
     "commands",
     METADATA,
@@ -456,8 +457,8 @@ commands = Table(
 )
 Index("ix_commands_answered_us_id", commands.c.answered_us, commands.c.id)
 
-# The processes that receive streams, while they run: `seen_us` is renewed by each once a second,
-# and since `steady_us` without a break. All times are the database's. `address` is what other hosts
+# The processes that receive streams, while they run. Each sets `seen_us` once a second; it has done
+# so without a break since `steady_us`. All times are the database's. `address` is what other hosts
 # connect to (null: none may).
 hosts = Table(
     "hosts",

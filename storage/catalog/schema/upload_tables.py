@@ -80,8 +80,8 @@ Index("ix_upload_links_video_id", upload_links.c.video_id)
 
 # A resumable upload: `name` is its address, `length` null until it is known, `received` what of it
 # is safe, `writer` the one that appends to it now or did last, `video_id` the video that it is to
-# be, or whose file it `replaces`. Until `held_until_us`, by the database's clock, a host makes a
-# file of what has arrived whole.
+# be, or whose file it `replaces`. Until `held_until_us` (the database's clock) no host
+# may claim the upload, because a host is assembling its file.
 uploads = Table(
     "uploads",
     METADATA,
@@ -134,10 +134,10 @@ imports = Table(
 )
 
 # A span of a video that one worker makes; leased as `jobs` are, and `failures` counted apart. It
-# ends with its job. `run_after_us` is when it was begun, once it has been. Number 0 is what the
-# holder of the job makes itself: it is never leased. `cost` is its expected work relative to the
-# others, `done` how much of that is done; `facts` is what is to be made and `outcome` what was,
-# both JSON for its workers.
+# ends with its job. While queued, `run_after_us` is the earliest time of the next attempt; once
+# leased, the time when that attempt began. Number 0 is what the holder of the job makes itself: it
+# is never leased. `cost` is its expected work relative to the others, `done` how much of that is
+# done; `facts` is what is to be made and `outcome` what was, both JSON for its workers.
 spans = Table(
     "spans",
     METADATA,

@@ -240,7 +240,7 @@ class Commands:
             await _close(connection, number, now_us)
             if stream is not None:
                 await _record_event(connection, stream.project_id, record.command, answer, now_us)
-            if stream is not None and _pauses_nothing(record.command.kind, answer):
+            if stream is not None and _pause_found_no_run(record.command.kind, answer):
                 await _unpause(connection, stream, record.command, now_us)
 
     async def withdraw(self, number: int, now_us: int) -> bool:
@@ -287,8 +287,8 @@ async def _record_event(
     )
 
 
-def _pauses_nothing(kind: CommandKind, answer: Mapping[str, object]) -> bool:
-    """Return whether a run was to be paused that had ended by then."""
+def _pause_found_no_run(kind: CommandKind, answer: Mapping[str, object]) -> bool:
+    """Return whether a pause was commanded but its run had already ended."""
     return kind is CommandKind.PAUSE and not answer.get("done")
 
 

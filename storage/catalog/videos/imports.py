@@ -68,7 +68,7 @@ class ImportWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def retry(connection: AsyncConnection, video: int, now_us: int) -> bool:
-    """Queue the job anew for a video whose file could not be fetched; return False for another.
+    """Queue the job anew; return False if the video has no stored URL to fetch.
 
     The caller has locked the video's row, and changes it.
     """

@@ -48,18 +48,20 @@ Facts = Mapping[str, object]
 class LeaseQueue:
     """A queue: a table with `state`, `project_id`, `run_after_us` and `leased_until_us`.
 
-    `order` names the columns by which the rows of a project are ordered. `of` limits the rows; it
-    may have parameters, whose values are given with each call as `of`. Each call runs within the
-    caller's transaction.
+    `order` names the columns by which the rows of a project are ordered. `conditions` restrict
+    the rows; the values of their bound parameters are passed to each call. Each call runs within
+    the caller's transaction.
     """
 
-    def __init__(self, table: Table, order: Sequence[str], *of: ColumnElement[bool]) -> None:
+    def __init__(
+        self, table: Table, order: Sequence[str], *conditions: ColumnElement[bool]
+    ) -> None:
         # The statements are made once: they run twice a second for each idle pool of workers.
         self._order = order
         columns = [table.c[name] for name in order]
         begins, ends, project = table.c.run_after_us, table.c.leased_until_us, table.c.project_id
-        queued = and_(*of, table.c.state == _QUEUED, or_(begins <= _NOW, begins > _LATE))
-        expired = and_(*of, table.c.state == _RUNNING, or_(ends < _NOW, ends > _ENDLESS))
+        queued = and_(*conditions, table.c.state == _QUEUED, or_(begins <= _NOW, begins > _LATE))
+        expired = and_(*conditions, table.c.state == _RUNNING, or_(ends < _NOW, ends > _ENDLESS))
         # In order, or PostgreSQL may read the whole table for its first row.
         waits = select(table.c.id).where(queued).order_by(project, *columns).limit(1)
         overdue = select(table.c.id).where(expired).limit(1)
@@ -71,20 +73,20 @@ class LeaseQueue:
         turn = (project <= _AFTER, project, *columns)
         self._expired = locked.where(expired).order_by(*turn)
 
-    async def is_due(self, connection: AsyncConnection, now_us: int, **of: object) -> bool:
+    async def is_due(self, connection: AsyncConnection, now_us: int, **parameters: object) -> bool:
         """Return whether a row may be leased; needs no write lock."""
-        result = await connection.execute(self._due, _moment(now_us) | of)
+        result = await connection.execute(self._due, _moment(now_us) | parameters)
         return result.scalar_one() is not None
 
     async def lock_next(
-        self, connection: AsyncConnection, now_us: int, after: int, **of: object
+        self, connection: AsyncConnection, now_us: int, after: int, **parameters: object
     ) -> Row[Any] | None:  # Any: the row of a whole table has no static type
         """Lock the row to be leased next, and return it; None if there is none.
 
         `after` is the number of the project that was served before. Rows that others have locked
         are passed over.
         """
-        facts = _moment(now_us) | of | {"after": after}
+        facts = _moment(now_us) | parameters | {"after": after}
         queued = await _first(connection, self._queued_later, facts)
         if queued is None:
             queued = await _first(connection, self._queued_earlier, facts)

@@ -175,12 +175,12 @@ class Videos:
             return await video_queries.find_status(connection, video)
 
     async def free_hash(self) -> PublicHash:
-        """Return a public name that no video and no stream has."""
+        """Return a public name that no video, no recording and no stream has."""
         async with self._database.reading() as connection:
             return await video_queries.free_hash(connection)
 
     async def find_known(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
-        """Return those of some hashes that videos have."""
+        """Return those of some hashes that videos have, or are to have."""
         async with self._database.reading() as connection:
             return await video_queries.find_known(connection, hashes)
 

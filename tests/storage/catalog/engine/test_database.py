@@ -143,12 +143,12 @@ async def test_no_error_shows_a_parameter(location: str | Path) -> None:
 @pytest.mark.parametrize(
     ("location", "why"),
     [
-        pytest.param("mysql://u:S3CRET@host/db", "cannot live in mysql", id="another database"),
+        pytest.param("mysql://u:S3CRET@host/db", "stored in mysql", id="another database"),
         pytest.param("postgresql://u:S3CRET@host", "names no database", id="no name"),
         pytest.param("postgresql://host:S3CRET/db", "not a database URL", id="a bare slash"),
-        pytest.param("sqlite://", "cannot live", id="memory"),
-        pytest.param("sqlite:///:memory:", "cannot live", id="memory by name"),
-        pytest.param(":memory:", "cannot live", id="memory as a path"),
+        pytest.param("sqlite://", "cannot be stored", id="memory"),
+        pytest.param("sqlite:///:memory:", "cannot be stored", id="memory by name"),
+        pytest.param(":memory:", "cannot be stored", id="memory as a path"),
         pytest.param("://S3CRET", "not a database URL", id="no URL"),
     ],
 )
