@@ -9,12 +9,13 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
-from litestar import Request
+from litestar import Request, Response
 
 from api.http.errors import ApiError, invalid
 from api.http.filenames import file_title, slug
 from api.http.parameters import missing, number_of
 from api.http.tus import (
+    CHECKSUM_MISMATCH,
     OFFSET_STREAM,
     Creation,
     Patch,
@@ -27,6 +28,7 @@ from api.intake.upload_intake import content_length, require_room
 from api.library.quotas import ProjectQuotas
 from api.library.references import unknown_label
 from api.uploads.metadata import REPLACES, read_details, read_replaced
+from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver
 from api.uploads.replace_file import first_file_pending
 from media.stream_keys import new_hash
@@ -43,6 +45,17 @@ from storage.errors import (
 __all__ = ["create"]
 
 _SET_BY_LINK: Final = "Whoever made the link sets this."
+_RETRY_SECONDS: Final = 60  # until one of a project's 1000 uploads may have ended
+# After these errors of the first bytes, the upload can be continued.
+_RESUMABLE: Final[frozenset[int]] = frozenset(
+    {
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.LOCKED,
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        CHECKSUM_MISMATCH,
+    }
+)
 
 
 async def create(
@@ -51,9 +64,15 @@ async def create(
     receiver: UploadReceiver,
     quotas: ProjectQuotas,
     project: int,
+    *,
+    address: str,
     link: LinkRecord | None = None,
-) -> UploadRecord:
-    """Create an upload, and receive the bytes that came with the request.
+) -> Response[None]:
+    """Create an upload below an address, and receive the bytes that came with the request.
+
+    If the upload can be continued, the response is a success even if its bytes were not received:
+    a client that does not learn the upload's address could only create another one, and a link
+    permits just one.
 
     Raises:
         ApiError: 400, 403, 404, 409, 412, 413, 415, 422, 429 or 503.
@@ -76,9 +95,27 @@ async def create(
             record = await catalog.uploads.begin(project, new, now_us)
     except (UploadInProgress, UploadLinkSpent, NoSuchLabel, NoSuchVideo, TooManyUploads) as error:
         raise _refused(error) from error
+    headers: dict[str, str] = {}
     if with_bytes:
         first = Patch(offset=0, length=None, checksum=checksum)
-        return await receiver.receive(record.name, first, request.receive)
+        try:
+            record = await receiver.receive(record.name, first, request.receive)
+        except ApiError as error:
+            record = await _resumable(catalog, record.name, error)
+            headers["Connection"] = "close"  # the rest of the body is not read
+    return Response(
+        None,
+        status_code=HTTPStatus.CREATED,
+        headers={**headers, **upload_headers(record), "Location": f"{address}/{record.name}"},
+    )
+
+
+async def _resumable(catalog: Catalog, name: str, error: ApiError) -> UploadRecord:
+    """Return the upload whose first bytes failed, or raise that error if it cannot be continued."""
+    record = await catalog.uploads.find(name) if error.status_code in _RESUMABLE else None
+    # A client whose bytes are all there would take a success for that of the whole upload.
+    if record is None or (record.whole and not record.done):
+        raise error
     return record
 
 
@@ -155,5 +192,8 @@ def _refused(
         case UploadLinkSpent():
             return ApiError(HTTPStatus.CONFLICT, str(error))
         case TooManyUploads():
-            message = f"This project has {error.limit} uploads under way, as many as it may have."
-            return ApiError(HTTPStatus.TOO_MANY_REQUESTS, message)
+            return ApiError(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                f"This project has {error.limit} uploads under way, as many as it may have.",
+                headers={"Retry-After": str(_RETRY_SECONDS)},
+            )

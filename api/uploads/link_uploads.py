@@ -25,7 +25,6 @@ from api.intake.upload_intake import VIDEO_FORM_BYTES, UploadIntake, link_holder
 from api.library.quotas import ProjectQuotas
 from api.schemas.presenter import Presenter
 from api.uploads.creation import create
-from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver
 from api.uploads.replace_file import replace_from_form
 from api.uploads.schemas import LinkedVideo, LinkUsed
@@ -126,12 +125,9 @@ class LinkController(Controller):
             async with quotas.adding_file(link.project, most):
                 used = await _receive_form(request, catalog, receiver)
             return Response(used, status_code=HTTPStatus.CREATED)
-        record = await create(request, catalog, receiver, quotas, link.project, link)
-        url = f"{presenter.addresses.http}/api/upload-links/{link_secret}/{record.name}"
-        return Response(
-            None,
-            status_code=HTTPStatus.CREATED,
-            headers={**upload_headers(record), "Location": url},
+        address = f"{presenter.addresses.http}/api/upload-links/{link_secret}"
+        return await create(
+            request, catalog, receiver, quotas, link.project, address=address, link=link
         )
 
 

@@ -6,7 +6,6 @@ until its last byte.
 """
 
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any, Final
 
 from litestar import Controller, Response, post
@@ -23,7 +22,6 @@ from api.library.quotas import ProjectQuotas
 from api.schemas.presenter import Presenter
 from api.uploads import openapi
 from api.uploads.creation import create
-from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver
 from api.uploads.upload_operations import UploadOperations
 from storage.catalog import Catalog
@@ -113,13 +111,8 @@ class ResumableUploadsController(Controller):
         quotas: NamedDependency[ProjectQuotas],
     ) -> Response[None]:
         """Begin an upload."""
-        record = await create(request, catalog, receiver, quotas, project.id)
-        url = f"{presenter.addresses.http}/api/projects/{project.key}/uploads/{record.name}"
-        return Response(
-            None,
-            status_code=HTTPStatus.CREATED,
-            headers={**upload_headers(record), "Location": url},
-        )
+        address = f"{presenter.addresses.http}/api/projects/{project.key}/uploads"
+        return await create(request, catalog, receiver, quotas, project.id, address=address)
 
 
 class ResumableUploadController(UploadOperations):
