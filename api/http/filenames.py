@@ -1,4 +1,4 @@
-"""Derives a title and a slug from the name of an uploaded file. Pure.
+"""Derives titles from the names of uploaded files, and slugs from names and titles. Pure.
 
 The name is untrusted text. It is shown, and never used as a path.
 Source: RFC 7578, section 4.2 (form data), RFC 8187 (`filename*`).
@@ -13,7 +13,7 @@ from multipart import MultipartSegment
 
 from api.schemas.text_fields import MAX_TITLE, has_control_characters
 
-__all__ = ["file_name", "file_title", "slug"]
+__all__ = ["file_name", "file_slug", "file_title", "slug"]
 
 _NAMELESS: Final = "video"
 _EXTENSION: Final = re.compile(r"\.[0-9A-Za-z]{1,8}$")
@@ -55,8 +55,13 @@ def file_title(name: str) -> str:
     return text if seen else _NAMELESS
 
 
-def slug(name: str) -> str:
-    """Return a file name in lower-case ASCII with hyphens, or `video` if nothing is left."""
-    plain = unicodedata.normalize("NFKD", _stem(name).casefold().translate(_PLAIN))
+def file_slug(name: str) -> str:
+    """Return the slug of a file name without its folders and extension."""
+    return slug(_stem(name))
+
+
+def slug(text: str) -> str:
+    """Return a text in lower-case ASCII with hyphens, or `video` if nothing is left."""
+    plain = unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN))
     letters = plain.encode("ascii", "ignore").decode()
     return re.sub(r"[^0-9a-z]+", "-", letters).strip("-")[:MAX_TITLE].strip("-") or _NAMELESS

@@ -104,7 +104,7 @@ def _slots(stream: StreamRecord) -> list[Slot]:
 
 def _plain(stream: StreamRecord) -> str:
     """Return the stream's title as a part of a file's name, or its hash if nothing is left."""
-    letters = slug(f"{stream.title}.stream")[:_MOST_NAME].strip("-")
+    letters = slug(stream.title)[:_MOST_NAME].strip("-")
     return (
         letters if any(each.isascii() and each.isalnum() for each in stream.title) else stream.hash
     )

@@ -12,7 +12,7 @@ import msgspec
 from litestar import Request, Response
 
 from api.http.errors import ApiError, invalid
-from api.http.filenames import file_title, slug
+from api.http.filenames import file_slug, file_title
 from api.http.parameters import missing, number_of
 from api.http.tus import (
     CHECKSUM_MISMATCH,
@@ -149,7 +149,7 @@ def _new_upload(
         metadata=creation.metadata,
         hash="",
         file_title=file_title(name),
-        slug=slug(name),
+        slug=file_slug(name),
         wanted=details,
         expires_us=expires_us,
         link=None if link is None else link.id,

@@ -14,7 +14,7 @@ from litestar.di import NamedDependency
 from api.http.auth import ApiRequest, needs_write
 from api.http.error_statuses import BODY_ERRORS
 from api.http.errors import documented, invalid
-from api.http.filenames import file_title, slug
+from api.http.filenames import file_slug, file_title
 from api.http.json_body import described, read_body
 from api.library.lookup import PROJECT
 from api.library.quotas import ProjectQuotas
@@ -113,7 +113,7 @@ class ImportsController(Controller):
             host=address.host,
             hash=await catalog.videos.free_hash(),
             file_title=file_title(name),
-            slug=slug(name),
+            slug=file_slug(name),
             wanted=wanted_details(VideoDetails(**details)),
         )
         try:

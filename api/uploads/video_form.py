@@ -14,7 +14,7 @@ from litestar import Request
 
 from api.http.errors import invalid
 from api.http.fair_share import Holder
-from api.http.filenames import file_title, slug
+from api.http.filenames import file_slug, file_title
 from api.http.multipart import FileField, read_form
 from api.intake.upload_intake import (
     FIRST_GENERATION,
@@ -93,7 +93,7 @@ async def receive_video_form(
             title=form.texts.get("title") or None,
             file_title=file_title(name),
             description=form.texts.get("description", ""),
-            name=slug(name),
+            name=file_slug(name),
             size=video.size,
             source=addresses.video_source(hash_, FIRST_GENERATION),
             length_us=facts.length_us,

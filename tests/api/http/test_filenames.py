@@ -3,7 +3,7 @@
 import pytest
 from multipart import MultipartSegment
 
-from api.http.filenames import file_name, file_title, slug
+from api.http.filenames import file_name, file_slug, file_title, slug
 from api.schemas.text_fields import MAX_TITLE
 
 
@@ -21,11 +21,26 @@ from api.schemas.text_fields import MAX_TITLE
     ],
 )
 def test_a_title_and_a_slug_are_made_of_a_name(name: str, title: str, slugged: str) -> None:
-    assert (file_title(name), slug(name)) == (title, slugged)
+    assert (file_title(name), file_slug(name)) == (title, slugged)
+
+
+@pytest.mark.parametrize(
+    ("title", "slugged"),
+    [
+        ("Concert 24/7", "concert-24-7"),
+        ("AC/DC", "ac-dc"),
+        ("v1.5", "v1-5"),
+        ("Straße\t2", "strasse-2"),
+        ("日本", "video"),
+    ],
+)
+def test_the_slug_of_a_title_has_all_of_it(title: str, slugged: str) -> None:
+    assert slug(title) == slugged
 
 
 def test_titles_and_slugs_are_cut_to_the_length_of_a_title() -> None:
-    assert len(file_title("x" * 1000)) == len(slug("x" * 1000)) == MAX_TITLE
+    name = "x" * 1000
+    assert len(file_title(name)) == len(file_slug(name)) == len(slug(name)) == MAX_TITLE
 
 
 class FormPart(MultipartSegment):

@@ -122,12 +122,12 @@ async def test_a_clip_of_live_media_is_a_video_at_once(
 
 
 async def test_a_clip_asked_for_twice_is_two_videos(api_service: ApiService, stream: Json) -> None:
-    body = {"from": at(11), "to": at(14), "title": "Goal"}
+    body = {"from": at(11), "to": at(14), "title": "Goal 1/2"}
     first, second = [
         (await post(api_service, stream["id"], body)).json()["video"] for _ in range(2)
     ]
     assert first["hash"] != second["hash"]
-    assert (first["title"], second["title"], first["name"]) == ("Goal", "Goal", "goal")
+    assert (first["title"], second["title"], first["name"]) == ("Goal 1/2", "Goal 1/2", "goal-1-2")
 
 
 @pytest.mark.parametrize("title", [None, "", "  "])

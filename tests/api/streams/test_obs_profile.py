@@ -59,10 +59,10 @@ async def test_the_profile_sends_to_the_primary_in_hd(api_service: ApiService) -
 
 
 async def test_a_backup_another_size_and_tls_can_be_chosen(api_service: ApiService) -> None:
-    stream = await api_service.add("Evening show")
+    stream = await api_service.add("Evening show 24/7")
     query = "?slot=backup-1&resolution=1080p&secure=true"
     folder, files = await download(api_service, stream, query)
-    assert folder == "headend-evening-show-backup-1"
+    assert folder == "headend-evening-show-24-7-backup-1"
     service = json.loads(files["service.json"])["settings"]
     (backup,) = stream["backups"]
     assert (service["server"], service["key"]) == (backup["rtmps_url"], stream["stream"])
