@@ -66,7 +66,7 @@ async def replace_source(
     """Make a stored file a video's source, and delete the old one.
 
     If it is unknown whether the catalog recorded the new file, both stay: the cleanup of orphans
-    deletes the one that no row names.
+    deletes the one that no row names, and what cannot be deleted here.
 
     Raises:
         ApiError: 404 if there is no such video any more, 409 if its first file has not arrived
@@ -75,16 +75,18 @@ async def replace_source(
     try:
         replaced = await record(file)
     except (UploadInProgress, UploadLinkSpent) as error:
-        await objects.delete(file.source)
+        with contextlib.suppress(ObjectError):
+            await objects.delete(file.source)
         if isinstance(error, UploadInProgress):
             raise first_file_pending() from error
         raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
     if replaced is None:
-        await objects.delete_tree(addresses.video_sources(hash_))
+        with contextlib.suppress(ObjectError):
+            await objects.delete_tree(addresses.video_sources(hash_))
         raise missing("video")
     whole, old_source = replaced
     if old_source is not None:
-        with contextlib.suppress(ObjectError):  # the cleanup of orphans deletes it
+        with contextlib.suppress(ObjectError):
             await objects.delete(old_source)
     log.info("file replaced", extra={"video": hash_, "bytes": file.size})
     return whole

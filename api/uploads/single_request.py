@@ -1,5 +1,6 @@
 """Files that are sent in one request: a video, another file for a video, a poster."""
 
+import contextlib
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -172,10 +173,13 @@ class VideoFilesController(Controller):
                 # decides.
                 await objects.delete_tree(addresses.video_posters(record.hash, folder))
                 raise
+            # What cannot be deleted now is deleted by the cleanup of orphans.
             if changed is None:
-                await objects.delete_tree(addresses.video(record.hash))
+                with contextlib.suppress(ObjectError):
+                    await objects.delete_tree(addresses.video(record.hash))
                 raise missing("video")
             whole, old_folder = changed
             if old_folder is not None:
-                await objects.delete_tree(addresses.video_posters(record.hash, old_folder))
+                with contextlib.suppress(ObjectError):
+                    await objects.delete_tree(addresses.video_posters(record.hash, old_folder))
         return VideoChanged(message="Video updated.", video=video_presenter.full(whole))

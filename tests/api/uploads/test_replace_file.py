@@ -1,15 +1,24 @@
 """Another file for a video: it is probed first, and the video keeps its identity."""
 
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from api.http.errors import ApiError
+from api.uploads.replace_file import replace_source
+from media.stream_keys import new_hash
+from storage.catalog.records.videos import VideoFile, WholeVideo
+from storage.errors import UploadInProgress
 from storage.objects.disk import DiskObjects
 from tests.api.videos.test_item import FULL
 from tests.api.videos.test_item_made import transcode_videos
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.upload_clips import clip, upload
 from tests.support.storage.new_videos import new_video
+from tests.support.storage.undeletable_disk import UndeletableDisk
 
 
 async def put(
@@ -88,3 +97,24 @@ async def test_a_file_that_is_still_coming_is_not_replaced(
     assert answer.status_code == 409
     assert answer.json() == {"message": "The video's first file is still coming."}
     assert await objects.addresses("sources") == []
+
+
+@pytest.mark.parametrize(
+    ("in_progress", "status"),
+    [
+        pytest.param(True, HTTPStatus.CONFLICT, id="still coming"),
+        pytest.param(False, HTTPStatus.NOT_FOUND, id="deleted"),
+    ],
+)
+async def test_a_file_that_cannot_be_deleted_does_not_change_the_refusal(
+    tmp_path: Path, in_progress: bool, status: HTTPStatus
+) -> None:
+    async def record(_file: VideoFile) -> tuple[WholeVideo, str | None] | None:
+        if in_progress:
+            raise UploadInProgress(1)
+        return None
+
+    file = VideoFile(source="sources/x/1", size=1)
+    with UndeletableDisk(tmp_path, "sources") as objects, pytest.raises(ApiError) as raised:
+        await replace_source(objects, new_hash(), file, record)
+    assert raised.value.status_code == status

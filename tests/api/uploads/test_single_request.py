@@ -1,16 +1,28 @@
 """Uploads in one request: allowed forms, refused ones, and that refusals leave nothing behind."""
 
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+import msgspec
 import pytest
 
+from api.app import create_app
+from headend.roles.upload_intake import create_intake, uploaded_posters
 from storage.objects.disk import DiskObjects
-from tests.support.api.application import ApiService, Json
+from tests.support.api.application import (
+    ADDRESSES,
+    BROADCASTER_KEY,
+    NOW_US,
+    ApiService,
+    Json,
+)
+from tests.support.api.in_loop_client import client_of
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
 from tests.support.shared_engines import ON_SHARED
+from tests.support.storage.undeletable_disk import UndeletableDisk
 
 BOUNDARY = "-->boundary<--"
 FORM = {"Content-Type": f'multipart/form-data; boundary="{BOUNDARY}"'}
@@ -272,3 +284,36 @@ async def test_a_poster_sent_later_takes_the_place_of_the_one_before(
         assert await stored_addresses(objects) == after
     missing = await send(api_service, form(), path="/api/videos/99/poster")
     assert missing.status_code == 404
+
+
+async def test_old_posters_that_cannot_be_deleted_do_not_fail_the_new_ones(
+    api_service: ApiService, tmp_path: Path
+) -> None:
+    video: Json = (await upload(api_service))["video"]
+    path, content = (
+        f"/api/videos/{video['id']}/poster",
+        form(part('name="poster"; filename="x"', picture())),
+    )
+    deleted = False
+
+    async def posters(file: Path, width: int, height: int, /) -> Mapping[str, bytes]:
+        if deleted:
+            await api_service.catalog.videos.remove(video["id"], NOW_US, by=None)
+        return await uploaded_posters(file, width, height)
+
+    with UndeletableDisk(tmp_path / "stuck", "poster", video["hash"]) as objects:
+        intake = create_intake(objects, min_free_bytes=0)
+        app = create_app(
+            catalog=api_service.catalog,
+            addresses=ADDRESSES,
+            broadcaster_key=BROADCASTER_KEY,
+            intake=msgspec.structs.replace(intake, posters=posters),
+            clock_us=lambda: NOW_US,
+        )
+        async with client_of(app) as client:
+            service = msgspec.structs.replace(api_service, client=client)
+            for _ in range(2):
+                answer = await send(service, content, path=path)
+                assert answer.status_code == 200, answer.text
+            deleted = True
+            assert (await send(service, content, path=path)).status_code == 404
