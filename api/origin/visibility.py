@@ -206,10 +206,13 @@ class VisibilityCache:
             shown = await self._query_once(hash_)
         except StorageError as error:
             log.debug("access not confirmed", extra={"reason": str(error)})
+        except Exception:
+            log.exception("access not confirmed")
         finally:
+            # However the query ends, the parked requests get an answer.
             del self._confirming[hash_]
-        for before, answer in waiting:
-            answer(shown is not None and is_access_equal(shown, before.shown))
+            for before, answer in waiting:
+                answer(shown is not None and is_access_equal(shown, before.shown))
 
     def _of_stranger(
         self, shown: PublicRecord | None, viewer: Requester, *, early: bool

@@ -204,3 +204,33 @@ def test_a_signed_in_browser_sees_what_its_token_reaches() -> None:
     both = (b"cookie", b"a=b; session=mine"), (b"authorization", b"Bearer another")
     assert ask(*both) is AccessLevel.BLOCKED
     assert len(calls) == 2
+
+
+async def test_a_waiting_request_is_answered_when_the_query_ends_in_an_unexpected_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class BrokenRecords(CountingRecords):
+        async def find(self, hash_: str, /) -> PublicRecord | None:
+            if self.failing:
+                raise RuntimeError("a fault of ours")
+            return await super().find(hash_)
+
+    public_records = BrokenRecords()
+    visibility, answers = public_records.visibility, list[bool]()
+    async with asyncio.TaskGroup() as tasks:
+        background = tasks.create_task(visibility.run_queries())
+        await asyncio.sleep(0)  # it begins
+        before = await visibility.lookup(HASH, Requester("DE", []))
+        public_records.failing = True
+        public_records.clock.now += 5
+        visibility.confirm(HASH, before, answers.append)
+        visibility.confirm(HASH, before, answers.append)
+        await until(lambda: len(answers) == 2)
+        assert answers == [False, False]
+        assert "a fault of ours" in caplog.text
+        public_records.failing = False
+        public_records.clock.now += 5
+        visibility.confirm(HASH, before, answers.append)
+        await until(lambda: len(answers) == 3)
+        assert answers[-1]
+        background.cancel()
