@@ -161,11 +161,12 @@ class ProjectsController(Controller):
         presenter: NamedDependency[Presenter],
         now_us: NamedDependency[int],
         if_match: IfMatch = None,
-    ) -> ProjectAnswer:
+    ) -> Response[ProjectAnswer]:
         """Give a project another name, or other origins; its number and its short string stay."""
         body = await read_body(request, ProjectEdit)
         name = None if body.name is msgspec.UNSET else str(body.name)
         origins = None if body.origins is msgspec.UNSET else _origins(body.origins)
+        check = unless_edited(if_match, project_tag)
         record: ProjectRecord | None = project
         if name is not None or origins is not None:
             record = await catalog.projects.edit(
@@ -174,11 +175,14 @@ class ProjectsController(Controller):
                 origins=origins,
                 by=request.auth.id,
                 now_us=now_us,
-                check=unless_edited(if_match, project_tag),
+                check=check,
             )
+        elif check is not None:
+            check(project)
         if record is None:
             raise missing("project")
-        return ProjectAnswer(message="Project updated.", project=_project(record, presenter))
+        changed = ProjectAnswer(message="Project updated.", project=_project(record, presenter))
+        return Response(changed, headers={"ETag": quoted(project_tag(record))})
 
     @delete(
         _ONE,

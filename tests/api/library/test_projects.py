@@ -106,6 +106,22 @@ async def test_a_body_that_is_wrong_is_refused(
     assert [(item["id"], item["name"]) for item in listed] == [(1, "default")]
 
 
+async def test_an_edit_answers_with_the_new_version_and_any_body_is_checked_against_it(
+    api_service: ApiService,
+) -> None:
+    path = f"{PROJECTS}/1"
+    before = (await api_service.client.get(path, headers=api_service.owner)).headers["etag"]
+    edited = await edit(api_service, 1, name="Doi")
+    assert edited.headers["etag"] != before
+    shown = await api_service.client.get(path, headers=api_service.owner)
+    assert edited.headers["etag"] == shown.headers["etag"]
+    for version, status in ((before, 412), (edited.headers["etag"], 200)):
+        headers = {**api_service.owner, "If-Match": version}
+        answer = await api_service.client.put(path, json={}, headers=headers)
+        assert answer.status_code == status
+    assert answer.headers["etag"] == edited.headers["etag"]
+
+
 async def test_projects_are_listed_as_far_as_the_token_reaches(api_service: ApiService) -> None:
     projects = [await create_project(api_service, f"{number}") for number in range(11)]
     body = await api_service.listed(path=PROJECTS)
