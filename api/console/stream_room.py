@@ -10,9 +10,9 @@ from litestar import Controller, Response, get
 from litestar.di import NamedDependency
 
 from api.console.event_words import describe
+from api.console.label_choice import BY_NAME, MOST_CHOICES, category_choice, tag_choice
 from api.console.page import Console
 from api.console.stream_states import ON_AIR_EVENTS, SLATE_EVENTS, slot_states, state_of
-from api.console.tag_choice import tag_choice
 from api.http.auth import ApiRequest
 from api.http.paging import read_query
 from api.http.parameters import PageNumber, missing
@@ -39,7 +39,6 @@ _FRAGMENTS: Final = {
     "details": "_stream_details.html",
     "settings": "_stream_settings.html",
 }
-_CHOICES: Final = 200  # of categories and players: a longer list is of no use
 _NEWEST: Final = 1
 _OBS_SIZES: Final = tuple((box.label, bit_rate(box)) for box in SELECTABLE_BOXES)
 
@@ -88,9 +87,9 @@ class StreamRoomPage(Controller):
             inherited=await catalog.settings.find_project(project.id) or OwnerSettings(),
             stream_tag=stream_tag(stream),
             settings_tag=settings_tag(settings),
-            categories=await _categories(catalog, project.id),
+            categories=await category_choice(catalog, project.id, stream.category),
             tags=await tag_choice(catalog, project.id, stream.tags),
-            players=(await catalog.players.find_page(project.id, size=_CHOICES)).items,
+            players=await catalog.players.find_page(project.id, sort=BY_NAME, size=MOST_CHOICES),
             countries=COUNTRIES,
             boxes=SELECTABLE_BOXES,
             obs_sizes=_OBS_SIZES,
@@ -105,8 +104,3 @@ async def _since(catalog: Catalog, stream: StreamRecord, state: str) -> int | No
     kinds = ON_AIR_EVENTS if state == "live" else SLATE_EVENTS
     event = await catalog.events.find_newest(stream.project, stream.hash, kinds)
     return None if event is None else event.created_us
-
-
-async def _categories(catalog: Catalog, project: int) -> tuple[tuple[int, str], ...]:
-    page = await catalog.labels.find_page("category", project, size=_CHOICES)
-    return tuple((label.id, label.name) for label in page.items if label.active)

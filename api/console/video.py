@@ -5,8 +5,8 @@ from typing import Final
 from litestar import Controller, Response, get
 from litestar.di import NamedDependency
 
+from api.console.label_choice import BY_NAME, MOST_CHOICES, category_choice, tag_choice
 from api.console.page import Console
-from api.console.tag_choice import tag_choice
 from api.http.auth import ApiRequest
 from api.http.parameters import missing
 from api.library.lookup import PROJECT
@@ -16,13 +16,11 @@ from api.videos.presenter import VideoPresenter
 from media.countries import COUNTRIES
 from media.ladder import BOX_LABELS
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord, Sort
+from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import WholeVideo
 
-__all__ = ["MOST_CHOICES", "VideoPage"]
+__all__ = ["VideoPage"]
 
-MOST_CHOICES: Final = 500  # categories and players: a longer list is of no use
-_BY_NAME: Final = Sort("name", descending=False)
 _DEPENDENCIES: Final = {**PROJECT, **VIDEO}
 _FRAGMENTS: Final = {
     "heading": "_video_heading.html",
@@ -61,8 +59,7 @@ class VideoPage(Controller):
         status = await catalog.videos.find_status(record.id)
         if status is None:
             raise missing("video")
-        number, size = project.id, MOST_CHOICES
-        labels = catalog.labels
+        number = project.id
         return console.page(
             request,
             "video.html",
@@ -76,7 +73,7 @@ class VideoPage(Controller):
             embed=embed_snippets(video_presenter.addresses, record.hash, record.title, "video"),
             box_labels=BOX_LABELS,
             countries=COUNTRIES,
-            categories=await labels.find_page("category", number, sort=_BY_NAME, size=size),
+            categories=await category_choice(catalog, number, video.category),
             known_tags=await tag_choice(catalog, number, video.tags),
-            players=await catalog.players.find_page(number, sort=_BY_NAME, size=size),
+            players=await catalog.players.find_page(number, sort=BY_NAME, size=MOST_CHOICES),
         )

@@ -1,9 +1,12 @@
-"""The tags that forms offer."""
+"""The tags and categories that forms offer."""
 
-from api.console.tag_choice import tag_choice
+import re
+
+from api.console.label_choice import category_choice, tag_choice
 from storage.catalog.records.common import Named
-from tests.support.api.application import ApiService
+from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.console_client import Browser
+from tests.support.storage.new_videos import new_video
 
 
 async def test_the_records_own_tags_come_first_and_each_once(api_service: ApiService) -> None:
@@ -28,3 +31,29 @@ async def test_a_tag_with_a_comma_is_one_choice_on_the_pages(api_service: ApiSer
     assert answer.status_code == 200, answer.text
     details = await browser.fragment(f"/console/1/streams/{stream['id']}", "details")
     assert 'data-type="named" value="Berlin, live" checked>' in details.text
+
+
+async def test_an_inactive_category_is_offered_to_its_own_records_only(
+    api_service: ApiService,
+) -> None:
+    browser = Browser(api_service)
+    await browser.sign_in()
+    ids: dict[str, int] = {}
+    for name, active in (("Sports", True), ("Old", False), ("News", True)):
+        body = {"name": name, "active": active}
+        added = await browser.act("POST", "/api/projects/1/categories", body)
+        ids[name] = added.json()["category"]["id"]
+    catalog = api_service.catalog
+    offered = [Named(id=ids[name], name=name) for name in ("News", "Sports", "Old")]
+    assert await category_choice(catalog, 1, None) == offered[:2]
+    assert await category_choice(catalog, 1, offered[0]) == offered[:2]
+    assert await category_choice(catalog, 1, offered[2]) == offered
+    video = (await catalog.videos.add(1, new_video(), NOW_US, by=None)).video
+    stream = await api_service.add()
+    for path in (f"videos/{video.id}", f"streams/{stream['id']}"):
+        option = f'<option value="{ids["Old"]}"'
+        assert option not in (await browser.fragment(f"/console/1/{path}", "details")).text
+        answer = await browser.act("PUT", f"/api/{path}", {"category": ids["Old"]})
+        assert answer.status_code == 200, answer.text
+        details = (await browser.fragment(f"/console/1/{path}", "details")).text
+        assert re.search(f"{option} *selected>Old</option>", details)
