@@ -4,9 +4,11 @@ from typing import Final
 
 from litestar import Controller, Response, get
 from litestar.di import NamedDependency
+from litestar.params import FromQuery
 
 from api.console.page import Console
 from api.http.auth import ApiRequest, needs_write
+from api.http.paging import read_query
 from api.intake.upload_intake import UploadIntake
 from api.library.lookup import PROJECT
 from storage.catalog import Catalog
@@ -14,6 +16,7 @@ from storage.catalog.records.common import ProjectRecord
 
 __all__ = ["UploadPage"]
 
+_HOUR_US: Final = 3_600_000_000
 _FRAGMENTS: Final = {"links": "_upload_links.html"}
 
 
@@ -32,15 +35,19 @@ class UploadPage(Controller):
         intake: NamedDependency[UploadIntake | None],
         now_us: NamedDependency[int],
         console: NamedDependency[Console],
+        links: FromQuery[str | None] = None,
     ) -> Response[str]:
-        """Show the page."""
+        """Show the page; `links` is the page of the upload links."""
+        query = read_query(
+            search=None, sort_column=None, sort_order=None, page=links or None, columns=()
+        )
         return console.page(
             request,
             "upload.html",
             fragments=_FRAGMENTS,
             project=project,
             most_bytes=0 if intake is None else intake.most_upload,
-            keep_hours=0 if intake is None else intake.keep_us // 3_600_000_000,
-            links=await catalog.links.find_page(project.id, 1),
+            keep_hours=0 if intake is None else intake.keep_us / _HOUR_US,
+            links=await catalog.links.find_page(project.id, query.page),
             now_us=now_us,
         )

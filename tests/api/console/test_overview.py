@@ -63,6 +63,10 @@ async def test_live_streams_and_videos_in_processing_are_shown_with_links(
     assert f'href="/console/{api_service.key}/videos/{added.video.id}"' in working
     assert "40 %, 1:15 left" in working
     assert f'href="/console/{api_service.key}/videos/{failed.video.id}"' in working
+    run_sql(catalog_database, f"UPDATE videos SET eta = 0 WHERE id = {added.video.id}")
+    working = (await browser.fragment("/console", "working")).text
+    assert "40 %" in working
+    assert "left" not in working
 
 
 async def test_the_state_of_a_stream_is_what_its_viewers_have(
@@ -181,6 +185,12 @@ async def test_findings_of_the_doctor_are_shown_to_owners_only(tmp_path: Path) -
         assert "certificate rtmps.pem: " in attention
         assert "cannot be read" in attention
         assert 'href="/console/operations"' in attention
+        _, token = await site.catalog.tokens.add("reader", None, write=False, now_us=NOW_US)
+        reader = Browser(site)
+        await reader.sign_in(token)
+        page = (await reader.get("/console")).text
+        assert page.count('href="/console/operations"') == 2
+        assert (await reader.get("/console/operations")).status_code == 200
         _, token = await site.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
         editor = Browser(site)
         await editor.sign_in(token)

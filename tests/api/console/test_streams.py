@@ -81,6 +81,9 @@ async def test_pages_of_a_list_keep_the_choice(api_service: ApiService, browser:
     assert f'href="{following}" rel="next"' in page
     assert "Page 1 of 2, 11 streams" in page
     assert await names(browser, following.replace("&amp;", "&")) == ["Show &amp; 10"]
+    beyond = (await browser.get("/console/1/streams?search=show&page=3")).text
+    assert "This page is behind the end of the list." in beyond
+    assert 'href="/console/1/streams?search=show&amp;page=1"' in beyond
     answer = await browser.get("/console/1/streams?page=x")
     assert answer.status_code == 422
 

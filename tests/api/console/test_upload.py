@@ -1,9 +1,15 @@
 """The page for uploads and imports."""
 
+import msgspec
 import pytest
 
-from tests.support.api.application import ApiService
-from tests.support.api.console_client import Browser
+from api.app import create_app
+from headend.roles.upload_intake import create_intake
+from storage.catalog.records.uploads import UploadDetails
+from storage.objects.disk import DiskObjects
+from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
+from tests.support.api.console_client import COOKIE, Browser
+from tests.support.api.in_loop_client import client_of
 
 
 @pytest.fixture
@@ -55,3 +61,45 @@ async def test_links_are_listed_without_their_addresses(
         "Your greeting"
         not in (await browser.fragment(f"/console/{api_service.key}/upload", "links")).text
     )
+
+
+async def test_all_links_are_reachable_page_by_page(
+    api_service: ApiService, browser: Browser
+) -> None:
+    for number in range(11):
+        wanted = UploadDetails(title=f"Greeting {number:02}")
+        await api_service.catalog.links.add(
+            1, wanted, most_bytes=1, expires_us=NOW_US, now_us=NOW_US, by=None
+        )
+    path = f"/console/{api_service.key}/upload"
+    first = (await browser.fragment(path, "links")).text
+    assert "Greeting 01" in first
+    assert "Greeting 00" not in first
+    assert 'href="?links=2#links"' in first
+    second = (await browser.fragment(f"{path}?links=2", "links")).text
+    assert "Greeting 00" in second
+    assert "Greeting 01" not in second
+    beyond = (await browser.fragment(f"{path}?links=3", "links")).text
+    assert 'href="?links=2#links"' in beyond
+    assert (await browser.get(f"{path}?links=x")).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"),
+    [(0.5, "for 0.5 hours."), (1, "for 1 hour."), (24, "for 24 hours.")],
+)
+async def test_the_page_says_how_long_an_upload_is_kept(
+    api_service: ApiService, objects: DiskObjects, browser: Browser, hours: float, words: str
+) -> None:
+    intake = create_intake(objects, min_free_bytes=0)
+    app = create_app(
+        catalog=api_service.catalog,
+        addresses=ADDRESSES,
+        broadcaster_key=BROADCASTER_KEY,
+        intake=msgspec.structs.replace(intake, keep_us=int(hours * 3_600_000_000)),
+        clock_us=lambda: NOW_US,
+    )
+    async with client_of(app) as client:
+        headers = {"Cookie": f"{COOKIE}={browser.secret}"}
+        page = (await client.get("/console/1/upload", headers=headers)).text
+    assert words in page
