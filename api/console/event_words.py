@@ -17,9 +17,9 @@ Tone = Literal["good", "bad", "plain"]
 Facts = Mapping[str, object]
 
 _LOSSES: Final = {
-    "goodbye": "it ended its stream",
+    "goodbye": "the encoder ended its stream",
     "lost": "the connection was lost",
-    "silent": "it sent nothing for too long",
+    "silent": "the encoder sent nothing for too long",
     "taken over": "another connection took over",
     "closed by us": "the service closed the connection",
 }
@@ -28,7 +28,7 @@ _SWITCHES: Final = {
     "lost": "{new} took over: the connection of {old} was lost.",
     "stalled": "{new} took over: {old} sent nothing.",
     "drill": "{new} took over from {old} in a drill.",
-    "returned": "{new} is well again and took over from {old}.",
+    "returned": "{new} works again and took over from {old}.",
 }
 _MADE_VIDEO: Final = ("recorded", "clip added")
 _OTHER_SWITCH: Final = "{new} took over from {old}."
@@ -111,7 +111,7 @@ def _switched(facts: Facts) -> tuple[str, Tone]:
 
 def _slate(facts: Facts) -> tuple[str, Tone]:
     reason = str(facts.get("reason", ""))
-    why = {"stalled": "they send nothing", "paused": "the stream is paused", **_LOSSES}.get(reason)
+    why = {"stalled": "no media arrives", "paused": "the stream is paused", **_LOSSES}.get(reason)
     return f"No encoder is on air{f': {why}' if why else ''}. Viewers see the slate.", "bad"
 
 
@@ -160,10 +160,13 @@ _WORDS: Final[Mapping[str, Callable[[Facts], tuple[str, Tone]]]] = {
     "back on air": lambda facts: (f"{_slot(facts)} replaced the slate.{_gap(facts)}", "good"),
     "off air": _off_air,
     "rung shed": lambda facts: (
-        f"The machine is overloaded: {_list(facts.get('renditions', []))} is not made any more.",
+        f"The machine is overloaded: {_list(facts.get('renditions', []))} is no longer encoded.",
         "bad",
     ),
-    "rung returned": lambda facts: (f"{_list(facts.get('renditions', []))} is made again.", "good"),
+    "rung returned": lambda facts: (
+        f"{_list(facts.get('renditions', []))} is encoded again.",
+        "good",
+    ),
     "top rung encoded": _because_of("The source's own packets cannot be used", "plain"),
     "sound moved": _always("Sound and picture are far apart: they are played as they arrive."),
     "engine lost": _because_of("An engine ended and was replaced"),

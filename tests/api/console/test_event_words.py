@@ -29,7 +29,7 @@ def event(kind: str, **facts: object) -> EventRecord:
         (
             "switched",
             {"from": "backup-1", "to": "primary", "reason": "returned", "gap_ms": 0},
-            "Primary is well again and took over from backup 1. Viewers missed nothing.",
+            "Primary works again and took over from backup 1. Viewers missed nothing.",
             "good",
         ),
         (
@@ -53,21 +53,21 @@ def event(kind: str, **facts: object) -> EventRecord:
         (
             "encoder off",
             {"slot": "primary", "reason": "goodbye"},
-            "Primary disconnected: it ended its stream.",
+            "Primary disconnected: the encoder ended its stream.",
             "plain",
         ),
         ("encoder off", {"slot": "primary"}, "Primary disconnected.", "bad"),
         (
             "slate",
             {"reason": "stalled"},
-            "No encoder is on air: they send nothing. Viewers see the slate.",
+            "No encoder is on air: no media arrives. Viewers see the slate.",
             "bad",
         ),
         ("slate", {}, "No encoder is on air. Viewers see the slate.", "bad"),
         (
             "rung shed",
             {"renditions": ["480p", "360p"], "late": 2.0},
-            "The machine is overloaded: 480p, 360p is not made any more.",
+            "The machine is overloaded: 480p, 360p is no longer encoded.",
             "bad",
         ),
         (

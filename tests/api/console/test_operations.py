@@ -43,7 +43,7 @@ async def test_machine_queue_and_log_are_shown(operations_service: ApiService) -
     assert "<script>alert" not in page
     assert "1.2.3" in page
     assert "room for about 3 streams of 1080p" in page
-    assert "needs you" not in page  # nothing was examined
+    assert "needs your" not in page  # nothing was examined
 
 
 async def test_the_doctor_examines_on_request_only(operations_service: ApiService) -> None:
@@ -53,7 +53,7 @@ async def test_the_doctor_examines_on_request_only(operations_service: ApiServic
     browser = Browser(operations_service)
     await browser.sign_in()
     page = (await browser.get("/console/operations?examine=1")).text
-    assert "Something needs you." in page
+    assert "Something needs your attention." in page
     assert "uploaded file" in page
     # The fragment that is fetched every few seconds does not repeat the examination.
     fragment = (await browser.fragment("/console/operations?examine=1", "installation")).text
