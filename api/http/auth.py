@@ -139,5 +139,5 @@ def needs_all_projects(
     """
     principal = connection.auth
     if not (isinstance(principal, Principal) and principal.project is None):
-        message = "This token is for one project; this takes one for all projects."
+        message = "This operation needs a token for all projects."
         raise ApiError(HTTPStatus.FORBIDDEN, message)

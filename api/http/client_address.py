@@ -128,5 +128,6 @@ def _network(text: str) -> _Network:
         raise BadNetwork(f"http.trusted_proxies: {text!r} is no address and no network") from error
     if network.prefixlen == 0:
         # Every client could then choose its own address.
-        raise BadNetwork(f"http.trusted_proxies: {text!r} is everybody, not a proxy")
+        message = f"{text!r} matches every address, so it cannot be a trusted proxy"
+        raise BadNetwork(f"http.trusted_proxies: {message}")
     return network

@@ -86,7 +86,7 @@ async def _read_object(request: Request[Any, Any, Any]) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ApiError(HTTPStatus.BAD_REQUEST, "The body is no JSON.") from error
+        raise ApiError(HTTPStatus.BAD_REQUEST, "The body is not valid JSON.") from error
     if not isinstance(value, dict):
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "The body must be a JSON object.")
     return cast("dict[str, Any]", value)  # keys of a JSON object are strings

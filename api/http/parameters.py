@@ -21,7 +21,7 @@ _WHOLE: Final = {"type": "integer", "one_of": None}
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,9}")
 
 Search = Annotated[
-    str | None, QueryParameter(description="A part of the name.", schema_extra=_STRING)
+    str | None, QueryParameter(description="A part of the title.", schema_extra=_STRING)
 ]
 SortOrder = Annotated[str | None, QueryParameter(schema_extra={**_STRING, "enum": ("asc", "desc")})]
 PageNumber = Annotated[str | None, QueryParameter(schema_extra={**_WHOLE, "minimum": 1})]

@@ -113,7 +113,7 @@ def read_creation(headers: Headers, max_bytes: int) -> Creation:
     length = _number(headers, "Upload-Length")
     deferred = headers.get("Upload-Defer-Length")
     if deferred not in (None, "1"):
-        raise _bad("Upload-Defer-Length may be 1 alone.")
+        raise _bad("Upload-Defer-Length must be 1.")
     if (length is None) == (deferred is None):
         raise _bad("Either Upload-Length or Upload-Defer-Length must be sent.")
     _fits(length, max_bytes)

@@ -34,5 +34,5 @@ class CountriesController(Controller):
 
     @get("/countries", summary="List countries", responses=documented())
     async def list_countries(self) -> CountryList:
-        """List every country of ISO 3166-1; its id can stand in the `countries` of a record."""
+        """List every country of ISO 3166-1; its id can be used in the `countries` of a record."""
         return _LIST

@@ -200,7 +200,7 @@ class TagsController(Controller):
         catalog: NamedDependency[Catalog],
         now_us: NamedDependency[int],
     ) -> TagAnswer:
-        """Make a tag; its name must be its own in the project, whatever the case."""
+        """Make a tag; its name must be unique in the project, ignoring case."""
         tag = await _add(request, catalog, "tag", project.id, now_us)
         return TagAnswer(message="Tag added.", tag=tag)
 
@@ -279,7 +279,7 @@ class CategoriesController(Controller):
         catalog: NamedDependency[Catalog],
         now_us: NamedDependency[int],
     ) -> CategoryAnswer:
-        """Make a category; its name must be its own in the project, whatever the case."""
+        """Make a category; its name must be unique in the project, ignoring case."""
         category = await _add(request, catalog, "category", project.id, now_us)
         return CategoryAnswer(message="Category added.", category=category)
 

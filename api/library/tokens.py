@@ -173,8 +173,9 @@ class TokensController(Controller):
         now_us: NamedDependency[int],
         descendants: Descendants = None,
     ) -> None:
-        """End a token's use at once; it stays in the list, with the moment. Once more does
-        nothing.
+        """End a token's use at once; it stays in the list, with the time.
+
+        Revoking it again has no effect.
 
         `descendants=true` also revokes the tokens that were made with it, and with these.
         """

@@ -164,7 +164,7 @@ def _converted(body: bytes, kind: type[S]) -> S:
     except msgspec.ValidationError as error:
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ApiError(HTTPStatus.BAD_REQUEST, "The body is no JSON.") from error
+        raise ApiError(HTTPStatus.BAD_REQUEST, "The body is not valid JSON.") from error
 
 
 def _outbox_event(event: _Event) -> OutboxEvent:

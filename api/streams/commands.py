@@ -58,10 +58,10 @@ class StreamCommandsController(Controller):
         ingest: NamedDependency[IngestClient],
         now_us: NamedDependency[int],
     ) -> StreamChanged:
-        """End the run that is on now, and disconnect its encoders; who connects then begins
-        another.
+        """End the present run and disconnect its encoders.
 
-        Viewers' playlists end. The message says whether it is over, or still ending.
+        Viewers' playlists end; an encoder that connects afterwards begins a new run. The message
+        says whether the run is over, or still ending.
         """
         command = still_there(
             await catalog.streams.request_end(

@@ -179,7 +179,7 @@ class StreamController(Controller):
         catalog: NamedDependency[Catalog],
         now_us: NamedDependency[int],
     ) -> None:
-        """Take an ingest address away, while no encoder sends to it."""
+        """Remove a backup ingest address while no encoder sends to it."""
         backup = number_of(backup_id, "backup")
         try:
             removed = await catalog.streams.remove_backup(

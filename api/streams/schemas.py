@@ -121,7 +121,7 @@ class ClipAdded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result of a drill; `from` and `to` name slots ("primary", "backup 1").
+    """The result of a drill; `from` and `to` name slots ("primary", "backup-1").
 
     `gap_ms` is how much of the programme viewers missed, `switched_after_ms` the time from the
     command to the switch. `host` is the process that serves the stream, where several receive
@@ -157,10 +157,10 @@ class FailoverBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailoverEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to change: `goodbye_seconds` is for an encoder that took its leave.
+    """What is to change: `goodbye_seconds` is for an encoder that ended its stream properly.
 
-    `mode` says whether a primary that is well again takes over from a backup, once it has been well
-    for `return_seconds`. Media that stays away for `detect_seconds` has failed.
+    `mode` says whether a primary that works again takes over from a backup, once it has worked for
+    `return_seconds`. Media that stays away for `detect_seconds` has failed.
     """
 
     mode: Mode | msgspec.UnsetType | None = msgspec.UNSET

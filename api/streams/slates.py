@@ -146,7 +146,7 @@ class StreamSlateController(Controller):
 
     @delete(
         guards=[needs_write],
-        summary="Take a stream's slate back",
+        summary="Remove a stream's slate",
         responses=documented(*CHANGE_ERRORS),
     )
     async def delete_slate(
@@ -182,13 +182,13 @@ class ProjectSlateController(Controller):
 
     @delete(
         guards=[needs_write],
-        summary="Take a project's slate back",
+        summary="Remove a project's slate",
         responses=documented(*CHANGE_ERRORS),
     )
     async def delete_project_slate(
         self, owner: NamedDependency[SlateOwner], intake: NamedDependency[UploadIntake]
     ) -> None:
-        """Show the card of the service while no encoder is on air, from the next encoder on."""
+        """Show the service's default slate while no encoder is on air, from the next encoder on."""
         await _remove_old(intake.objects, owner, await owner.set_slate(None))
 
 

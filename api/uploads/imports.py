@@ -103,7 +103,7 @@ class ImportsController(Controller):
         quotas: NamedDependency[ProjectQuotas],
         now_us: NamedDependency[int],
     ) -> VideoAdded:
-        """Have a file fetched and made playable; its progress is told by web socket."""
+        """Fetch a file and transcode it; progress is published on the web socket."""
         order = await read_body(request, ImportOrder)
         address = _address(order.url, import_rules)
         name = address.file_name or _NAMELESS

@@ -147,7 +147,7 @@ def _require_unused(link: LinkRecord, now_us: int) -> None:
     if link.used:
         raise ApiError(HTTPStatus.CONFLICT, "This link was used.")
     if link.expires_us <= now_us:
-        raise ApiError(HTTPStatus.GONE, "The time of this link is over.")
+        raise ApiError(HTTPStatus.GONE, "This upload link has expired.")
 
 
 def _most_bytes(link: LinkRecord, receiver: UploadReceiver) -> int:

@@ -27,7 +27,9 @@ __all__ = [
 
 # The number of the video whose file an upload replaces.
 REPLACES: Final = "replaces"
-NO_DETAILS: Final = "What replaces a file says nothing else of the video: edit that apart."
+NO_DETAILS: Final = (
+    "An upload that replaces a file cannot change the video's details; edit the video instead."
+)
 _NAMES: Final = ("filename", "name")
 # Keys that clients add by themselves. The probe determines the type of the file.
 _IGNORED: Final = frozenset({*_NAMES, "filetype", "type", "contentType", "relativePath"})

@@ -59,7 +59,7 @@ _LENGTH: Final = _header("Upload-Length", _BYTES, "How many bytes the file has."
 _DEFERRED: Final = _header(
     "Upload-Defer-Length",
     Schema(type=OpenAPIType.STRING, enum=["1"]),
-    "Instead of Upload-Length: it is told with later bytes.",
+    "Instead of Upload-Length: the length is sent with a later request.",
 )
 _METADATA: Final = _header(
     "Upload-Metadata",
@@ -68,7 +68,10 @@ _METADATA: Final = _header(
     "filename and replaces, the number of the video of this project whose file is replaced.",
 )
 _OFFSET: Final = _header(
-    "Upload-Offset", _BYTES, "Behind how many bytes these go: as many as came.", required=True
+    "Upload-Offset",
+    _BYTES,
+    "The number of bytes received so far, where these begin.",
+    required=True,
 )
 _METHOD: Final = _header(
     OVERRIDE,
@@ -149,7 +152,7 @@ _BODY_ERRORS: Final = (
 )
 _MISMATCH: Final = ResponseSpec(
     ErrorBody,
-    description="The bytes do not come to Upload-Checksum: none of them was kept",
+    description="The bytes do not match Upload-Checksum; none were kept",
     generate_examples=False,
 )
 SHOW_ERRORS: Final = documented(*_READ)

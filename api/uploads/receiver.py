@@ -70,7 +70,7 @@ def _too_long(most: int) -> ApiError:
 def _overtaken() -> ApiError:
     return ApiError(
         HTTPStatus.LOCKED,
-        "Another request goes on with this upload.",
+        "Another request is continuing this upload.",
         headers={"Connection": "close"},
     )
 
@@ -195,7 +195,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         if record is None:
             raise missing("upload")
         if not record.done and record.expires_us <= self.clock_us():
-            raise ApiError(HTTPStatus.GONE, "The time of this upload is over.")
+            raise ApiError(HTTPStatus.GONE, "This upload has expired.")
         return record
 
     async def _lost_response(self, name: str, file: _File) -> ApiError:
@@ -216,13 +216,14 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         if patch.offset != record.received:
             raise ApiError(
                 HTTPStatus.CONFLICT,
-                f"The upload stands at {record.received} bytes, not at {patch.offset}.",
+                f"The upload is at offset {record.received}, not {patch.offset}.",
                 headers={"Upload-Offset": str(record.received)},
             )
         if patch.length is None or patch.length == record.length:
             return
         if record.length is not None or patch.length < record.received:
-            raise ApiError(HTTPStatus.BAD_REQUEST, "Upload-Length is another than it was.")
+            message = "Upload-Length differs from the length declared earlier."
+            raise ApiError(HTTPStatus.BAD_REQUEST, message)
         if patch.length > record.most_bytes:
             raise _too_long(record.most_bytes)
         now_us = self.clock_us()
@@ -391,7 +392,7 @@ def _check_digest(actual: bytes, announced: bytes) -> None:
     if not hmac.compare_digest(actual, announced):
         raise ApiError(
             CHECKSUM_MISMATCH,  # pyright: ignore[reportArgumentType]  # a status of tus
-            "The bytes do not come to Upload-Checksum: none of them was kept.",
+            "The bytes do not match Upload-Checksum; none were kept.",
         )
 
 

@@ -66,9 +66,7 @@ class VideoUploadController(Controller):
         quotas: NamedDependency[ProjectQuotas],
         clock_us: NamedDependency[Callable[[], int]],
     ) -> VideoAdded:
-        """Take a video in as one file and have it made playable; its progress is told by web
-        socket.
-        """
+        """Receive a file and transcode it; progress is published on the web socket."""
         caller = request.auth.id
 
         async def add(arrived: NewVideo) -> WholeVideo:
@@ -111,7 +109,7 @@ class VideoFilesController(Controller):
         quotas: NamedDependency[ProjectQuotas],
         clock_us: NamedDependency[Callable[[], int]],
     ) -> VideoChanged:
-        """Take another file in for a video; what it had plays on until all of the new one is made.
+        """Receive another file for a video; the old file plays until the new one is transcoded.
 
         Larger files come as resumable uploads that name the video (`replaces`).
         """
@@ -149,9 +147,7 @@ class VideoFilesController(Controller):
         intake: NamedDependency[UploadIntake],
         clock_us: NamedDependency[Callable[[], int]],
     ) -> VideoChanged:
-        """Show a picture of the owner's before the video plays; it takes the place of all
-        posters.
-        """
+        """Show a picture of the owner's before the video plays; it replaces all posters."""
         record, objects, caller = video.video, intake.objects, request.auth.id
         async with received_file(
             request,

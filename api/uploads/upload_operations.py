@@ -31,7 +31,7 @@ class UploadOperations(Controller):
 
     @head(
         operation_class=openapi.UploadStateOperation,
-        summary="Ask where an upload is to go on",
+        summary="Read the offset of an upload",
         response_headers=[openapi.OFFSET],
         responses=openapi.STATE_ERRORS,
     )
@@ -41,7 +41,7 @@ class UploadOperations(Controller):
         upload: NamedDependency[UploadRecord],
         receiver: NamedDependency[UploadReceiver],
     ) -> Response[None]:
-        """Tell where an upload is to go on; whoever still sends to it is told to stop."""
+        """Return the offset at which to continue; a request that is still appending is stopped."""
         require_version(request.headers)
         return Response(None, headers=upload_headers(await receiver.offset(upload.name)))
 
@@ -64,7 +64,7 @@ class UploadOperations(Controller):
         upload: NamedDependency[UploadRecord],
         receiver: NamedDependency[UploadReceiver],
     ) -> Response[None]:
-        """Take bytes that go behind those that came."""
+        """Append bytes at the upload's offset."""
         return await _append(request, upload, receiver)
 
     @delete(
@@ -95,7 +95,7 @@ class UploadOperations(Controller):
         upload: NamedDependency[UploadRecord],
         receiver: NamedDependency[UploadReceiver],
     ) -> Response[None]:
-        """Do what the header that names another method says."""
+        """Run the method named in `X-HTTP-Method-Override`."""
         if _overridden_method(request) == "PATCH":
             return await _append(request, upload, receiver)
         require_version(request.headers)
@@ -128,7 +128,8 @@ async def _append(
     length = patch.length if upload.length is None else upload.length
     if length is not None and incoming is not None and patch.offset + incoming > length:
         message = (
-            f"This upload has {length} bytes: there is no room behind {patch.offset} for that."
+            f"This upload has {length} bytes: those of this request do not fit after offset "
+            f"{patch.offset}."
         )
         raise ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
     await require_room(receiver.intake, incoming)

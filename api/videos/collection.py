@@ -40,7 +40,7 @@ class VideosController(Controller):
         list_query: NamedDependency[VideoListQuery],
     ) -> Annotated[Listing[VideoItem], named_schema("Listing_api.videobodies.VideoItem_")]:
         """List a project's videos in pages of thirty, newest first unless a column is named."""
-        # Not a dependency: here 422 comes before 404.
+        # Not a dependency, which would come first: this list has always answered 422 before 404.
         project = await provide_project(request, project_id, catalog)
         page = await catalog.videos.find_page(project, list_query.query, list_query.page)
         return envelope(

@@ -120,7 +120,7 @@ class VideoController(Controller):
         video_presenter: NamedDependency[VideoPresenter],
         now_us: NamedDependency[int],
     ) -> VideoChanged:
-        """Have a video shown in a player of its project; null is the standard one."""
+        """Show a video in a player of its project; null is the standard player."""
         body = await read_body(request, PlayerChoice)
         try:
             changed = await catalog.videos.set_player(

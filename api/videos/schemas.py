@@ -187,6 +187,6 @@ class VideoStatusData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlayerChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which player a video is shown in; null is the standard one."""
+    """Which player a video is shown in; null is the standard player."""
 
     player: int | None
