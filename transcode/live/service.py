@@ -21,7 +21,7 @@ from storage.wall_clock import wall_clock_us
 from transcode.live.cpu_idle import IdleMeter
 from transcode.live.engine_deaths import EngineDeaths
 from transcode.live.live_run import LiveRun
-from transcode.live.load_shedding import LoadShedder
+from transcode.live.load_shedding import LoadShedder, RunLoad
 from transcode.live.ports import RunSettings
 from transcode.live.posters import LivePosters
 from transcode.live.room import RoomMeter
@@ -109,8 +109,16 @@ class LiveTranscoding:
 
     @property
     def is_shedding(self) -> bool:
-        """True while a run has shed rungs because the machine cannot make all of them."""
-        return any(run.metrics.off for run in self.runs.values())
+        """True while a run lacks rungs because the machine cannot make all of them.
+
+        Rungs that are not made anyway do not count: while the slate is shown, and when the top rung
+        is made of the source's own packets again.
+        """
+        return any(load.off for load in self._loads())
+
+    def _loads(self) -> list[RunLoad]:
+        """Return the loads of the runs on air."""
+        return [load for run in self.runs.values() if (load := run.load()) is not None]
 
     async def shed_load(self) -> None:
         """Shed rungs of runs that fall behind and let them return, until cancelled."""
@@ -120,7 +128,7 @@ class LiveTranscoding:
             await asyncio.sleep(_SHEDDING_SECONDS)
             now = time.monotonic()
             idle, measured = meter.idle(now - measured), now
-            loads = [load for run in self.runs.values() if (load := run.load()) is not None]
+            loads = self._loads()
             self.room.note(loads, idle)
             for stream, off in shedder.decide(now, loads, idle).items():
                 self.runs[stream].shed_rungs(off)

@@ -246,3 +246,32 @@ async def test_a_run_that_ends_while_rungs_are_shed_ends_no_shedding(
         await scenario(objects)
     # On a busy machine the remaining run may shed another rung.
     assert set(shed) == {"Ab3dEf6hIj90", "Ab3dEf6hIj91"}
+
+
+async def test_rungs_that_nothing_would_make_now_are_not_shed(
+    tmp_path: Path, large: Source
+) -> None:
+    """Files are transcoded again during the slate, and once packets are reused as the top rung."""
+    with DiskObjects(tmp_path) as objects:
+        home = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=LiveWindow())
+        async with home.run(
+            stream=HASH,
+            active=frozenset({"480p", "360p"}),
+            settings=RunSettings(),
+            notify=lambda: None,
+        ) as run:
+            assert not home.is_shedding
+            run.begin(tracks_of(large))
+            send(run, large)
+            await until(lambda: run.playable)
+            run.metrics.costs = {"360p": 0.5}  # a quick engine is done before it is measured
+            run.shed_rungs(frozenset({"360p"}))
+            assert home.is_shedding
+            run.slate()
+            await until(lambda: not home.is_shedding)
+            run.begin(tracks_of(large))
+            send(run, large)
+            await until(lambda: home.is_shedding)
+            # The source's own packets are the top rung.
+            run.shed_rungs(frozenset({"480p"}))
+            assert not home.is_shedding
