@@ -192,10 +192,19 @@ class LiveRun:
     # -- the task ---------------------------------------------------------------------------------
 
     async def serve(self) -> None:
-        """Keep an engine alive while the run lasts, then end the publication if it is over."""
+        """Keep an engine alive while the run lasts, then end the publication if it is over.
+
+        A run that fails ends its publication, too.
+        """
         async with asyncio.TaskGroup() as tasks:
             storing = tasks.create_task(self._store())
-            await self._run_engines()
+            try:
+                await self._run_engines()
+            except Exception:
+                # Players would otherwise wait for ever in a playlist without an end.
+                if self._publication is not None:
+                    await self._publication.finish()
+                raise
             await self.end_publication()
             storing.cancel()
 
@@ -216,7 +225,8 @@ class LiveRun:
                 with uncancelled():
                     async with self._services.engine(self.stream) as child:
                         await self._run_engine(child)
-            except* (EngineLost, StorageError, WireError) as errors:
+            # OSError: the engine could not be started, for want of memory or processes for example.
+            except* (EngineLost, OSError, StorageError, WireError) as errors:
                 lost = errors
             if lost is not None:  # here: Python 3.11.2 puts what is raised above into a group
                 await self._engine_lost(lost, started)
@@ -468,8 +478,6 @@ class LiveRun:
         if self._publication is not None:
             await self._publication.close_open()
         if self._deaths.are_too_many(now):
-            if self._publication is not None:
-                await self._publication.finish()
             raise lost
 
 

@@ -1,10 +1,13 @@
 """Live runs with real engines, a real disk and the real edge."""
 
 import asyncio
+import errno
 import logging
 import os
 import signal
+from asyncio.subprocess import Process
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,6 +34,7 @@ from transcode.live.backlog import QUEUE_BYTES
 from transcode.live.live_run import LiveRun
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
+from transcode.protocol import engine_process
 
 WINDOW = LiveWindow(listed_seconds=60, kept_seconds=70)
 
@@ -164,6 +168,56 @@ async def test_engines_that_die_again_and_again_end_the_run(
     assert children() == []
     lost = [vars(each)["stream"] for each in caplog.records if each.name == "security"]
     assert len(lost) == 5
+
+
+async def test_an_engine_that_cannot_be_started_is_started_later(
+    tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = engine_process.create_subprocess_exec  # pyright: ignore[reportPrivateImportUsage]
+    refusals = 2
+
+    async def start_later(*command: str, **settings: Any) -> Process:  # those of the original
+        nonlocal refusals
+        if refusals:
+            refusals -= 1
+            raise BlockingIOError(errno.EAGAIN, "too many processes")
+        return await start(*command, **settings)
+
+    monkeypatch.setattr(engine_process, "create_subprocess_exec", start_later)
+
+    async def scenario() -> int:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects) as run:
+                run.begin(tracks_of(source))
+                send(run, source)
+                await until(lambda: run.playable, within=15)
+                run.finish()
+                run.end()
+            return run.metrics.deaths
+
+    assert await scenario() == 2
+    assert playlist(tmp_path).ended
+
+
+async def test_a_run_that_fails_ends_its_playlists(tmp_path: Path, source: Source) -> None:
+    def record(_stream: str, kind: str, _facts: dict[str, object]) -> None:
+        raise ZeroDivisionError(kind)
+
+    async def scenario() -> None:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects, record) as run:
+                run.begin(tracks_of(source))
+                send(run, source)
+                await until(lambda: run.playable and bool(children()), within=15)
+                os.kill(children()[0], signal.SIGKILL)
+                await asyncio.sleep(10)
+                raise AssertionError("the run went on")
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await scenario()
+    assert "ZeroDivisionError('engine lost')" in repr(caught.value)
+    assert playlist(tmp_path).ended
+    assert children() == []
 
 
 async def test_no_other_engine_is_begun_for_a_stream_that_another_host_owns(
