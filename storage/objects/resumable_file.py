@@ -13,7 +13,7 @@ import contextlib
 import fcntl
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol
@@ -105,12 +105,15 @@ class ResumableFile:
     async def flush(self) -> None:
         """Write all received bytes to the file.
 
+        If that fails or is cancelled, the next call writes the bytes that are missing.
+
         Raises:
             StoreFull, StoreFailed: as in `write`; `written` is how much was written.
         """
-        pieces, self._pieces, self._waiting = self._pieces, [], 0
-        if pieces:
-            await in_thread(lambda: self._write(pieces), _SECONDS)
+        if self._pieces:
+            pieces, start = tuple(self._pieces), self.position - self._waiting
+            await in_thread(lambda: self._write(pieces, start), _SECONDS)
+            self._pieces, self._waiting = [], 0
 
     @property
     def written(self) -> int:
@@ -189,13 +192,15 @@ class ResumableFile:
             os.ftruncate(self._file, size)
             return size
 
-    def _write(self, pieces: list[bytes]) -> None:
+    def _write(self, pieces: Sequence[bytes], start: int) -> None:
+        """Write pieces, of which the first begins at `start`, but not what is in the file."""
         with self._lock:
             if self._over:
                 return
             check_free(self._file, self._min_free_bytes)
             for piece in pieces:
-                rest = memoryview(piece)
+                rest = memoryview(piece)[max(0, self._written - start) :]
+                start += len(piece)
                 while rest:
                     count = os.pwrite(self._file, rest, self._written)
                     if self._digest is not None:

@@ -1,9 +1,12 @@
 """A file that arrives in several requests: one at a time, truncated, and across crashes."""
 
+import asyncio
 import hashlib
+import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -11,7 +14,10 @@ import pytest
 
 from storage.objects.base import StoreFull
 from storage.objects.disk import DiskObjects
+from storage.objects.disk_threads import FILES
+from storage.objects.incoming_file import PIECE_BYTES
 from storage.objects.resumable_file import FileStillLocked, open_resumable_file
+from tests.storage.objects.test_disk_threads import occupied
 from tests.support.storage.full_disk import MIB, small_disk
 
 HOME, MOVED = "uploads/one", "sources/hash/1"
@@ -48,6 +54,51 @@ async def test_what_is_not_flushed_is_not_there(objects: DiskObjects) -> None:
         await file.write(b"x" * 1000)
         assert (file.position, file.written) == (1000, 0)
     assert objects.path(HOME).stat().st_size == 0
+
+
+async def test_a_write_that_was_cancelled_is_made_up_for(objects: DiskObjects) -> None:
+    digest = hashlib.sha256()
+    async with open_resumable_file(objects, HOME, MOVED) as file, asyncio.TaskGroup() as tasks:
+        await file.truncate(0, digest)
+        with occupied(FILES, tasks):
+            await asyncio.sleep(0)  # the threads get their work
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await file.write(b"x" * PIECE_BYTES)
+        await file.write(b"y")
+        await file.flush()
+        assert file.position == file.written == PIECE_BYTES + 1
+    data = objects.path(HOME).read_bytes()
+    assert data == b"x" * PIECE_BYTES + b"y"
+    assert digest.digest() == hashlib.sha256(data).digest()
+
+
+async def test_a_write_that_ended_after_it_was_cancelled_is_not_repeated(
+    objects: DiskObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going_on, write = threading.Event(), os.pwrite
+
+    def write_some(file: int, data: memoryview, start: int) -> int:
+        going_on.wait()
+        return write(file, data[:5], start)
+
+    monkeypatch.setattr(os, "pwrite", write_some)
+    digest = hashlib.sha256()
+    async with open_resumable_file(objects, HOME, MOVED) as file:
+        await file.truncate(0, digest)
+        for data in (b"0123456", b"789"):
+            await file.write(data)
+        try:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await file.flush()
+        finally:
+            going_on.set()
+        await file.write(b"abc")
+        await file.flush()
+    data = objects.path(HOME).read_bytes()
+    assert data == b"0123456789abc"
+    assert digest.digest() == hashlib.sha256(data).digest()
 
 
 async def test_one_at_a_time_holds_it(objects: DiskObjects) -> None:

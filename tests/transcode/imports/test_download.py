@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from storage.fetch_policy import parse_web_address
+from storage.objects.disk_threads import FILES
+from tests.storage.objects.test_disk_threads import occupied
 from tests.support.transcode.loopback_download import (
     LOOPBACK,
     MiB,
@@ -212,6 +214,20 @@ async def test_a_dripping_server_is_given_up(tmp_path: Path) -> None:
     bounds = DownloadLimits(max_bytes=MiB, ports=frozenset(), quiet_seconds=0.3, least_bytes=1000)
     reason = await refusal_by(drip, tmp_path, bounds)
     assert reason == "The server is too slow: less than 1000 bytes came within 0.3 s."
+
+
+async def test_a_server_is_not_blamed_for_a_disk_that_stalls(tmp_path: Path) -> None:
+    data = noise(3 * MiB)
+    bounds = DownloadLimits(max_bytes=4 * MiB, ports=frozenset(), quiet_seconds=0.5, least_bytes=1)
+    async with web_server(file_server(data)) as site, asyncio.TaskGroup() as tasks:
+        with occupied(FILES, tasks):
+            downloading = tasks.create_task(
+                download_from(site.url(), site.port, tmp_path, bounds=bounds)
+            )
+            await asyncio.sleep(1.5)
+            assert not downloading.done()
+        assert (await downloading).data == data
+    assert len(site.requests) == 1
 
 
 async def test_a_server_that_sends_a_little_in_each_attempt_is_given_up(tmp_path: Path) -> None:
