@@ -181,16 +181,20 @@ class _Download:
         return headers
 
     async def _receive(self, response: httpcore.Response, headers: Mapping[str, str]) -> None:
-        await self._check(response.status, headers)
+        continues = await self._check(response.status, headers)
         if self._size is not None and self._size > self._limits.max_bytes:
             raise _too_large(self._limits)
         await self._on_progress(self._inflow.size, self._size)
-        await self._read(response)
+        if continues:
+            await self._read(response)
         if self._size is not None and self._inflow.size != self._size:
             raise FetchInterrupted("The server broke off before the file was whole.")
 
-    async def _check(self, status: int, headers: Mapping[str, str]) -> None:
-        """Check the response, and that its body continues the file where it ends so far."""
+    async def _check(self, status: int, headers: Mapping[str, str]) -> bool:
+        """Check the response, and that its body continues the file where it ends so far.
+
+        Return False if the file is whole already: then the body is only a message.
+        """
         if status in _RETRYABLE:
             raise FetchInterrupted(f"The server answered {status}.")
         if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
@@ -205,11 +209,13 @@ class _Download:
             self._version.validator = _validator(headers)
         elif status == 416 and self._has_all(headers):
             self._size = self._inflow.size
+            return False
         elif status == 416 and self._inflow.size:
             await self._restart()
             raise FetchInterrupted("The server answered 416.")
         else:
             raise FetchRefused(f"The server answered {status}.")
+        return True
 
     def _has_all(self, headers: Mapping[str, str]) -> bool:
         """Return whether there is nothing after what was received, of the same version.

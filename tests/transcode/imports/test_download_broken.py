@@ -65,6 +65,28 @@ async def test_a_file_that_changed_meanwhile_is_not_mixed(tmp_path: Path) -> Non
         assert (await download_from(site.url(), site.port, tmp_path)).data == new
 
 
+async def test_the_message_that_there_is_no_more_is_not_added(tmp_path: Path) -> None:
+    """A server that does not announce the length breaks off after the last byte."""
+    data = noise(2 * MiB)
+    times: list[int] = []
+
+    async def break_at_the_end(request: WebRequest, writer: asyncio.StreamWriter) -> None:
+        times.append(request.range_start)
+        if len(times) == 1:
+            chunk = b"%x\r\n%b\r\n" % (len(data), data)
+            head = ["Transfer-Encoding: chunked", 'ETag: "one"']
+            writer.write(response_bytes("200 OK", *head, body=chunk))
+        else:
+            message = b"Requested Range Not Satisfiable"
+            head = [f"Content-Range: bytes */{len(data)}", f"Content-Length: {len(message)}"]
+            writer.write(response_bytes("416 Range Not Satisfiable", *head, body=message))
+        await writer.drain()
+
+    async with web_server(break_at_the_end) as site:
+        assert (await download_from(site.url(), site.port, tmp_path)).data == data
+    assert times == [0, len(data)]
+
+
 async def test_a_part_of_another_file_is_not_taken(tmp_path: Path) -> None:
     """A server that ignores If-Range says by tag, length or place that it is not the same."""
     old, new = noise(3 * MiB), noise(3 * MiB + 5)
