@@ -81,8 +81,9 @@ class JournalQueue:
         self._closed = False
 
     async def flush(self) -> None:
-        """Try once to write all entries; for use while `run` is not running."""
-        await self._write()
+        """Write all entries, however often that takes a retry; for use while `run` does not run."""
+        while not await self._write():  # noqa: ASYNC110  # only a try shows whether it accepts
+            await asyncio.sleep(_RETRY_SECONDS)
 
     def close(self) -> None:
         """Let `run` return."""

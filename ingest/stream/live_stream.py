@@ -271,7 +271,7 @@ class LiveStream:
         self._journal.discard()
 
     async def fail(self) -> None:
-        """Disconnect the publishers, because the run cannot be made."""
+        """Disconnect the publishers, because the run cannot be made; return once that is stored."""
         self._stop_accepting("the stream cannot be made now: try again")
         self._feed.discard_waiting()
         self._opening_until = None

@@ -298,7 +298,10 @@ class LiveStreams:
                 await stream.serve()
         except Exception:  # one stream's fault must not end the others
             log.exception("stream failed", extra={"stream": grant.hash})
-            await stream.fail()
+            if not self._cancelled:
+                # A task group that failed may have left one (see `storage.cancellation`).
+                _take_back_cancellations()
+                await stream.fail()
         finally:
             if self._streams.get(grant.stream) is stream:  # it was not surrendered
                 del self._streams[grant.stream]
@@ -321,6 +324,12 @@ class LiveStreams:
         except (TimeoutError, PortError) as error:
             about = {"stream": grant.hash, "cause": repr(error)}
             log.warning("stream not released", extra=about)
+
+
+def _take_back_cancellations() -> None:
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
+        task.uncancel()
 
 
 class StreamRelay(Protocol):

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from ingest.stream.live_stream import SlotOccupied
+from ingest.stream.ports import Grant
 from media.encoder_report import StreamReport
-from tests.ingest.stream.test_live_stream import GRANT, FakePorts, FakePublisher, streams
+from tests.ingest.stream.test_live_stream import GRANT, FakePorts, FakePublisher, join, streams
 from tests.support.ingest.virtual_clock import run
 
 OTHER = msgspec.structs.replace(GRANT, stream=2, hash="Zb3dEf6hIj9l")
@@ -62,5 +63,73 @@ def test_a_draining_registry_accepts_no_publisher() -> None:
                 await live.attach(OTHER, FakePublisher())
             async with asyncio.timeout(10):
                 await live.wait_closed()
+
+    run(scenario())
+
+
+def test_a_failed_stream_is_served_until_its_state_is_written() -> None:
+    """It would otherwise be shown as live until the next start."""
+
+    async def scenario() -> None:
+        ports = FakePorts(broken=True)
+        async with streams(ports) as live:
+            encoder = await join(live, FakePublisher())
+            await asyncio.sleep(1)
+            assert ports.state.sending
+            ports.hangs = True
+            encoder.send()
+            await asyncio.sleep(12)
+            assert encoder.disconnected == "the stream cannot be made now: try again"
+            ports.hangs, ports.refusals = False, 3
+            await live.wait_closed()
+        assert not ports.state.sending
+        assert not ports.state.processing
+
+    run(scenario())
+
+
+def test_a_stream_whose_run_fails_at_its_end_is_served_until_its_state_is_written() -> None:
+    """The task group of the run leaves a cancellation behind in Python 3.11 and 3.12."""
+
+    async def fail() -> None:
+        await asyncio.sleep(1)
+        raise RuntimeError("the engine")
+
+    async def store(_: Grant) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail())
+
+    async def scenario() -> None:
+        ports = FakePorts()
+        ports.store = store
+        async with streams(ports) as live:
+            encoder = await join(live, FakePublisher())
+            encoder.send()
+            await asyncio.sleep(1)
+            assert ports.state.live
+            ports.hangs = True
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(live.end(GRANT.stream, "over"))
+                await asyncio.sleep(20)
+                assert len(live) == 1
+                ports.hangs = False
+            await live.wait_closed()
+        assert not ports.state.live
+
+    run(scenario())
+
+
+def test_a_failed_stream_whose_state_cannot_be_written_ends_with_the_service() -> None:
+    async def scenario() -> None:
+        ports = FakePorts(broken=True)
+        async with streams(ports) as live:
+            encoder = await join(live, FakePublisher())
+            ports.hangs = True
+            encoder.send()
+            await asyncio.sleep(60)
+            assert len(live) == 1
+            live.cancel()
+            await live.wait_closed()
+        assert ports.states == []
 
     run(scenario())
