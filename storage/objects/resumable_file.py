@@ -113,7 +113,8 @@ class ResumableFile:
         if self._pieces:
             pieces, start = tuple(self._pieces), self.position - self._waiting
             await in_thread(lambda: self._write(pieces, start), _SECONDS)
-            self._pieces, self._waiting = [], 0
+            del self._pieces[: len(pieces)]
+            self._waiting -= sum(map(len, pieces))
 
     @property
     def written(self) -> int:

@@ -210,7 +210,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
             raise InputRefused(error.reason) from error
         except StoreFull as error:
             raise AttemptFailed(_FULL) from error
-        except (ObjectError, FileStillLocked) as error:
+        except (ObjectError, OSError, FileStillLocked) as error:
             log.error("import not stored", extra={**self.facts, "cause": str(error)})  # noqa: TRY400  # one line
             raise AttemptFailed(_NOT_KEPT) from error
 

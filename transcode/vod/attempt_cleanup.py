@@ -7,7 +7,7 @@ use is never removed.
 
 import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from storage.objects.addresses import video, video_media, video_replaced_mark
@@ -43,11 +43,11 @@ async def remove_old_attempts(
     replaced. A folder that cannot be removed only takes up space.
     """
     try:
-        addresses = await objects.addresses(video(hash_))
+        addresses = set(await objects.addresses(video(hash_)))
     except ObjectError as error:
         log.warning("old attempts not listed", extra={"video": hash_, "cause": str(error)})
         return
-    folders = {address.split("/")[2] for address in addresses if address.count("/") > 1}
+    folders = _folders(addresses)
     older: list[str] = []
     marked = {name for name in folders if video_replaced_mark(hash_, name) in addresses}
     for name in sorted(folders.difference(keep, marked)):
@@ -79,14 +79,18 @@ async def mark_replaced(
     try:
         folders = {media}
         if int(old_generation) < generation:
-            addresses = await objects.addresses(video(hash_))
-            folders = {address.split("/")[2] for address in addresses if address.count("/") > 1}
+            folders = _folders(await objects.addresses(video(hash_)))
         for name in sorted(folders):
             match = _ATTEMPT_FOLDER.fullmatch(name) or _SPAN_FOLDER.fullmatch(name)
             if match and match[1] == old_generation:
                 await objects.put(video_replaced_mark(hash_, name), b"")
     except ObjectError as error:
         log.warning("replaced media not marked", extra={"video": hash_, "cause": str(error)})
+
+
+def _folders(addresses: Iterable[str]) -> set[str]:
+    """Return the names of the folders of a video that hold objects."""
+    return {address.split("/")[2] for address in addresses if address.count("/") > 1}
 
 
 async def remove_unlisted(objects: Objects, hash_: str, media: str | None) -> None:
@@ -98,7 +102,7 @@ async def remove_unlisted(objects: Objects, hash_: str, media: str | None) -> No
         return
     folder = video_media(hash_, media)
     try:
-        names = [each.removeprefix(f"{folder}/") for each in await objects.addresses(folder)]
+        names = {each.removeprefix(f"{folder}/") for each in await objects.addresses(folder)}
     except ObjectError as error:
         log.warning("old attempts not listed", extra={"video": hash_, "cause": str(error)})
         return

@@ -319,12 +319,12 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
                         previews = report
                     elif isinstance(report, Poster):
                         posters.append(report)
-            except (EngineLost, WireError, TimeoutError, OSError) as error:
+            except (EngineLost, WireError, ObjectError, OSError) as error:
                 # Raised in the block of the engine it would come out as an ExceptionGroup.
                 failure = error
                 engine.kill()
             status = await engine.wait()
-        if isinstance(failure, OSError) and not isinstance(failure, TimeoutError):
+        if isinstance(failure, ObjectError | OSError) and not isinstance(failure, TimeoutError):
             raise failure
         if failure is not None or status != 0:
             facts = {**self.facts, "status": status, "cause": repr(failure)}

@@ -20,6 +20,7 @@ from storage.catalog.videos.jobs import PREVIEWS
 from storage.catalog.videos.recordings import BORROWED_POSTERS
 from storage.job_leases import MAX_FAILURES, HeldJob, JobLost
 from storage.objects.addresses import replaced_source
+from storage.objects.base import StoreFailed
 from tests.support.engine.engine_process import EngineOutput
 from tests.support.engine.upload_files import picture_size
 from tests.support.transcode.recordings import MEDIA, RUNG, STEP, add_recording, record
@@ -338,6 +339,30 @@ async def test_nothing_is_left_of_the_previews_of_a_deleted_video(
     assert reads == 2 * sum(EPOCHS)
     folders = {name.split("/")[2] for name in await vod.stored_objects(recording.video.hash)}
     assert folders == {MEDIA, POSTERS}
+
+
+async def test_a_store_that_fails_costs_the_attempt_and_no_traceback(
+    vod: VodFixture, recording: WholeVideo, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Segments cannot be read for a while: the job is tried again later."""
+
+    def lend(address: str) -> AbstractAsyncContextManager[Path]:
+        raise StoreFailed(address, "no answer")
+
+    maker = PreviewMaker(
+        jobs=vod.catalog.jobs,
+        previews=vod.catalog.previews,
+        objects=vod.objects,
+        lend=lend,
+        now_us=now_us,
+    )
+    job = await lease(vod)
+    await maker.do(job)
+    assert "previews not stored" in caplog.text
+    assert "Traceback" not in caplog.text
+    again = await lease(vod, later_us=job.lease_us + 1)
+    assert again.id == job.id
+    assert (await vod.status(recording.video.id)).state == "completed"
 
 
 async def test_another_file_ends_the_job(

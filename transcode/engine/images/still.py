@@ -14,12 +14,11 @@ from typing import Final
 
 from av.codec.context import CodecContext
 from av.error import FFmpegError
-from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 
 from media.ladder import STANDARD_LABELS, Ladder, ladder_for
-from transcode.engine.codec.decode import TIME_BASE
+from transcode.engine.codec.decode import TIME_BASE, av_packet
 from transcode.engine.codec.frame_format import rotation_of
 from transcode.engine.codec.jpeg import encode_jpeg
 from transcode.engine.codec.scaler import Cascade
@@ -100,8 +99,7 @@ def decode_image(data: bytes) -> VideoFrame:
     context.thread_count = 1
     # The decoder gets the limit too, so that it refuses before it allocates the memory.
     context.options = {"max_pixels": str(MOST_PIXELS)}
-    packet = Packet(data)
-    packet.time_base, packet.pts = TIME_BASE, 0
+    packet = av_packet(data, 0, 0)
     try:
         frames = [*context.decode(packet), *context.decode(None)]
     except (FFmpegError, MemoryError) as error:
