@@ -67,7 +67,8 @@ class SpareEngines:
             return
         spare.taken.set()
         try:
-            child = await spare.child
+            # Shielded: `_keep` sets the future even if this run is cancelled.
+            child = await asyncio.shield(spare.child)
             try:
                 yield child
             except BaseException:
@@ -85,8 +86,9 @@ class SpareEngines:
                     async with asyncio.timeout(_KEPT_SECONDS):
                         await spare.taken.wait()
                 except TimeoutError:
-                    self._spares.pop(stream, None)
-                    return
+                    if not spare.taken.is_set():  # at the last moment
+                        self._spares.pop(stream, None)
+                        return
                 await spare.done.wait()
         except OSError as error:  # no more processes, for example
             log.warning("no spare engine", extra={"stream": stream, "cause": str(error)})

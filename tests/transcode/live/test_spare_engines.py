@@ -52,6 +52,33 @@ async def test_an_engine_that_has_not_started_yet_is_waited_for() -> None:
         running.cancel()
 
 
+async def test_a_run_that_is_cancelled_before_its_engine_has_started_ends_no_other() -> None:
+    spares = SpareEngines()
+
+    async def use(stream: str) -> None:
+        async with spares.engine(stream):
+            raise AssertionError("it has started")
+
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(spares.run())
+        spares.expect("another12345")
+        await until(lambda: len(children()) == 1)
+        (pid,) = children()
+        spares.expect(STREAM)
+        while len(spares) < 2:  # noqa: ASYNC110 - `until` would wait for its start
+            await asyncio.sleep(0)
+        using = tasks.create_task(use(STREAM))
+        await asyncio.sleep(0)
+        using.cancel()
+        await asyncio.wait([using])
+        assert using.cancelled()
+        assert not running.done()
+        async with spares.engine("another12345") as child:
+            assert child.pid == pid
+        running.cancel()
+    assert children() == []
+
+
 async def test_an_unused_engine_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spare_engines, "_KEPT_SECONDS", 0.1)
     async with waiting() as (spares, _):
