@@ -131,8 +131,9 @@ class Backlog:
         self._queue.append((Finish(), now))
 
     def put_first(self, order: LeaveOut, now: float) -> None:
-        """Queue an order before everything else."""
-        self._queue.appendleft((order, now))
+        """Queue an order before everything else; the queue is as old as before."""
+        oldest = self._queue[0][1] if self._queue else now
+        self._queue.appendleft((order, oldest))
 
     def pop(self) -> QueueItem:
         """Remove and return the oldest item."""

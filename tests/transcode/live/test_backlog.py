@@ -111,6 +111,16 @@ def test_an_urgent_order_goes_first() -> None:
     assert kinds(queue) == ["LeaveOut", "SourceStart"]
 
 
+def test_an_order_that_goes_first_makes_the_queue_no_younger() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    queue.put_first(LeaveOut(off=("720p",)), QUEUE_SECONDS)
+    assert queue.age(QUEUE_SECONDS + 0.1) > QUEUE_SECONDS
+    assert kinds(queue) == ["LeaveOut", "SourceStart"]
+    queue.put_first(LeaveOut(off=()), 20.0)
+    assert queue.age(21.0) == 1.0
+
+
 def test_a_new_engine_begins_at_the_next_keyframe_that_waits() -> None:
     queue = backlog()
     for at in range(5):
