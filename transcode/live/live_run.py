@@ -303,8 +303,9 @@ class LiveRun:
                     await self._extend_slate(child, self._slate_since + late_us / MICROSECONDS)
                 self._slate_since = None
                 self._engine_has_source = False  # while waiting for the disk
-                await child.send(await self._begin_message(item))
+                message = await self._begin_message(item)
                 self._engine_has_source = True
+                await child.send(message)
             case NoSource():
                 self._slate_since = item.since
                 address = self._slate

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from media.loop_lag import BEAT_SECONDS, LoopLag
@@ -107,6 +108,32 @@ async def test_an_engine_that_is_silent_is_killed(
 
     await scenario()
     assert "engine silent: killed" in caplog.text
+
+
+async def test_an_engine_that_does_not_read_the_start_of_a_source_is_killed(
+    tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        with DiskObjects(tmp_path) as objects:
+            async with running(objects) as run:
+                run.begin(tracks_of(source))
+                send(run, source, end=3500)
+                await until(lambda: run.playable)
+                (pid,) = children()
+                os.kill(pid, signal.SIGSTOP)
+                assert source.video is not None
+                # More than the pipe and its buffer hold.
+                config = source.video.config + bytes(2 << 20)
+                run.begin((msgspec.structs.replace(source.video, config=config),), splice=True)
+                await until(lambda: run.metrics.deaths == 1)
+                run.begin(tracks_of(source))
+                send(run, source, start=3500)
+                run.finish()
+                run.end()
+
+    await scenario()
+    assert "engine silent: killed" in caplog.text
+    assert playlist(tmp_path).ended
 
 
 class HeldUpLoop(LoopLag):
