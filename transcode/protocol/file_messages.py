@@ -5,12 +5,16 @@ the engine's arguments. Times are ticks of 90 000 a second on the output clock u
 otherwise. `SpanOrder` is stored as JSON with its job: its fields keep their names.
 """
 
+from typing import Final
+
 import msgspec
 
 from media.hls.webvtt import Cue
 from media.ladder import Ladder, Rendition
 
 __all__ = [
+    "COVER_SIZES",
+    "MOST_SUBTITLES",
     "AssetOrder",
     "Keyframe",
     "PosterKeyframe",
@@ -20,6 +24,11 @@ __all__ = [
     "SubtitleTrack",
     "Surveyed",
 ]
+
+# The posters of a file without a picture, by label.
+COVER_SIZES: Final[dict[str, tuple[int, int]]] = {"720p": (1280, 720), "360p": (640, 360)}
+# Subtitle tracks of a file that are read: international releases have some 30.
+MOST_SUBTITLES: Final = 32
 
 
 class AssetOrder(msgspec.Struct, frozen=True, kw_only=True):

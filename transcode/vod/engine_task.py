@@ -136,7 +136,8 @@ def _update(outcome: EngineOutcome, report: EngineReport) -> None:
             outcome.finished = True
         case Refused():
             outcome.refused = report.reason
-        case Trouble():
+        # An engine that a file controls might fill the memory with others.
+        case Trouble() if report.what == FILE_NOT_READ or report.what in _WARNING_SENTENCES:
             outcome.warnings[report.what] = outcome.warnings.get(report.what, 0) + report.count
         case _:
             pass

@@ -13,6 +13,7 @@ import msgspec
 from media.ladder import Ladder
 from transcode.inspect.probe import NotMedia
 from transcode.protocol.engine_process import SILENT_SECONDS, spawn_engine
+from transcode.protocol.file_messages import COVER_SIZES
 from transcode.protocol.messages import FileOrder, Poster, Previews, Refused, WireError
 
 __all__ = ["PosterError", "VodImages", "make_posters"]
@@ -56,6 +57,7 @@ async def make_posters(
 async def _run_engine(make: FileOrder, file: int, seconds: float) -> VodImages:
     order = msgspec.json.encode(make).decode()
     posters: list[Poster] = []
+    most = len(COVER_SIZES if make.ladder is None else make.ladder.renditions)
     previews: Previews | None = None
     refused: Refused | None = None
     silent = False
@@ -63,8 +65,10 @@ async def _run_engine(make: FileOrder, file: int, seconds: float) -> VodImages:
         try:
             async for report in child.reports(silent_seconds=seconds):
                 match report:
-                    case Poster():
+                    case Poster() if len(posters) < most:
                         posters.append(report)
+                    case Poster():  # a file controls the engine, and might fill the memory
+                        child.kill()
                     case Previews():
                         previews = report
                     case Refused():
@@ -78,13 +82,9 @@ async def _run_engine(make: FileOrder, file: int, seconds: float) -> VodImages:
         status = await child.wait()
     if refused is not None:
         raise NotMedia(refused.reason)
-    is_complete = (
-        len(posters) == len(make.ladder.renditions) if make.ladder is not None else bool(posters)
-    )
-    if not is_complete and silent:
-        raise PosterError(f"no answer within {seconds:g} s")
-    if not is_complete:
-        raise PosterError(f"the engine ended with status {status}")
+    if len(posters) < most:
+        ended = f"the engine ended with status {status}"
+        raise PosterError(f"no answer within {seconds:g} s" if silent else ended)
     if status != 0:
         log.warning("no previews", extra={"cause": f"the engine ended with status {status}"})
     return VodImages(posters=tuple(posters), previews=previews)

@@ -18,7 +18,7 @@ from storage.catalog.records.transcoding import MadeSubtitles
 from storage.objects.addresses import video_subtitles
 from storage.objects.base import Objects
 from transcode.protocol.engine_process import SILENT_SECONDS, spawn_engine
-from transcode.protocol.file_messages import SubtitleTrack
+from transcode.protocol.file_messages import MOST_SUBTITLES, SubtitleTrack
 from transcode.protocol.messages import Refused, Trouble, WireError
 
 __all__ = ["read_subtitles", "store_subtitles"]
@@ -26,6 +26,8 @@ __all__ = ["read_subtitles", "store_subtitles"]
 log = logging.getLogger(__name__)
 
 _UNNAMED: Final = "Subtitles"
+# What an engine reports; one that a file controls might fill the memory with others.
+_TROUBLES: Final = frozenset({"subtitles are pictures", "subtitles cut"})
 
 
 async def read_subtitles(
@@ -57,9 +59,11 @@ async def _run_engine(
         try:
             async for report in child.reports(silent_seconds=seconds):
                 match report:
-                    case SubtitleTrack():
+                    case SubtitleTrack() if len(tracks) < MOST_SUBTITLES:
                         tracks.append(report)
-                    case Trouble():
+                    case SubtitleTrack():  # a file controls the engine, and might fill the memory
+                        child.kill()
+                    case Trouble() if report.what in _TROUBLES:
                         warnings[report.what] = 1
                     case Refused():
                         warnings["subtitles not read"] = 1

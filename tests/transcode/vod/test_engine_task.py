@@ -11,11 +11,12 @@ import pytest
 
 from media.hls.segment import Part, Segment
 from storage.objects.base import ObjectError
+from tests.support.transcode.scripted_engine import script_engines
 from tests.transcode.vod.test_job import engines
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
 from transcode.jobs.leased_task import AttemptFailed
 from transcode.protocol.file_messages import AssetOrder
-from transcode.protocol.messages import EngineReport
+from transcode.protocol.messages import EngineReport, EpochFinished, Trouble
 from transcode.vod.asset_plan import order_for
 from transcode.vod.engine_task import run_engine, warning_sentences
 
@@ -103,6 +104,19 @@ async def test_a_file_that_the_disk_does_not_give_is_no_fault_of_the_file() -> N
 async def test_a_file_that_does_not_exist_is_an_error_of_the_caller(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await run_engine("asset", "Ab3", AssetOrder(ladder=None), tmp_path / "none.mp4", ignore)
+
+
+async def test_troubles_that_have_no_sentence_are_not_counted(
+    tmp_path: Path, short_film: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubles = [
+        Trouble(what=what, detail="", count=2)
+        for what in ("picture damaged", "anything", "picture damaged")
+    ]
+    finished = EpochFinished(epoch=0, end=0, frames_in=0, frames_out={})
+    script_engines(monkeypatch, tmp_path, [*troubles, finished])
+    outcome = await run_engine("asset", "Ab3", AssetOrder(ladder=None), short_film, ignore)
+    assert outcome.warnings == {"picture damaged": 4}
 
 
 async def test_troubles_of_one_kind_are_one_sentence() -> None:

@@ -1,13 +1,16 @@
 """Posters of a video: one JPEG for each rung."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from media.ladder import STANDARD_LABELS, ladder_for
+from media.ladder import STANDARD_LABELS, Ladder, ladder_for
 from tests.support.engine.upload_files import picture_size
+from tests.support.transcode.scripted_engine import script_engines
 from tests.support.transcode.transcode_fixture import VodFixture
 from transcode.inspect.probe import NotMedia
+from transcode.protocol.messages import Poster
 from transcode.vod.posters import PosterError, make_posters
 
 
@@ -34,3 +37,26 @@ async def test_a_file_without_media_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_text("no film")
     with pytest.raises(NotMedia):
         await make_posters(tmp_path / "a.mp4", None)
+
+
+async def test_without_a_ladder_there_are_covers_of_two_sizes(short_film: Path) -> None:
+    images = await make_posters(short_film, None)
+    assert [each.label for each in images.posters] == ["720p", "360p"]
+
+
+@pytest.mark.usefixtures("children_start")
+@pytest.mark.parametrize(
+    ("ladder", "most"), [(ladder_for(1280, 720, STANDARD_LABELS), 3), (None, 2)]
+)
+async def test_an_engine_that_makes_too_many_posters_is_ended(
+    tmp_path: Path,
+    short_film: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ladder: Ladder | None,
+    most: int,
+) -> None:
+    poster = Poster(label="480p", width=2, height=2, data=b"x")
+    script_engines(monkeypatch, tmp_path, [poster] * (most + 1), lasts=True)
+    async with asyncio.timeout(20):
+        images = await make_posters(short_film, ladder)
+    assert len(images.posters) == most

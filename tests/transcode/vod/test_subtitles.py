@@ -1,11 +1,16 @@
 """Subtitles from a file into the folder of a video."""
 
+import asyncio
 from pathlib import Path
+
+import pytest
 
 from media.hls.webvtt import Cue
 from storage.objects.disk import DiskObjects
 from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
-from transcode.protocol.file_messages import SubtitleTrack
+from tests.support.transcode.scripted_engine import script_engines
+from transcode.protocol.file_messages import MOST_SUBTITLES, SubtitleTrack
+from transcode.protocol.messages import Trouble
 from transcode.vod.subtitles import read_subtitles, store_subtitles
 
 HASH = "abcdefABCDEF"
@@ -48,6 +53,20 @@ async def test_time_that_is_up_is_a_warning(tmp_path: Path) -> None:
     warnings: dict[str, int] = {}
     assert await read_subtitles("film", path, warnings, seconds=0.001) == ()
     assert warnings == {"subtitles not read": 1}
+
+
+@pytest.mark.usefixtures("children_start")
+async def test_an_engine_that_reads_too_many_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubles = [Trouble(what=what, detail="") for what in ("subtitles cut", "anything")]
+    tracks = [track(str(number)) for number in range(MOST_SUBTITLES + 1)]
+    script_engines(monkeypatch, tmp_path, [*troubles, *tracks], lasts=True)
+    path = subtitled(tmp_path / "a.mkv", (ENGLISH,), seconds=1)
+    warnings: dict[str, int] = {}
+    async with asyncio.timeout(20):
+        assert await read_subtitles("film", path, warnings) == tuple(tracks[:MOST_SUBTITLES])
+    assert warnings == {"subtitles cut": 1, "subtitles not read": 1}
 
 
 async def test_no_two_are_called_alike_and_all_can_be_named(tmp_path: Path) -> None:

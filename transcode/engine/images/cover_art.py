@@ -21,13 +21,13 @@ from transcode.engine.codec.jpeg import encode_jpeg
 from transcode.engine.codec.scaler import Cascade
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import MOST_PIXELS, Upload, open_upload
+from transcode.protocol.file_messages import COVER_SIZES
 from transcode.protocol.messages import Poster
 
 __all__ = ["draw_card", "make_covers"]
 
 Size = tuple[int, int]
 
-_SIZES: Final[dict[str, Size]] = {"720p": (1280, 720), "360p": (640, 360)}
 _MOST_PACKETS: Final = 8  # a cover is one packet
 # A dark blue with bars as of a wave: Y, Cb, Cr in limited range.
 _GROUND, _BARS = 30, 170
@@ -46,11 +46,11 @@ def make_covers(descriptor: int, reports: ReportWriter) -> Iterator[Poster]:
     pictures = None
     if cover is not None:
         try:
-            pictures = Cascade(tuple(_SIZES.values())).scale(cover, Fraction(1))
+            pictures = Cascade(tuple(COVER_SIZES.values())).scale(cover, Fraction(1))
         except FFmpegError:  # a format that the filters do not know
             pictures = None
-    pictures = pictures or [draw_card(size) for size in _SIZES.values()]
-    for label, picture in zip(_SIZES, pictures, strict=True):
+    pictures = pictures or [draw_card(size) for size in COVER_SIZES.values()]
+    for label, picture in zip(COVER_SIZES, pictures, strict=True):
         data = encode_jpeg(picture)
         yield Poster(label=label, width=picture.width, height=picture.height, data=data)
 

@@ -26,12 +26,11 @@ from transcode.engine.core.reports import ReportWriter
 from transcode.engine.images.keyframe_sampler import first_picture_time
 from transcode.engine.input.container import Upload, open_upload, video_stream
 from transcode.engine.input.demux import demux, packet_times, to_ticks
-from transcode.protocol.file_messages import SubtitleTrack
+from transcode.protocol.file_messages import MOST_SUBTITLES, SubtitleTrack
 from transcode.protocol.messages import Trouble
 
-__all__ = ["MOST_CUES", "MOST_TEXT", "MOST_TRACKS", "read_subtitles"]
+__all__ = ["MOST_CUES", "MOST_TEXT", "read_subtitles"]
 
-MOST_TRACKS: Final = 32  # international releases have some 30
 MOST_CUES: Final = 20_000  # in a track: one a second for over five hours
 MOST_TEXT: Final = 2 * 1024 * 1024  # letters in a track: a feature has about 100 kB
 _MOST_TITLE: Final = 80
@@ -85,8 +84,8 @@ def read_subtitles(descriptor: int, reports: ReportWriter) -> Iterator[SubtitleT
     with open_upload(descriptor, reports) as upload:
         kinds = [(stream, _kind(stream)) for stream in upload.streams.subtitles]
         tracks = [_TrackReader(stream) for stream, kind in kinds if kind in _TEXTS]
-        cut = len(tracks) > MOST_TRACKS
-        tracks = tracks[:MOST_TRACKS]
+        cut = len(tracks) > MOST_SUBTITLES
+        tracks = tracks[:MOST_SUBTITLES]
         _read(upload, tracks)
         # The streams may be used only while the file is open.
         finished = [track.finish() for track in tracks]
