@@ -19,7 +19,7 @@ from storage.catalog.library import label_locks
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.insert_missing import insert_missing
-from storage.catalog.records.common import CategoryRecord, LabelRecord, Page, Sort, TagRecord
+from storage.catalog.records.common import LabelRecord, Named, Page, Sort
 from storage.catalog.schema.tables import categories, stream_tags, tags, video_tags
 from storage.errors import CatalogBusy, NameTaken, NoSuchLabel
 
@@ -30,11 +30,7 @@ __all__ = [
     "TagById",
     "TagByName",
     "TagWanted",
-    "add",
-    "categories_of",
-    "edit",
     "link_tags",
-    "remove",
     "require_category",
     "tags_of",
 ]
@@ -45,8 +41,6 @@ COLUMNS: Final = ("id", "name", "active")  # what lists are sorted by
 _TABLES: Final[dict[Kind, Table]] = {"tag": tags, "category": categories}
 # The tables that link a record with its tags, and their column for the record.
 _LINKS: Final = {"stream": (stream_tags, "stream_id"), "video": (video_tags, "video_id")}
-# How many numbers one statement names: SQLite takes 32 766, older ones 999.
-_AT_ONCE: Final = 500
 _TRIES: Final = 3
 
 
@@ -79,83 +73,6 @@ def _row(project: int, name: str, active: bool, now_us: int) -> dict[str, object
         "updated_us": now_us,
         "version": 1,
     }
-
-
-async def add(
-    connection: AsyncConnection,
-    kind: Kind,
-    project: int,
-    name: str,
-    now_us: int,
-    *,
-    active: bool = True,
-) -> LabelRecord:
-    """Add a label.
-
-    Raises:
-        NoSuchProject: there is no such project.
-        NameTaken: the project has one of that name; the transaction cannot continue.
-    """
-    await project_lookup.require(connection, project)
-    table = _TABLES[kind]
-    statement = insert(table).values(_row(project, name, active, now_us)).returning(table)
-    try:
-        row = (await connection.execute(statement)).one()
-    except IntegrityError as error:
-        raise NameTaken(kind, name) from error
-    counters.add(connection, project, table.name, 1)
-    return _record(row)
-
-
-async def edit(
-    connection: AsyncConnection,
-    kind: Kind,
-    label: int,
-    now_us: int,
-    *,
-    name: str | None = None,
-    active: bool | None = None,
-    check: Callable[[LabelRecord], None] | None = None,
-) -> LabelRecord | None:
-    """Change what is not None; return None if there is no such label (any more).
-
-    `check` may raise to keep the label as it is; it gets the record before the change.
-
-    Raises:
-        NameTaken: the project has another of that name; the transaction cannot continue.
-    """
-    table = _TABLES[kind]
-    values: dict[str, object] = {"version": table.c.version + 1, "updated_us": now_us}
-    if name is not None:
-        values |= {"name": name, "name_fold": fold(name)}
-    if active is not None:
-        values["active"] = active
-    await label_locks.lock_project(connection, table, label)
-    if check is not None:
-        locked = select(table).where(table.c.id == label).with_for_update()
-        before = (await connection.execute(locked)).one_or_none()
-        if before is not None:
-            check(_record(before))
-    statement = update(table).where(table.c.id == label).values(values).returning(table)
-    try:
-        row = (await connection.execute(statement)).one_or_none()
-    except IntegrityError as error:
-        raise NameTaken(kind, name or "") from error
-    return None if row is None else _record(row)
-
-
-async def remove(connection: AsyncConnection, kind: Kind, label: int) -> LabelRecord | None:
-    """Delete a label and return it; records that had it lose it."""
-    table = _TABLES[kind]
-    if kind == "category":
-        await label_locks.lock_records(connection, "category_id", label)
-    await label_locks.lock_project(connection, table, label)
-    statement = delete(table).where(table.c.id == label).returning(table)
-    row = (await connection.execute(statement)).one_or_none()
-    if row is None:
-        return None
-    counters.add(connection, row.project_id, table.name, -1)
-    return _record(row)
 
 
 async def link_tags(
@@ -194,16 +111,12 @@ async def link_tags(
 
 async def _lock(connection: AsyncConnection, project: int, ids: Collection[int]) -> set[int]:
     """Return those ids that are of tags of the project, locked against deletion."""
-    locked: set[int] = set()
-    numbers = sorted({number for number in ids if 0 < number <= named_rows.MAX_ID})
-    for start in range(0, len(numbers), _AT_ONCE):
-        batch = numbers[start : start + _AT_ONCE]
-        query = select(tags.c.id).where(tags.c.project_id == project, tags.c.id.in_(batch))
-        # In one order everywhere, so that two transactions with several locks never wait for each
-        # other.
-        statement = query.order_by(tags.c.id).with_for_update(read=True, key_share=True)
-        locked |= set((await connection.execute(statement)).scalars())
-    return locked
+    numbers = {number for number in ids if 0 < number <= named_rows.MAX_ID}
+    query = select(tags.c.id).where(tags.c.project_id == project, tags.c.id.in_(numbers))
+    # In one order everywhere, so that two transactions with several locks never wait for each
+    # other.
+    statement = query.order_by(tags.c.id).with_for_update(read=True, key_share=True)
+    return set((await connection.execute(statement)).scalars())
 
 
 async def _find_or_add(
@@ -233,17 +146,11 @@ async def _find_or_add(
 async def _find_by_folds(
     connection: AsyncConnection, project: int, folds: Collection[str]
 ) -> dict[str, int]:
-    ids_by_fold: dict[str, int] = {}
-    sought = sorted(folds)
-    for start in range(0, len(sought), _AT_ONCE):
-        batch = sought[start : start + _AT_ONCE]
-        query = select(tags.c.name_fold, tags.c.id).where(
-            tags.c.project_id == project, tags.c.name_fold.in_(batch)
-        )
-        statement = query.order_by(tags.c.id).with_for_update(read=True, key_share=True)
-        for folded, number in await connection.execute(statement):
-            ids_by_fold[folded] = number
-    return ids_by_fold
+    query = select(tags.c.name_fold, tags.c.id).where(
+        tags.c.project_id == project, tags.c.name_fold.in_(folds)
+    )
+    statement = query.order_by(tags.c.id).with_for_update(read=True, key_share=True)
+    return dict((await connection.execute(statement)).all())
 
 
 async def _insert(connection: AsyncConnection, row: dict[str, object]) -> int | None:
@@ -254,19 +161,17 @@ async def _insert(connection: AsyncConnection, row: dict[str, object]) -> int | 
 
 async def tags_of(
     connection: AsyncConnection, table: Literal["stream", "video"], records: Sequence[int]
-) -> dict[int, tuple[TagRecord, ...]]:
+) -> dict[int, tuple[Named, ...]]:
     """Return the tags of each of these records, in the order of their names."""
     links, owner = _LINKS[table]
-    tags_by_record: dict[int, list[TagRecord]] = {record: [] for record in records}
-    for start in range(0, len(records), _AT_ONCE):
-        batch = records[start : start + _AT_ONCE]
-        query = (
-            select(links.c[owner].label("record"), tags)
-            .join(tags, tags.c.id == links.c.tag_id)
-            .where(links.c[owner].in_(batch))
-        )
-        for row in await connection.execute(query.order_by(tags.c.name_fold, tags.c.id)):
-            tags_by_record[row.record].append(_record(row))
+    tags_by_record: dict[int, list[Named]] = {record: [] for record in records}
+    query = (
+        select(links.c[owner].label("record"), tags.c.id, tags.c.name)
+        .join(tags, tags.c.id == links.c.tag_id)
+        .where(links.c[owner].in_(records))
+    )
+    for row in await connection.execute(query.order_by(tags.c.name_fold, tags.c.id)):
+        tags_by_record[row.record].append(Named(id=row.id, name=row.name))
     return {record: tuple(labels) for record, labels in tags_by_record.items()}
 
 
@@ -278,19 +183,6 @@ async def require_category(connection: AsyncConnection, project: int, category: 
     """
     if not await named_rows.lock(connection, categories, project, category):
         raise NoSuchLabel("category", category)
-
-
-async def categories_of(
-    connection: AsyncConnection, ids: Collection[int]
-) -> dict[int, CategoryRecord]:
-    """Return the categories with these numbers, by number."""
-    by_number: dict[int, CategoryRecord] = {}
-    numbers = sorted(set(ids))
-    for start in range(0, len(numbers), _AT_ONCE):
-        batch = numbers[start : start + _AT_ONCE]
-        for row in await connection.execute(select(categories).where(categories.c.id.in_(batch))):
-            by_number[row.id] = _record(row)
-    return by_number
 
 
 class Labels:
@@ -339,8 +231,16 @@ class Labels:
             NoSuchProject: there is no such project.
             NameTaken: the project has one of that name.
         """
+        table = _TABLES[kind]
         async with self._database.writing() as connection:
-            record = await add(connection, kind, project, name, now_us, active=active)
+            await project_lookup.require(connection, project)
+            statement = insert(table).values(_row(project, name, active, now_us)).returning(table)
+            try:
+                row = (await connection.execute(statement)).one()
+            except IntegrityError as error:
+                raise NameTaken(kind, name) from error
+            counters.add(connection, project, table.name, 1)
+            record = _record(row)
             facts = {kind: record.id, "name": name}
             await event_log.record(connection, project, f"{kind} added", facts, now_us, by=by)
             return record
@@ -368,25 +268,47 @@ class Labels:
         keys = [key for key, value in changes.items() if value is not None]
         if not keys:
             return await self.find(kind, label)
+        table = _TABLES[kind]
+        values: dict[str, object] = {"version": table.c.version + 1, "updated_us": now_us}
+        if name is not None:
+            values |= {"name": name, "name_fold": fold(name)}
+        if active is not None:
+            values["active"] = active
         async with self._database.writing() as connection:
-            record = await edit(
-                connection, kind, label, now_us, name=name, active=active, check=check
+            await label_locks.lock_project(connection, table, label)
+            if check is not None:
+                locked = select(table).where(table.c.id == label).with_for_update()
+                before = (await connection.execute(locked)).one_or_none()
+                if before is not None:
+                    check(_record(before))
+            statement = update(table).where(table.c.id == label).values(values).returning(table)
+            try:
+                row = (await connection.execute(statement)).one_or_none()
+            except IntegrityError as error:
+                raise NameTaken(kind, name or "") from error
+            if row is None:
+                return None
+            record = _record(row)
+            facts = {kind: label, "keys": keys}
+            await event_log.record(
+                connection, record.project, f"{kind} edited", facts, now_us, by=by
             )
-            if record is not None:
-                facts = {kind: label, "keys": keys}
-                await event_log.record(
-                    connection, record.project, f"{kind} edited", facts, now_us, by=by
-                )
             return record
 
     async def remove(self, kind: Kind, label: int, *, by: int | None, now_us: int) -> bool:
         """Delete a label, also from records that had it; return False if there is none."""
+        table = _TABLES[kind]
         async with self._database.writing() as connection:
-            record = await remove(connection, kind, label)
-            if record is None:
+            if kind == "category":
+                await label_locks.lock_records(connection, "category_id", label)
+            await label_locks.lock_project(connection, table, label)
+            statement = delete(table).where(table.c.id == label)
+            statement = statement.returning(table.c.project_id, table.c.name)
+            row = (await connection.execute(statement)).one_or_none()
+            if row is None:
                 return False
-            facts = {kind: label, "name": record.name}
-            await event_log.record(
-                connection, record.project, f"{kind} deleted", facts, now_us, by=by
-            )
+            project, name = row
+            counters.add(connection, project, table.name, -1)
+            facts = {kind: label, "name": name}
+            await event_log.record(connection, project, f"{kind} deleted", facts, now_us, by=by)
             return True

@@ -1,9 +1,6 @@
-"""Players (`catalog.players`): how the page that plays a stream or a video behaves and looks.
+"""Players (`catalog.players`): how the page that plays a stream or a video behaves and looks."""
 
-The functions run within the caller's transaction.
-"""
-
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -19,12 +16,10 @@ from storage.catalog.records.common import Page, PlayerOptions, PlayerRecord, So
 from storage.catalog.schema.tables import players
 from storage.errors import NoSuchLabel
 
-__all__ = ["STANDARD", "Players", "add", "edit", "names_of", "remove", "require"]
+__all__ = ["STANDARD", "Players", "require"]
 
 # The options of a new player where its owner sets none.
 STANDARD: Final = PlayerOptions()
-# How many numbers one statement names: SQLite takes 32 766, older ones 999.
-_AT_ONCE: Final = 500
 
 
 def _text(options: PlayerOptions) -> str:
@@ -45,90 +40,13 @@ def _record(row: Row[Any]) -> PlayerRecord:  # Any: the row of a whole table has
 async def require(connection: AsyncConnection, project: int, player: int) -> None:
     """Check that the project has a player with that number, and lock it.
 
+    Runs within the caller's transaction.
+
     Raises:
         NoSuchLabel: it has none.
     """
     if not await named_rows.lock(connection, players, project, player):
         raise NoSuchLabel("player", player)
-
-
-async def names_of(connection: AsyncConnection, ids: Collection[int]) -> dict[int, str]:
-    """Return the names of the players with these numbers, by number."""
-    names: dict[int, str] = {}
-    numbers = sorted(set(ids))
-    for start in range(0, len(numbers), _AT_ONCE):
-        is_in_batch = players.c.id.in_(numbers[start : start + _AT_ONCE])
-        for number, name in await connection.execute(
-            select(players.c.id, players.c.name).where(is_in_batch)
-        ):
-            names[number] = name
-    return names
-
-
-async def add(
-    connection: AsyncConnection, project: int, name: str, options: PlayerOptions, now_us: int
-) -> PlayerRecord:
-    """Add a player.
-
-    Raises:
-        NoSuchProject: there is no such project.
-    """
-    await project_lookup.require(connection, project)
-    statement = insert(players).values(
-        project_id=project,
-        name=name,
-        name_fold=fold(name),
-        options=_text(options),
-        created_us=now_us,
-        updated_us=now_us,
-        version=1,
-    )
-    row = (await connection.execute(statement.returning(players))).one()
-    counters.add(connection, project, players.name, 1)
-    return _record(row)
-
-
-async def edit(
-    connection: AsyncConnection,
-    player: int,
-    now_us: int,
-    *,
-    name: str | None,
-    options: dict[str, bool | str | None],
-    check: Callable[[PlayerRecord], None] | None = None,
-) -> PlayerRecord | None:
-    """Change the name unless it is None, and those options; return None if there is none.
-
-    `check` may raise to keep the player as it is; it gets the record before the change.
-    """
-    await label_locks.lock_project(connection, players, player)
-    locked = select(players).where(players.c.id == player).with_for_update()
-    row = (await connection.execute(locked)).one_or_none()
-    if row is None:
-        return None
-    before = _record(row)
-    if check is not None:
-        check(before)
-    values: dict[str, object] = {"version": players.c.version + 1, "updated_us": now_us}
-    if name is not None:
-        values |= {"name": name, "name_fold": fold(name)}
-    if options:
-        new_options = msgspec.structs.replace(before.options, **options)
-        values["options"] = _text(new_options)
-    statement = update(players).where(players.c.id == player).values(values).returning(players)
-    return _record((await connection.execute(statement)).one())
-
-
-async def remove(connection: AsyncConnection, player: int) -> PlayerRecord | None:
-    """Delete a player and return it; records that used it get the standard player."""
-    await label_locks.lock_records(connection, "player_id", player)
-    await label_locks.lock_project(connection, players, player)
-    statement = delete(players).where(players.c.id == player).returning(players)
-    row = (await connection.execute(statement)).one_or_none()
-    if row is None:
-        return None
-    counters.add(connection, row.project_id, players.name, -1)
-    return _record(row)
 
 
 class Players:
@@ -182,8 +100,19 @@ class Players:
         Raises:
             NoSuchProject: there is no such project.
         """
+        statement = insert(players).values(
+            project_id=project,
+            name=name,
+            name_fold=fold(name),
+            options=_text(options),
+            created_us=now_us,
+            updated_us=now_us,
+            version=1,
+        )
         async with self._database.writing() as connection:
-            record = await add(connection, project, name, options, now_us)
+            await project_lookup.require(connection, project)
+            record = _record((await connection.execute(statement.returning(players))).one())
+            counters.add(connection, project, players.name, 1)
             facts = {"player": record.id, "name": name}
             await event_log.record(connection, project, "player added", facts, now_us, by=by)
             return record
@@ -206,22 +135,44 @@ class Players:
         keys = [*(["name"] if name is not None else []), *options]
         if not keys:
             return await self.find(player)
+        is_player = players.c.id == player
+        values: dict[str, object] = {"version": players.c.version + 1, "updated_us": now_us}
+        if name is not None:
+            values |= {"name": name, "name_fold": fold(name)}
         async with self._database.writing() as connection:
-            record = await edit(connection, player, now_us, name=name, options=options, check=check)
-            if record is not None:
-                facts = {"player": player, "keys": keys}
-                project = record.project
-                await event_log.record(connection, project, "player edited", facts, now_us, by=by)
+            await label_locks.lock_project(connection, players, player)
+            locked = select(players).where(is_player).with_for_update()
+            row = (await connection.execute(locked)).one_or_none()
+            if row is None:
+                return None
+            before = _record(row)
+            if check is not None:
+                check(before)
+            if options:
+                values["options"] = _text(msgspec.structs.replace(before.options, **options))
+            statement = update(players).where(is_player).values(values).returning(players)
+            record = _record((await connection.execute(statement)).one())
+            facts = {"player": player, "keys": keys}
+            await event_log.record(
+                connection, record.project, "player edited", facts, now_us, by=by
+            )
             return record
 
     async def remove(self, player: int, *, by: int | None, now_us: int) -> bool:
-        """Delete a player; return False if there is none."""
+        """Delete a player; return False if there is none.
+
+        Records that used it get the standard player.
+        """
+        statement = delete(players).where(players.c.id == player)
+        statement = statement.returning(players.c.project_id, players.c.name)
         async with self._database.writing() as connection:
-            record = await remove(connection, player)
-            if record is None:
+            await label_locks.lock_records(connection, "player_id", player)
+            await label_locks.lock_project(connection, players, player)
+            row = (await connection.execute(statement)).one_or_none()
+            if row is None:
                 return False
-            facts = {"player": player, "name": record.name}
-            await event_log.record(
-                connection, record.project, "player deleted", facts, now_us, by=by
-            )
+            project, name = row
+            counters.add(connection, project, players.name, -1)
+            facts = {"player": player, "name": name}
+            await event_log.record(connection, project, "player deleted", facts, now_us, by=by)
             return True

@@ -3,7 +3,7 @@
 Each function runs within the caller's transaction.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import ColumnElement, Row, Table, func, select
@@ -13,7 +13,7 @@ from storage.catalog.queries import counters
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import Page, Sort
 
-__all__ = ["MAX_ID", "PAGE_SIZE", "find_page", "lock", "page_of"]
+__all__ = ["MAX_ID", "PAGE_SIZE", "find_page", "lock", "names_of", "page_of"]
 
 PAGE_SIZE: Final = 10
 # The largest number that a row can have: 31 bits, on PostgreSQL.
@@ -32,6 +32,16 @@ async def lock(connection: AsyncConnection, table: Table, project: int, number: 
     if not 0 < number <= MAX_ID:
         return False
     return (await connection.execute(query)).scalar_one_or_none() is not None
+
+
+async def names_of(
+    connection: AsyncConnection, table: Table, ids: Collection[int]
+) -> dict[int, str]:
+    """Return the names of the rows with these numbers, by number."""
+    if not ids:
+        return {}
+    rows = await connection.execute(select(table.c.id, table.c.name).where(table.c.id.in_(ids)))
+    return dict(rows.all())
 
 
 async def find_page(

@@ -13,7 +13,6 @@ from storage.catalog.records.settings import StreamSettings
 
 __all__ = [
     "BackupRecord",
-    "CategoryRecord",
     "EventRecord",
     "FirstStart",
     "IngestRecord",
@@ -28,7 +27,6 @@ __all__ = [
     "ResolutionChoice",
     "Sort",
     "StreamRecord",
-    "TagRecord",
     "TokenRecord",
 ]
 
@@ -56,11 +54,6 @@ class LabelRecord(msgspec.Struct, frozen=True, kw_only=True):
     project: int
     name: str
     active: bool
-
-
-# They have the same fields, and separate tables.
-TagRecord = LabelRecord
-CategoryRecord = LabelRecord
 
 
 class PlayerOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 from sqlalchemy import Row, Select, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -11,18 +10,23 @@ from media.countries import decode_countries
 from media.ladder import SELECTABLE_BOXES
 from media.stream_keys import StreamKey, new_hash
 from storage.catalog.events import log as event_log
-from storage.catalog.library import labels, players
-from storage.catalog.queries import counters, project_lookup
+from storage.catalog.library import labels
+from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.digest import digest
-from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.common import (
     BackupRecord,
     Named,
     ResolutionChoice,
     StreamRecord,
 )
-from storage.catalog.schema.tables import stream_backups, stream_resolutions, streams
+from storage.catalog.schema.tables import (
+    categories,
+    players,
+    stream_backups,
+    stream_resolutions,
+    streams,
+)
 
 __all__ = ["add", "find", "find_oldest", "to_records"]
 
@@ -77,7 +81,7 @@ async def add(
 
 async def find(connection: AsyncConnection, stream: int) -> StreamRecord | None:
     """Return the stream with that number."""
-    if not 0 < stream <= MAX_ID:
+    if not 0 < stream <= named_rows.MAX_ID:
         return None
     is_present = project_lookup.is_of_present(streams.c.project_id)
     return await _first(connection, select(streams).where(streams.c.id == stream, is_present))
@@ -112,27 +116,25 @@ async def to_records(
     choices: dict[int, list[ResolutionChoice]] = {number: [] for number in numbers}
     tags = await labels.tags_of(connection, "stream", numbers)
     category_ids = {row.category_id for row in rows if row.category_id is not None}
-    categories = {
-        number: each.name
-        for number, each in (await labels.categories_of(connection, category_ids)).items()
-    }
+    category_names = await named_rows.names_of(connection, categories, category_ids)
     player_ids = {row.player_id for row in rows if row.player_id is not None}
-    names = await players.names_of(connection, player_ids)
+    player_names = await named_rows.names_of(connection, players, player_ids)
     table = stream_resolutions.c
     active_or_not = select(table.stream_id, table.number, table.active)
     for stream, number, active in await connection.execute(
         active_or_not.where(table.stream_id.in_(numbers)).order_by(table.number)
     ):
         choices[stream].append(ResolutionChoice(number=number, active=active))
-    records = (_record(row, backups[row.id], choices[row.id]) for row in rows)
     return tuple(
-        msgspec.structs.replace(
-            record,
-            tags=tuple(Named(id=tag.id, name=tag.name) for tag in tags[record.id]),
-            category=_named(row.category_id, categories),
-            player=_named(row.player_id, names),
+        _record(
+            row,
+            backups[row.id],
+            choices[row.id],
+            tags=tags[row.id],
+            category=_named(row.category_id, category_names),
+            player=_named(row.player_id, player_names),
         )
-        for record, row in zip(records, rows, strict=True)
+        for row in rows
     )
 
 
@@ -145,6 +147,10 @@ def _record(
     row: Row[Any],  # Any: as above
     backups: list[Row[int, int, int, bool]],
     choices: list[ResolutionChoice],
+    *,
+    tags: tuple[Named, ...],
+    category: Named | None,
+    player: Named | None,
 ) -> StreamRecord:
     return StreamRecord(
         id=row.id,
@@ -171,4 +177,7 @@ def _record(
         paused=row.paused,
         countries=decode_countries(row.countries),
         poster_labels=tuple(label for label in row.poster_labels.split(",") if label),
+        tags=tags,
+        category=category,
+        player=player,
     )

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, Select, bindparam, delete, func, select
+from sqlalchemy import ColumnElement, Row, Select, Table, bindparam, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import decode_countries
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.events import log as event_log
-from storage.catalog.library import labels, players
+from storage.catalog.library import labels
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import Named, Page
@@ -28,9 +28,9 @@ from storage.catalog.records.videos import (
     VideoStatus,
     WholeVideo,
 )
+from storage.catalog.schema.tables import categories, players, streams, video_resolutions, videos
 from storage.catalog.schema.tables import jobs as jobs_table
 from storage.catalog.schema.tables import projects as projects_table
-from storage.catalog.schema.tables import streams, video_resolutions, videos
 from storage.catalog.schema.upload_tables import recordings
 
 __all__ = [
@@ -129,9 +129,14 @@ async def _find(
         return None
     columns: Sequence[Any] = row[: len(_NAMES)]  # Any: as in `_record`
     category, player, countries, subtitles, key = row[len(_NAMES) :]
-    whole = await _whole(connection, _record(columns, key), category, player, countries)
-    made = msgspec.json.decode(subtitles, type=tuple[MadeSubtitles, ...])
-    return msgspec.structs.replace(whole, subtitles=made)
+    return await _whole(
+        connection,
+        _record(columns, key),
+        category,
+        player,
+        countries,
+        msgspec.json.decode(subtitles, type=tuple[MadeSubtitles, ...]),
+    )
 
 
 async def read(connection: AsyncConnection, video: int) -> WholeVideo:
@@ -148,10 +153,9 @@ async def _whole(
     category: int | None,
     player: int | None,
     countries: str,
+    subtitles: tuple[MadeSubtitles, ...],
 ) -> WholeVideo:
-    categories = await labels.categories_of(connection, [category]) if category is not None else {}
-    player_names = await players.names_of(connection, [player]) if player is not None else {}
-    tags = (await labels.tags_of(connection, "video", [record.id])).get(record.id, ())
+    tags = await labels.tags_of(connection, "video", [record.id])
     table = video_resolutions.c
     rungs = await connection.execute(
         select(
@@ -167,12 +171,23 @@ async def _whole(
     )
     return WholeVideo(
         video=record,
-        category=next((Named(id=each.id, name=each.name) for each in categories.values()), None),
+        category=await _find_named(connection, categories, category),
         countries=decode_countries(countries),
-        player=next((Named(id=number, name=name) for number, name in player_names.items()), None),
-        tags=tuple(Named(id=tag.id, name=tag.name) for tag in tags),
+        player=await _find_named(connection, players, player),
+        tags=tags[record.id],
         rungs=tuple(_rung(row) for row in rungs),
+        subtitles=subtitles,
     )
+
+
+async def _find_named(
+    connection: AsyncConnection, table: Table, number: int | None
+) -> Named | None:
+    """Return a video's category or player; None if it has none."""
+    if number is None:
+        return None
+    names = await named_rows.names_of(connection, table, [number])
+    return Named(id=number, name=names[number]) if number in names else None
 
 
 def _rung(row: Row[int, int, int, bool, int, int]) -> VideoRung:

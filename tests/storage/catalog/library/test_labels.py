@@ -9,8 +9,9 @@ from storage.catalog import Catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.library import labels
 from storage.catalog.library.labels import Kind, TagById, TagByName, TagWanted
-from storage.catalog.queries import counters
-from storage.catalog.records.common import LabelRecord, Sort
+from storage.catalog.queries import counters, named_rows
+from storage.catalog.records.common import LabelRecord, Named, Sort
+from storage.catalog.schema.tables import categories
 from storage.errors import CatalogError, NameTaken, NoSuchLabel, NoSuchProject
 from tests.support.concurrent_programs import run_together
 from tests.support.shared_engines import ON_BOTH
@@ -24,6 +25,10 @@ async def made(catalog: Catalog, kind: Kind, project: int, *names: str) -> list[
         await catalog.labels.add(kind, project, name, active=True, by=None, now_us=1)
         for name in names
     ]
+
+
+def named(label: LabelRecord) -> Named:
+    return Named(id=label.id, name=label.name)
 
 
 async def names(catalog: Catalog, kind: Kind, project: int, **query: object) -> list[str]:
@@ -45,7 +50,7 @@ async def counts(location: str | Path, project: int, kind: str) -> int:
 
 async def link(
     location: str | Path, project: int, stream: int, *wanted: TagWanted
-) -> tuple[LabelRecord, ...]:
+) -> tuple[Named, ...]:
     """Give a stream these tags, and return those it has then."""
     async with open_database(database_url(location), create=False) as database:
         async with database.writing() as connection:
@@ -166,10 +171,10 @@ async def test_tags_are_linked_by_number_and_by_name(
         TagById(sport.id),
     )  # fmt: skip
     assert [tag.name for tag in linked] == ["new one", "News", "Sport"]
-    assert linked[1:] == (news, sport)
+    assert linked[1:] == (named(news), named(sport))
     assert await counts(location, project, "tags") == 3
     # The list is replaced whole.
-    assert await link(location, project, stream, TagById(news.id)) == (news,)
+    assert await link(location, project, stream, TagById(news.id)) == (named(news),)
     assert await link(location, project, stream) == ()
     assert await names(catalog, "tag", project) == ["new one", "Sport", "News"]
 
@@ -193,7 +198,7 @@ async def test_a_number_of_no_tag_of_the_project_is_refused_whole(
     stream = (await catalog.streams.add(one, "A stream", 1)).id
     (mine,) = await made(catalog, "tag", one, "mine")
     (theirs,) = await made(catalog, "tag", two, "theirs")
-    assert await link(location, one, stream, TagById(mine.id)) == (mine,)
+    assert await link(location, one, stream, TagById(mine.id)) == (named(mine),)
     for number in (theirs.id, *FAR):
         with pytest.raises(NoSuchLabel) as refused:
             await link(location, one, stream, TagByName("fresh"), TagById(number))
@@ -203,7 +208,7 @@ async def test_a_number_of_no_tag_of_the_project_is_refused_whole(
         database.reading() as connection,
     ):
         assert await labels.tags_of(connection, "stream", [stream, 999]) == {
-            stream: (mine,),
+            stream: (named(mine),),
             999: (),
         }
     assert await names(catalog, "tag", one) == ["mine"]
@@ -232,7 +237,9 @@ async def test_a_category_is_of_its_project(location: str | Path, catalog: Catal
         database.writing() as connection,
     ):
         await labels.require_category(connection, one, film.id)
-        assert await labels.categories_of(connection, {film.id, 999}) == {film.id: film}
+        found = await named_rows.names_of(connection, categories, {film.id, 999})
+        assert found == {film.id: "Film"}
+        assert await named_rows.names_of(connection, categories, ()) == {}
         for project, number in [(two, film.id), *((one, far) for far in FAR)]:
             with pytest.raises(NoSuchLabel) as refused:
                 await labels.require_category(connection, project, number)
