@@ -99,6 +99,8 @@ _UPLOAD_CONTROLLERS: Final = (
     ProjectSlateController,
     ClipsController,
 )
+# What their handlers get by name.
+_OF_LINKS: Final = ("catalog", "presenter", "intake", "quotas", "clock_us")
 
 
 class _OwnRouter(Router):
@@ -134,56 +136,18 @@ def _api(
     )
 
 
-def _dependencies(  # noqa: PLR0913, PLR0917  # the parts of the API, each by its name
-    catalog: Catalog,
-    presenter: Presenter,
-    media: MediaRemover | None,
-    ingest: IngestClient,
-    intake: UploadIntake | None,
-    import_rules: ImportRules,
-    quotas: ProjectQuotas,
-    operations: OperationsReporter | None,
-    clock_us: Callable[[], int],
-) -> dict[str, Provide]:
-    """Return what the handlers of the API and of the console get by name."""
-    video_presenter = VideoPresenter(
-        addresses=presenter.addresses, broadcaster_key=presenter.broadcaster_key
-    )
-    return {
-        "catalog": Provide(lambda: catalog, sync_to_thread=False),
-        "presenter": Provide(lambda: presenter, sync_to_thread=False),
-        "media": Provide(lambda: media, sync_to_thread=False),
-        "ingest": Provide(lambda: ingest, sync_to_thread=False),
-        "intake": Provide(lambda: intake, sync_to_thread=False),
-        "import_rules": Provide(lambda: import_rules, sync_to_thread=False),
-        "quotas": Provide(lambda: quotas, sync_to_thread=False),
-        "operations": Provide(lambda: operations, sync_to_thread=False),
-        "video_presenter": Provide(lambda: video_presenter, sync_to_thread=False),
-        "clock_us": Provide(lambda: clock_us, sync_to_thread=False),
-        "now_us": Provide(clock_us, sync_to_thread=False),
-    }
+def _constant(value: object) -> Provide:
+    """Return the provider of a value."""
+    return Provide(lambda: value, sync_to_thread=False)
 
 
-def _linked(
-    catalog: Catalog,
-    presenter: Presenter,
-    intake: UploadIntake,
-    quotas: ProjectQuotas,
-    clock_us: Callable[[], int],
-    callers: CallerRateLimiter | None,
-) -> Router:
+def _linked(dependencies: Mapping[str, Provide], guard: Guard) -> Router:
     """Return the addresses that hold an upload link's secret, and take no token."""
     return _OwnRouter(
         "/api",
         route_handlers=[LinkController, LinkUploadController],
-        guards=[needs_link(catalog, callers)],
-        dependencies={
-            "catalog": Provide(lambda: catalog, sync_to_thread=False),
-            "presenter": Provide(lambda: presenter, sync_to_thread=False),
-            "intake": Provide(lambda: intake, sync_to_thread=False),
-            "quotas": Provide(lambda: quotas, sync_to_thread=False),
-            "clock_us": Provide(lambda: clock_us, sync_to_thread=False),
-        },
+        guards=[guard],
+        dependencies={name: dependencies[name] for name in _OF_LINKS},
         response_headers={"Cache-Control": "no-store"},
         include_in_schema=False,
     )
@@ -246,20 +210,23 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     """
     callers = rate_limiter or CallerRateLimiter(UNLIMITED)
     sessions = BrowserSessions.of(catalog, addresses, clock_us)
-    project_quotas = ProjectQuotas(QuotaCheck(catalog.usage, quotas, clock_us))
     most = 0 if intake is None else intake.most_upload
     presenter = Presenter(addresses=addresses, broadcaster_key=broadcaster_key)
-    dependencies = _dependencies(
-        catalog,
-        presenter,
-        media,
-        ingest or IngestClient(catalog, media),
-        intake,
-        import_rules,
-        project_quotas,
-        operations,
-        clock_us,
-    )
+    dependencies = {
+        "catalog": _constant(catalog),
+        "presenter": _constant(presenter),
+        "media": _constant(media),
+        "ingest": _constant(ingest or IngestClient(catalog, media)),
+        "intake": _constant(intake),
+        "import_rules": _constant(import_rules),
+        "quotas": _constant(ProjectQuotas(QuotaCheck(catalog.usage, quotas, clock_us))),
+        "operations": _constant(operations),
+        "video_presenter": _constant(
+            VideoPresenter(addresses=addresses, broadcaster_key=broadcaster_key)
+        ),
+        "clock_us": _constant(clock_us),
+        "now_us": Provide(clock_us, sync_to_thread=False),
+    }
     console = Console(Renderer(addresses, version, broadcaster_key), addresses)
     return Litestar(
         route_handlers=[
@@ -267,7 +234,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
             *(
                 ()
                 if intake is None
-                else (_linked(catalog, presenter, intake, project_quotas, clock_us, rate_limiter),)
+                else (_linked(dependencies, needs_link(catalog, rate_limiter)),)
             ),
             _OwnRouter(
                 "/",

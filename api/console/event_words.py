@@ -9,6 +9,7 @@ from typing import Final, Literal, cast
 
 import msgspec
 
+from api.console.rendering import duration_text
 from storage.catalog.records.common import EventRecord
 
 __all__ = ["EventLine", "describe", "slot_name"]
@@ -200,6 +201,4 @@ _WORDS: Final[Mapping[str, Callable[[Facts], tuple[str, Tone]]]] = {
 def _length(seconds: object) -> str:
     if not isinstance(seconds, int | float):
         return "unknown length"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return duration_text(round(seconds))

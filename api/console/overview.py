@@ -1,7 +1,6 @@
 """The first page: what is live, what is being made, and what needs attention."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from http import HTTPStatus
 from typing import Annotated, Final
 
 import msgspec
@@ -41,7 +40,7 @@ class ViewersState(msgspec.Struct, frozen=True, kw_only=True):
     word: str
 
 
-@get("/", status_code=HTTPStatus.OK)
+@get("/")
 async def overview_page(
     request: ApiRequest,
     catalog: NamedDependency[Catalog],

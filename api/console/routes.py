@@ -5,7 +5,6 @@ handlers get the dependencies of the API (`catalog`, `presenter`, `project`, ...
 """
 
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
 from typing import Final
 
 from litestar import Response, Router, get
@@ -76,7 +75,7 @@ def console_routes(
 def front_page(console: Console, home: str) -> HTTPRouteHandler:
     """Return the handler of `/`, which redirects to `home`, or to the console if that is empty."""
 
-    @get("/", status_code=HTTPStatus.TEMPORARY_REDIRECT)
+    @get("/")
     async def front() -> Response[str]:
         """Redirect to the first page of this installation."""
         response = console.redirect(HOME)

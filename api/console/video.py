@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from api.console.label_choice import BY_NAME, MOST_CHOICES, category_choice, tag_choice
 from api.console.page import Console
 from api.http.auth import ApiRequest
-from api.http.parameters import missing
+from api.http.parameters import missing, still_there
 from api.library.lookup import PROJECT
 from api.schemas.embed_snippets import embed_snippets
 from api.videos.lookup import VIDEO, video_tag
@@ -56,9 +56,7 @@ class VideoPage(Controller):
         record = video.video
         if record.project != project.id:
             raise missing("video")
-        status = await catalog.videos.find_status(record.id)
-        if status is None:
-            raise missing("video")
+        status = still_there(await catalog.videos.find_status(record.id), "video")
         number = project.id
         return console.page(
             request,

@@ -89,8 +89,7 @@ def is_upload_options(scope: Scope) -> bool:
 
 def _is_upload(scope: Scope) -> bool:
     values = cast("Mapping[str, object]", scope)  # unrouted requests have no template
-    template = str(values.get("path_template", ""))
-    return re.sub(r":str(?=\})", "", template) in _TEMPLATES
+    return values.get("path_template") in _TEMPLATES
 
 
 def cors_hook(catalog: Catalog, most: int) -> Callable[[Message, Scope], Awaitable[None]]:

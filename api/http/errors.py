@@ -34,6 +34,7 @@ __all__ = [
     "documented",
     "invalid",
     "receiving_body",
+    "unavailable",
 ]
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,12 @@ async def receiving_body(seconds: float) -> AsyncGenerator[None, None]:
     except InternalServerException as error:
         # Raised by Litestar when the client disconnects: not our error.
         raise ApiError(HTTPStatus.BAD_REQUEST, "The body broke off.") from error
+
+
+def unavailable(message: str, seconds: int) -> ApiError:
+    """Return the 503 error of a request that may succeed after some seconds."""
+    headers = {"Retry-After": str(seconds)}
+    return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, message, headers=headers)
 
 
 def invalid(errors: FieldErrors) -> ApiError:
@@ -192,7 +199,7 @@ def _name_taken(_request: Request[Any, Any, Any], error: NameTaken) -> Response[
 def _unlinked(_request: Request[Any, Any, Any], error: NoSuchLabel) -> Response[ErrorBody]:
     """Answer a body that refers to a tag, category or player which its project lacks."""
     field = _LINKS.get(error.kind, error.kind)
-    refusal = invalid({field: [f"There is no {error.kind} {error.number}."]})
+    refusal = invalid({field: [f"There is no {error.kind} {error.number} in this project."]})
     return _answer(refusal.status_code, refusal.detail, refusal.errors)
 
 

@@ -31,20 +31,15 @@ _JSON: Final = "application/json"
 # Enough for `MAX_BODY` at 9 KB/s, and thousands of times what usual bodies need.
 _BODY_SECONDS: Final = 30.0
 
+# Types of values that parse themselves.
+_PARSED: Final = (Title, OptionalTitle, Description, Name, Moment)
+
 S = TypeVar("S", bound=msgspec.Struct)
 
 
 def _decode(kind: type[Any], value: object) -> object:  # Any: msgspec passes the type of the field
-    if kind is Title:
-        return Title.parse(value)
-    if kind is OptionalTitle:
-        return OptionalTitle.parse(value)
-    if kind is Description:
-        return Description.parse(value)
-    if kind is Name:
-        return Name.parse(value)
-    if kind is Moment:
-        return Moment.parse(value)
+    if kind in _PARSED:
+        return kind.parse(value)
     raise NotImplementedError(kind)
 
 

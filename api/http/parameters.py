@@ -7,13 +7,24 @@ them with our own error messages.
 import re
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from litestar.params import PathParameter, QueryParameter
 
 from api.http.errors import ApiError
 
-__all__ = ["PageNumber", "RecordId", "Search", "SortOrder", "missing", "number_of", "sort_columns"]
+__all__ = [
+    "PageNumber",
+    "RecordId",
+    "Search",
+    "SortOrder",
+    "missing",
+    "number_of",
+    "sort_columns",
+    "still_there",
+]
+
+R = TypeVar("R")
 
 _STRING: Final = {"type": "string", "one_of": None}
 _WHOLE: Final = {"type": "integer", "one_of": None}
@@ -44,6 +55,17 @@ def number_of(text: str, noun: str) -> int:
     if not _NUMBER.fullmatch(text):
         raise missing(noun)
     return int(text)
+
+
+def still_there(result: R | None, noun: str) -> R:
+    """Return the catalog's result for a record that existed when the request began.
+
+    Raises:
+        ApiError: 404 if it was deleted since.
+    """
+    if result is None:
+        raise missing(noun)
+    return result
 
 
 def missing(noun: str) -> ApiError:

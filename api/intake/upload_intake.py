@@ -9,14 +9,13 @@ import shutil
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 from litestar import Request
 
 from api.http.concurrency_limit import ConcurrencyLimit
-from api.http.errors import ApiError, invalid
+from api.http.errors import ApiError, invalid, unavailable
 from api.http.fair_share import Holder
 from api.http.multipart import MAX_TEXT_BYTES, STALL_SECONDS, FileField, read_form
 from api.intake.limits import UploadLimits
@@ -129,11 +128,7 @@ async def require_room(intake: UploadIntake, incoming: int | None) -> None:
 
 
 def _full() -> ApiError:
-    return ApiError(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "There is no room for the file at the moment.",
-        headers={"Retry-After": str(_RETRY_SECONDS)},
-    )
+    return unavailable("There is no room for the file at the moment.", _RETRY_SECONDS)
 
 
 def content_length(request: Request[Any, Any, Any]) -> int | None:  # Any: left open by Litestar
@@ -173,11 +168,7 @@ def store_errors_translated() -> Generator[None]:
         raise _full() from error
     except ObjectError as error:
         log.error("upload failed", extra={"reason": str(error)})  # noqa: TRY400  # not our bug
-        raise ApiError(
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            "The file cannot be kept at the moment.",
-            headers={"Retry-After": str(_RETRY_SECONDS)},
-        ) from error
+        raise unavailable("The file cannot be kept at the moment.", _RETRY_SECONDS) from error
 
 
 @asynccontextmanager

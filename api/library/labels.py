@@ -12,7 +12,7 @@ from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS, REA
 from api.http.errors import documented
 from api.http.json_body import described, read_body
 from api.http.paging import ListQuery, envelope
-from api.http.parameters import RecordId, missing, number_of
+from api.http.parameters import RecordId, missing, number_of, still_there
 from api.http.preconditions import IfMatch, quoted, unless_edited
 from api.library.lookup import PROJECT, ProjectId, label_tag, list_url, provide_list_query
 from api.schemas.common import Listing, named_schema
@@ -125,9 +125,7 @@ async def _edit(
         now_us=now_us,
         check=unless_edited(if_match, label_tag),
     )
-    if record is None:
-        raise missing(kind)
-    return record
+    return still_there(record, kind)
 
 
 async def _delete(

@@ -13,7 +13,7 @@ from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS
 from api.http.errors import ApiError, documented, invalid
 from api.http.json_body import described, read_body
 from api.http.paging import envelope, read_query
-from api.http.parameters import PageNumber, missing
+from api.http.parameters import PageNumber, missing, still_there
 from api.http.preconditions import IfMatch, quoted, unless_edited
 from api.library.lookup import PROJECT, project_tag
 from api.schemas.common import Listing, named_schema
@@ -179,8 +179,7 @@ class ProjectsController(Controller):
             )
         elif check is not None:
             check(project)
-        if record is None:
-            raise missing("project")
+        record = still_there(record, "project")
         changed = ProjectAnswer(message="Project updated.", project=_project(record, presenter))
         return Response(changed, headers={"ETag": quoted(project_tag(record))})
 

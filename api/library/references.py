@@ -5,12 +5,11 @@ from typing import Annotated, Final
 
 import msgspec
 
-from api.http.errors import ApiError, invalid
+from api.http.errors import invalid
 from api.schemas.text_fields import Name
 from media.countries import Country, find_country
 from media.ladder import SELECTABLE_BOXES
 from storage.catalog.library.labels import TagById, TagByName, TagWanted
-from storage.errors import NoSuchLabel
 
 __all__ = [
     "CountryReferences",
@@ -18,7 +17,6 @@ __all__ = [
     "TagReferences",
     "read_countries",
     "read_resolutions",
-    "unknown_label",
     "wanted_tags",
 ]
 
@@ -91,9 +89,3 @@ def read_resolutions(numbers: Sequence[int]) -> frozenset[int]:
         faults = [f"There is no resolution {str(number)[:20]}." for number in unknown]
         raise invalid({"resolutions": faults})
     return frozenset(numbers)
-
-
-def unknown_label(error: NoSuchLabel) -> ApiError:
-    """Return the error response for a tag, category or player that the project does not have."""
-    field = "tags" if error.kind == "tag" else error.kind
-    return invalid({field: [f"There is no {error.kind} {error.number} in this project."]})

@@ -9,7 +9,7 @@ from litestar import Controller, get
 from litestar.di import NamedDependency
 
 from api.http.auth import needs_all_projects
-from api.http.errors import ApiError, documented
+from api.http.errors import documented, unavailable
 from api.operations.report import (
     DiskReport,
     DoctorFinding,
@@ -146,11 +146,8 @@ class OperationsController(Controller):
         try:
             findings = await operations.examine()
         except TimeoutError as error:
-            raise ApiError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "The examination takes too long: run `headend doctor` on the machine.",
-                headers={"Retry-After": str(_RETRY_SECONDS)},
-            ) from error
+            message = "The examination takes too long: run `headend doctor` on the machine."
+            raise unavailable(message, _RETRY_SECONDS) from error
         healthy = not any(each.verdict == "act" for each in findings)
         return ExaminationData(data=Examination(healthy=healthy, findings=list(findings)))
 

@@ -12,6 +12,7 @@ from api.http.error_statuses import BODY_ERRORS
 from api.http.errors import ApiError, documented, invalid
 from api.http.filenames import slug
 from api.http.json_body import described, read_body
+from api.http.parameters import still_there
 from api.intake.upload_intake import (
     UploadIntake,
     require_room,
@@ -20,7 +21,7 @@ from api.intake.upload_intake import (
 )
 from api.library.quotas import ProjectQuotas
 from api.schemas.timestamps import format_timestamp
-from api.streams.lookup import STREAM, still_there
+from api.streams.lookup import STREAM
 from api.streams.schemas import ClipAdded, ClipAddition, ClipTime
 from api.videos.presenter import VideoPresenter
 from media.stream_keys import PublicHash
@@ -107,7 +108,7 @@ class ClipsController(Controller):
                 await _remove(objects, hash_)
         return ClipAdded(
             message="Clip added.",
-            video=video_presenter.full(still_there(added)),
+            video=video_presenter.full(still_there(added, "stream")),
             clip=ClipTime(
                 from_=format_timestamp(source.time.from_us), to=format_timestamp(source.time.to_us)
             ),

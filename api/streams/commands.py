@@ -15,10 +15,11 @@ from litestar.di import NamedDependency
 
 from api.http.auth import ApiRequest, needs_write
 from api.http.error_statuses import CHANGE_ERRORS
-from api.http.errors import ApiError, documented
+from api.http.errors import ApiError, documented, unavailable
+from api.http.parameters import still_there
 from api.schemas.presenter import Presenter
 from api.streams.command_client import DRILL_SECONDS, IngestClient
-from api.streams.lookup import STREAM, still_there
+from api.streams.lookup import STREAM
 from api.streams.schemas import Drill, Drilled, StreamChanged
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
@@ -32,7 +33,7 @@ _NO_INGEST: Final = "No process receives encoders now, so nothing was ended; try
 _NO_DRILL: Final = "No process receives encoders now, so nothing was tried; try again in a moment."
 _SLOW_DRILL: Final = "No other encoder has taken over so far; the events tell if one does."
 _OVER: Final = "The stream's run is over: there is nothing to pause."
-_RETRY_SECONDS: Final = "5"
+_RETRY_SECONDS: Final = 5
 
 
 class StreamCommandsController(Controller):
@@ -66,11 +67,12 @@ class StreamCommandsController(Controller):
         command = still_there(
             await catalog.streams.request_end(
                 stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
-            )
+            ),
+            "stream",
         )
         record = await ingest.wait_or_withdraw(command, now_us)
         if record is None or record.status is CommandStatus.LATE:
-            raise _unavailable(_NO_INGEST)
+            raise unavailable(_NO_INGEST, _RETRY_SECONDS)
         is_done = record.status is CommandStatus.DONE
         if is_done and not record.answer.get("ended"):
             raise ApiError(HTTPStatus.CONFLICT, _NOTHING)
@@ -96,7 +98,7 @@ class StreamCommandsController(Controller):
         """Show viewers the slate until the stream is resumed; its encoders stay connected."""
         with _conflicts():
             command = still_there(
-                await catalog.streams.pause(stream.id, now_us=now_us, by=request.auth.id)
+                await catalog.streams.pause(stream.id, now_us=now_us, by=request.auth.id), "stream"
             )
         record = await ingest.wait(command)
         is_done = record is not None and record.status is CommandStatus.DONE
@@ -123,7 +125,7 @@ class StreamCommandsController(Controller):
         """Show viewers the encoder on air again, in the same playlist."""
         with _conflicts():
             command = still_there(
-                await catalog.streams.resume(stream.id, now_us=now_us, by=request.auth.id)
+                await catalog.streams.resume(stream.id, now_us=now_us, by=request.auth.id), "stream"
             )
         # The answer is of no interest: a run that ended meanwhile is not paused either.
         await ingest.wait(command)
@@ -157,13 +159,14 @@ class StreamCommandsController(Controller):
                     now_us=now_us,
                     deadline_us=ingest.deadline_us(now_us),
                     by=request.auth.id,
-                )
+                ),
+                "stream",
             )
         record = await ingest.wait_or_withdraw(command, now_us, done_seconds=DRILL_SECONDS)
         if record is None or record.status in (CommandStatus.LATE, CommandStatus.WAITING):
-            raise _unavailable(_NO_DRILL)
+            raise unavailable(_NO_DRILL, _RETRY_SECONDS)
         if record.status is CommandStatus.TAKEN:
-            raise _unavailable(_SLOW_DRILL)
+            raise unavailable(_SLOW_DRILL, _RETRY_SECONDS)
         refused = record.answer.get("refused")
         if refused is not None:
             raise ApiError(HTTPStatus.CONFLICT, _sentence(str(refused)))
@@ -190,7 +193,7 @@ class StreamCommandsController(Controller):
         The run goes on for an encoder that comes back with the new key in time.
         """
         command = still_there(
-            await catalog.streams.rotate(stream.id, now_us=now_us, by=request.auth.id)
+            await catalog.streams.rotate(stream.id, now_us=now_us, by=request.auth.id), "stream"
         )
         await ingest.wait(command)
         return await _changed(catalog, presenter, stream, "Stream key changed.")
@@ -205,12 +208,6 @@ def _conflicts() -> Generator[None, None, None]:
         raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
 
 
-def _unavailable(message: str) -> ApiError:
-    return ApiError(
-        HTTPStatus.SERVICE_UNAVAILABLE, message, headers={"Retry-After": _RETRY_SECONDS}
-    )
-
-
 def _sentence(reason: str) -> str:
     """Return the ingest role's reason as a sentence of its own."""
     return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
@@ -219,5 +216,5 @@ def _sentence(reason: str) -> str:
 async def _changed(
     catalog: Catalog, presenter: Presenter, stream: StreamRecord, message: str
 ) -> StreamChanged:
-    record = still_there(await catalog.streams.find(stream.id))
+    record = still_there(await catalog.streams.find(stream.id), "stream")
     return StreamChanged(message=message, stream=presenter.stream(record, show_key=True))

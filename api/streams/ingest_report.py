@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 
 from api.http.auth import ApiRequest
 from api.http.error_statuses import READ_ERRORS
-from api.http.errors import ApiError, documented
+from api.http.errors import documented, unavailable
 from api.streams.command_client import IngestClient
 from api.streams.lookup import STREAM
 from api.streams.presenter import present_report
@@ -22,7 +22,7 @@ __all__ = ["IngestReportController"]
 _NO_INGEST: Final = (
     "No process receives encoders now, so nothing is known of them; try again in a moment."
 )
-_RETRY_SECONDS: Final = "5"
+_RETRY_SECONDS: Final = 5
 
 
 class IngestReportController(Controller):
@@ -49,7 +49,5 @@ class IngestReportController(Controller):
         """
         answer = await ingest.report(stream, now_us, by=request.auth.id)
         if answer is None:
-            raise ApiError(
-                HTTPStatus.SERVICE_UNAVAILABLE, _NO_INGEST, headers={"Retry-After": _RETRY_SECONDS}
-            )
+            raise unavailable(_NO_INGEST, _RETRY_SECONDS)
         return IngestData(data=present_report(msgspec.convert(answer, StreamReport), stream))

@@ -11,12 +11,12 @@ from api.http.auth import ApiRequest, needs_write
 from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
 from api.http.errors import ApiError, documented
 from api.http.json_body import described, read_body
-from api.http.parameters import RecordId, missing, number_of
+from api.http.parameters import RecordId, missing, number_of, still_there
 from api.http.preconditions import IfMatch, quoted, unless_edited
 from api.library.references import read_countries, read_resolutions, wanted_tags
 from api.schemas.presenter import Presenter
 from api.streams.command_client import IngestClient
-from api.streams.lookup import STREAM, still_there, stream_tag
+from api.streams.lookup import STREAM, stream_tag
 from api.streams.schemas import BackupAdded, StreamChanged, StreamData, StreamEdit
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
@@ -74,7 +74,8 @@ class StreamController(Controller):
                 now_us=now_us,
                 by=request.auth.id,
                 check=unless_edited(if_match, stream_tag),
-            )
+            ),
+            "stream",
         )
         changed = StreamChanged(
             message="Stream updated.", stream=presenter.stream(record, show_key=True)
@@ -99,7 +100,8 @@ class StreamController(Controller):
         """Show a stream to viewers; before its first run its pages wait for it."""
         record = await catalog.streams.publish(stream.id, now_us=now_us, by=request.auth.id)
         return StreamChanged(
-            message="Stream published.", stream=presenter.stream(still_there(record), show_key=True)
+            message="Stream published.",
+            stream=presenter.stream(still_there(record, "stream"), show_key=True),
         )
 
     @post(
@@ -121,7 +123,7 @@ class StreamController(Controller):
         record = await catalog.streams.unpublish(stream.id, now_us=now_us, by=request.auth.id)
         return StreamChanged(
             message="Stream unpublished.",
-            stream=presenter.stream(still_there(record), show_key=True),
+            stream=presenter.stream(still_there(record, "stream"), show_key=True),
         )
 
     @delete(guards=[needs_write], summary="Delete a stream", responses=documented(*CHANGE_ERRORS))
@@ -135,7 +137,7 @@ class StreamController(Controller):
     ) -> None:
         """Delete a stream: its encoders are disconnected, its run ends, its media are removed."""
         command = still_there(
-            await catalog.streams.remove(stream.id, now_us=now_us, by=request.auth.id)
+            await catalog.streams.remove(stream.id, now_us=now_us, by=request.auth.id), "stream"
         )
         await ingest.finish_removal(command, stream.hash)
 
@@ -159,7 +161,7 @@ class StreamController(Controller):
         except TooManyBackups as error:
             message = f"A stream may have at most {error.limit} backups."
             raise ApiError(HTTPStatus.CONFLICT, message) from error
-        record, number = still_there(added)
+        record, number = still_there(added, "stream")
         backup = next(
             each for each in presenter.stream(record, show_key=False).backups if each.id == number
         )

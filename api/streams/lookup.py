@@ -3,7 +3,7 @@
 `STREAM` gives the handlers of a controller the `StreamRecord` that their path names.
 """
 
-from typing import Final, TypeVar
+from typing import Final
 
 from litestar.di import NamedDependency, Provide
 
@@ -14,9 +14,7 @@ from media.countries import encode_countries
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
 
-__all__ = ["STREAM", "provide_stream", "still_there", "stream_tag"]
-
-T = TypeVar("T")
+__all__ = ["STREAM", "provide_stream", "stream_tag"]
 
 
 async def provide_stream(
@@ -34,17 +32,6 @@ async def provide_stream(
 
 
 STREAM: Final = {"stream": Provide(provide_stream)}
-
-
-def still_there(result: T | None) -> T:
-    """Return the catalog's result for a stream that existed when the request began.
-
-    Raises:
-        ApiError: 404 if it was deleted since.
-    """
-    if result is None:
-        raise missing("stream")
-    return result
 
 
 def stream_tag(record: StreamRecord) -> str:

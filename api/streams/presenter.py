@@ -5,7 +5,7 @@ Streams themselves are presented by `api.schemas.presenter`.
 
 import msgspec
 
-from api.http.parameters import missing
+from api.http.parameters import still_there
 from api.http.preconditions import edit_tag
 from api.schemas.urls import Addresses
 from api.streams.schemas import (
@@ -34,8 +34,7 @@ def present_settings(record: OwnerSettings | None, noun: str, addresses: Address
     Raises:
         ApiError: 404 if it was deleted since.
     """
-    if record is None:
-        raise missing(noun)
+    record = still_there(record, noun)
     picture = None if record.slate is None else addresses.slate(record.slate)
     return SettingsBody(
         failover=FailoverBody(**msgspec.structs.asdict(record.failover)),

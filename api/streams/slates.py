@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+import msgspec
 from litestar import Controller, delete, put
 from litestar.di import NamedDependency, Provide
 
@@ -48,7 +49,7 @@ _FIELD: Final = "picture"
 _CHANGED: Final = "Slate updated."
 
 
-class SlateOwner:
+class SlateOwner(msgspec.Struct, frozen=True, kw_only=True):
     """The stream or the project (`noun`) whose slate a request sets, and the project's number.
 
     `folder` is in the slate's address.
@@ -56,20 +57,11 @@ class SlateOwner:
     `set_slate` records a slate by its name, None for no slate. `settings` reads the settings.
     """
 
-    def __init__(
-        self,
-        *,
-        noun: str,
-        project: int,
-        folder: str,
-        set_slate: Callable[[str | None], Awaitable[SlateChange | None]],
-        settings: Callable[[], Awaitable[OwnerSettings | None]],
-    ) -> None:
-        self.noun = noun
-        self.project = project
-        self.folder = folder
-        self.set_slate = set_slate
-        self.settings = settings
+    noun: str
+    project: int
+    folder: str
+    set_slate: Callable[[str | None], Awaitable[SlateChange | None]]
+    settings: Callable[[], Awaitable[OwnerSettings | None]]
 
 
 def provide_stream_owner(

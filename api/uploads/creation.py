@@ -26,7 +26,6 @@ from api.http.tus import (
 )
 from api.intake.upload_intake import content_length, require_room
 from api.library.quotas import ProjectQuotas
-from api.library.references import unknown_label
 from api.uploads.metadata import REPLACES, read_details, read_replaced
 from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver
@@ -35,7 +34,6 @@ from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.uploads import LinkRecord, NewUpload, UploadDetails, UploadRecord
 from storage.errors import (
-    NoSuchLabel,
     NoSuchVideo,
     TooManyUploads,
     UploadInProgress,
@@ -67,7 +65,7 @@ async def create(
     *,
     address: str,
     link: LinkRecord | None = None,
-) -> Response[None]:
+) -> Response[Any]:  # Any: it has no body, but handlers may also answer with one
     """Create an upload below an address, and receive the bytes that came with the request.
 
     If the upload can be continued, the response is a success even if its bytes were not received:
@@ -93,7 +91,7 @@ async def create(
     try:
         async with quotas.adding_file(project, incoming):
             record = await catalog.uploads.begin(project, new, now_us)
-    except (UploadInProgress, UploadLinkSpent, NoSuchLabel, NoSuchVideo, TooManyUploads) as error:
+    except (UploadInProgress, UploadLinkSpent, NoSuchVideo, TooManyUploads) as error:
         raise _refused(error) from error
     headers: dict[str, str] = {}
     if with_bytes:
@@ -180,11 +178,9 @@ def _through_link(link: LinkRecord, details: UploadDetails) -> UploadDetails:
 
 
 def _refused(
-    error: UploadInProgress | UploadLinkSpent | NoSuchLabel | NoSuchVideo | TooManyUploads,
+    error: UploadInProgress | UploadLinkSpent | NoSuchVideo | TooManyUploads,
 ) -> ApiError:
     match error:
-        case NoSuchLabel():
-            return unknown_label(error)
         case NoSuchVideo():
             return missing("video")
         case UploadInProgress():

@@ -7,7 +7,6 @@ resolves the host name and checks the resulting address. No operation shows the 
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
 from litestar import Controller, post
 from litestar.di import NamedDependency
 
@@ -18,15 +17,12 @@ from api.http.filenames import file_slug, file_title
 from api.http.json_body import described, read_body
 from api.library.lookup import PROJECT
 from api.library.quotas import ProjectQuotas
-from api.library.references import CountryReferences, TagReferences, unknown_label
-from api.schemas.text_fields import Description, OptionalTitle
 from api.uploads.metadata import VideoDetails, wanted_details
 from api.videos.presenter import VideoPresenter
 from api.videos.schemas import VideoAdded
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.videos.imports import NewImport
-from storage.errors import NoSuchLabel
 from storage.fetch_policy import (
     BadWebAddress,
     Network,
@@ -54,15 +50,10 @@ class ImportRules:
         self.allowed = allowed
 
 
-class ImportOrder(msgspec.Struct, frozen=True, kw_only=True):
+class ImportOrder(VideoDetails, frozen=True, kw_only=True):
     """What it takes to have a file fetched; all but the address as in an upload."""
 
     url: str
-    title: OptionalTitle | msgspec.UnsetType = msgspec.UNSET
-    description: Description | msgspec.UnsetType = msgspec.UNSET
-    category: int | None = None
-    countries: CountryReferences | None = None
-    tags: TagReferences | None = None
 
 
 def _address(url: str, rules: ImportRules) -> WebAddress:
@@ -107,19 +98,15 @@ class ImportsController(Controller):
         order = await read_body(request, ImportOrder)
         address = _address(order.url, import_rules)
         name = address.file_name or _NAMELESS
-        details = {key: getattr(order, key) for key in VideoDetails.__struct_fields__}
         new = NewImport(
             url=address.url,
             host=address.host,
             hash=await catalog.videos.free_hash(),
             file_title=file_title(name),
             slug=file_slug(name),
-            wanted=wanted_details(VideoDetails(**details)),
+            wanted=wanted_details(order),
         )
-        try:
-            # Its size is checked when it is known.
-            async with quotas.adding_file(project.id, 1):
-                whole = await catalog.imports.add(project.id, new, now_us, by=request.auth.id)
-        except NoSuchLabel as error:
-            raise unknown_label(error) from error
+        # Its size is checked when it is known.
+        async with quotas.adding_file(project.id, 1):
+            whole = await catalog.imports.add(project.id, new, now_us, by=request.auth.id)
         return video_presenter.added(whole)

@@ -19,7 +19,7 @@ from litestar.params import FromPath
 from api.http.auth import Guard
 from api.http.cors import is_upload_options
 from api.http.errors import ApiError
-from api.http.parameters import missing
+from api.http.parameters import missing, still_there
 from api.http.rate_limit import UNLIMITED, CallerRateLimiter
 from api.intake.upload_intake import VIDEO_FORM_BYTES, UploadIntake, link_holders, most_incoming
 from api.library.quotas import ProjectQuotas
@@ -203,10 +203,7 @@ async def _replace(
 ) -> WholeVideo:
     """Replace the file of the video that a link is for with the file in a form."""
     link = request.auth
-    whole = await catalog.videos.find(number)
-    if whole is None:
-        raise missing("video")
-    video = whole.video
+    video = still_there(await catalog.videos.find(number), "video").video
 
     async def record(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
         return await catalog.uploads.replace_through(link.id, video.id, file, receiver.clock_us())

@@ -137,18 +137,16 @@ class OverrideOperation(Operation):
         self.request_body = _BODY
 
 
-_READ: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
+_READ: Final = (HTTPStatus.NOT_FOUND,)
 _CHANGE: Final = (*_READ, HTTPStatus.FORBIDDEN, HTTPStatus.LOCKED, HTTPStatus.PRECONDITION_FAILED)
 _BODY_ERRORS: Final = (
     *_CHANGE,
-    HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.CONFLICT,
     HTTPStatus.GONE,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     HTTPStatus.UNPROCESSABLE_ENTITY,
-    HTTPStatus.SERVICE_UNAVAILABLE,
 )
 _MISMATCH: Final = ResponseSpec(
     ErrorBody,

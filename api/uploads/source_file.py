@@ -20,7 +20,7 @@ from litestar.response import Stream
 from api.http.auth import ApiRequest
 from api.http.conditional import Unsatisfiable, byte_range
 from api.http.error_statuses import READ_ERRORS
-from api.http.errors import ApiError, documented
+from api.http.errors import ApiError, documented, unavailable
 from api.http.open_file import OpenFile, open_file
 from api.intake.upload_intake import UploadIntake
 from api.videos.lookup import VIDEO
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 # A type that no browser opens as a page of ours: the bytes are not trusted.
 _BYTES: Final = "application/octet-stream"
 _HEAD_BYTES: Final = 512
+_RETRY_SECONDS: Final = 5
 _NO_FILE: Final = "This video has no file: it was recorded, or its file is not there any more."
 # The first bytes of the usual containers, and the ends of their names.
 _STARTS: Final = (
@@ -113,11 +114,7 @@ async def _opened(objects: MediaStore, source: str) -> AsyncGenerator[OpenFile, 
         raise ApiError(HTTPStatus.NOT_FOUND, _NO_FILE) from error
     except (ObjectError, OSError) as error:
         log.error("file not sent", extra={"reason": str(error)})  # noqa: TRY400  # not our bug
-        raise ApiError(
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            "The file cannot be read at the moment.",
-            headers={"Retry-After": "5"},
-        ) from error
+        raise unavailable("The file cannot be read at the moment.", _RETRY_SECONDS) from error
 
 
 async def _pieces(

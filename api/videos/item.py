@@ -13,11 +13,11 @@ from api.http.auth import ApiRequest, needs_write
 from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
 from api.http.errors import ApiError, documented
 from api.http.json_body import described, read_body
-from api.http.parameters import RecordId, missing, number_of
+from api.http.parameters import RecordId, missing, number_of, still_there
 from api.http.preconditions import IfMatch, quoted, unless_edited
-from api.library.references import read_countries, unknown_label, wanted_tags
+from api.library.references import read_countries, wanted_tags
 from api.ports import MediaRemover
-from api.videos.lookup import VIDEO, still_there, video_tag
+from api.videos.lookup import VIDEO, video_tag
 from api.videos.presenter import VideoPresenter, present_status
 from api.videos.schemas import (
     PlayerChoice,
@@ -29,7 +29,7 @@ from api.videos.schemas import (
 from storage.catalog import Catalog
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.repository import VideoChange
-from storage.errors import NoSuchLabel, VideoNotFailed
+from storage.errors import VideoNotFailed
 
 __all__ = ["VideoController"]
 
@@ -90,19 +90,16 @@ class VideoController(Controller):
             countries=unset if body.countries is unset else read_countries(body.countries or []),
             tags=unset if body.tags is unset else wanted_tags(body.tags or []),
         )
-        try:
-            changed = await catalog.videos.edit(
-                video.video.id,
-                change,
-                now_us,
-                by=request.auth.id,
-                check=unless_edited(if_match, video_tag),
-            )
-        except NoSuchLabel as error:
-            raise unknown_label(error) from error
+        changed = await catalog.videos.edit(
+            video.video.id,
+            change,
+            now_us,
+            by=request.auth.id,
+            check=unless_edited(if_match, video_tag),
+        )
         return Response(
             _changed("Video updated.", changed, video_presenter),
-            headers={"ETag": quoted(video_tag(still_there(changed)))},
+            headers={"ETag": quoted(video_tag(still_there(changed, "video")))},
         )
 
     @put(
@@ -122,12 +119,9 @@ class VideoController(Controller):
     ) -> VideoChanged:
         """Show a video in a player of its project; null is the standard player."""
         body = await read_body(request, PlayerChoice)
-        try:
-            changed = await catalog.videos.set_player(
-                video.video.id, body.player, now_us, by=request.auth.id
-            )
-        except NoSuchLabel as error:
-            raise unknown_label(error) from error
+        changed = await catalog.videos.set_player(
+            video.video.id, body.player, now_us, by=request.auth.id
+        )
         return _changed("Video updated.", changed, video_presenter)
 
     @post(
@@ -147,7 +141,7 @@ class VideoController(Controller):
     ) -> VideoChanged:
         """Show a video to viewers; one that does not play yet is shown as soon as it does."""
         changed = still_there(
-            await catalog.videos.publish(video.video.id, now_us, by=request.auth.id)
+            await catalog.videos.publish(video.video.id, now_us, by=request.auth.id), "video"
         )
         published = changed.video.published
         message = "Video published." if published else "Video to be published as soon as it plays."
@@ -241,4 +235,4 @@ class VideoController(Controller):
 def _changed(
     message: str, changed: WholeVideo | None, video_presenter: VideoPresenter
 ) -> VideoChanged:
-    return VideoChanged(message=message, video=video_presenter.full(still_there(changed)))
+    return VideoChanged(message=message, video=video_presenter.full(still_there(changed, "video")))

@@ -14,7 +14,7 @@ from media.countries import encode_countries
 from storage.catalog import Catalog
 from storage.catalog.records.videos import WholeVideo
 
-__all__ = ["VIDEO", "provide_video", "still_there", "video_tag"]
+__all__ = ["VIDEO", "provide_video", "video_tag"]
 
 
 async def provide_video(
@@ -32,17 +32,6 @@ async def provide_video(
 
 
 VIDEO: Final = {"video": Provide(provide_video)}
-
-
-def still_there(whole: WholeVideo | None) -> WholeVideo:
-    """Return a video that existed when the request began.
-
-    Raises:
-        ApiError: 404 if it was deleted since.
-    """
-    if whole is None:
-        raise missing("video")
-    return whole
 
 
 def video_tag(whole: WholeVideo) -> str:
