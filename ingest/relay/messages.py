@@ -1,8 +1,9 @@
 """What two hosts send each other about the publishers that one relays to the other.
 
-Each message is one frame, in MessagePack. `number` is that of a relayed session: the relaying host
-chooses it, once per connection. Packets belong to the newest track of their kind, as in
-an RTMP session, so that a decoder configuration is sent once. Sans-IO.
+Each message is one frame, in MessagePack. `number` is that of a relayed session. The relaying host
+numbers the sessions of a connection; each number is higher than the one before. Packets belong to
+the newest track of their kind, as in an RTMP session, so that a decoder configuration is sent once.
+Sans-IO.
 """
 
 from typing import Annotated, Final
@@ -30,6 +31,7 @@ __all__ = [
     "RelayedPacket",
     "RelayedTrack",
     "Stored",
+    "age_in_ms",
     "decode",
     "encode",
 ]
@@ -160,6 +162,11 @@ Message = (
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Message)
+
+
+def age_in_ms(seconds: float) -> int:
+    """Return an age as messages carry it: from 0 to `MAX_AGE_MS`."""
+    return min(max(0, round(seconds * 1000)), MAX_AGE_MS)
 
 
 def encode(message: Message) -> bytes:

@@ -17,7 +17,6 @@ from ingest.relay.frames import RelayProtocolError
 from ingest.relay.handshakes import Handshakes
 from ingest.relay.link import LinkCounters, RelayLink, run_ticks
 from ingest.relay.messages import (
-    MAX_AGE_MS,
     Attach,
     Attached,
     AttachRefused,
@@ -29,6 +28,7 @@ from ingest.relay.messages import (
     RelayedPacket,
     RelayedTrack,
     Stored,
+    age_in_ms,
 )
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import PortError
@@ -64,8 +64,8 @@ class RelayedPublisher:
     `peer` is the encoder's address. `session` is its session once it is attached.
     """
 
-    def __init__(self, host: "_RelayingHost", number: int, attach: Attach, now: float) -> None:
-        self.number = number
+    def __init__(self, host: "_RelayingHost", attach: Attach, now: float) -> None:
+        self.number = attach.number
         self.grant = attach.grant
         self.peer = attach.peer
         self.session: SlotSession | None = None
@@ -100,8 +100,7 @@ class RelayedPublisher:
 
     def media_stored(self, seconds_ago: float) -> None:
         """Report to the relaying host up to when media are stored."""
-        age_ms = min(max(0, round(seconds_ago * 1000)), MAX_AGE_MS)
-        self._host.link.send(Stored(number=self.number, age_ms=age_ms))
+        self._host.link.send(Stored(number=self.number, age_ms=age_in_ms(seconds_ago)))
 
     def receive(self, message: _EncoderMessage, now: float) -> None:
         """Pass a message of the encoder to its session.
@@ -219,7 +218,7 @@ class _RelayingHost:
         self._next_number = message.number + 1
         if len(self._publishers) >= MAX_SESSIONS:
             raise RelayProtocolError(f"more than {MAX_SESSIONS} sessions")
-        publisher = RelayedPublisher(self, message.number, message, now)
+        publisher = RelayedPublisher(self, message, now)
         self._publishers[message.number] = publisher
         self._listener.start_attaching(publisher, self)
 

@@ -8,7 +8,6 @@ from typing import Final, Protocol
 from ingest.relay.frames import RelayProtocolError
 from ingest.relay.link import LinkCounters, RelayLink
 from ingest.relay.messages import (
-    MAX_AGE_MS,
     Attach,
     Attached,
     AttachRefused,
@@ -20,6 +19,7 @@ from ingest.relay.messages import (
     RelayedPacket,
     RelayedTrack,
     Stored,
+    age_in_ms,
 )
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import Grant
@@ -81,14 +81,14 @@ class Attachment:
 
     def send_track(self, track: Track, age: float = 0.0) -> None:
         """Send a decoder configuration that arrived `age` seconds ago."""
-        self._send(RelayedTrack(number=self.number, age_ms=_milliseconds(age), track=track))
+        self._send(RelayedTrack(number=self.number, age_ms=age_in_ms(age), track=track))
 
     def send_packet(self, packet: MediaPacket, age: float = 0.0) -> None:
         """Send a packet that arrived `age` seconds ago."""
         self._send(
             RelayedPacket(
                 number=self.number,
-                age_ms=_milliseconds(age),
+                age_ms=age_in_ms(age),
                 video=isinstance(packet.track, VideoTrack),
                 dts=packet.dts,
                 pts=packet.pts,
@@ -253,7 +253,3 @@ class OwnerLink:
             future.set_result(answer)
         else:
             future.set_exception(answer)
-
-
-def _milliseconds(age: float) -> int:
-    return min(max(0, round(age * 1000)), MAX_AGE_MS)

@@ -89,12 +89,12 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
         held: HeldT,
         facts: Mapping[str, object],
         clock: Callable[[], float],
-        health: StoreHealth | None = None,
+        health: StoreHealth,
     ) -> None:
         self.held = held
         self.facts = dict(facts)
         self._clock = clock
-        self._health = health or StoreHealth()
+        self._health = health
         self._end_unanswered = False
 
     @abstractmethod

@@ -104,8 +104,9 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
     `audible` is True if there is sound, and so an audio rendition. `reused` is the rung that its
     own packets make; `kept` is True if its own sound can be used as it is, `mono` if that has one
     channel. `spans` has more than one item only if other engines are to make them. `reason` is why
-    a long asset is not divided, "" if that needs no reason. `segments` counts the segments, and
-    `length` is their duration in all.
+    a long asset is not divided, "" if that needs no reason. `segments` counts the segments; 0 if
+    the file is converted in one pass, because it has no picture or its times are not reliable: then
+    nothing plays early.
     """
 
     audible: bool = True
@@ -115,7 +116,6 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
     spans: tuple[SpanOrder, ...] = ()
     reason: str = ""
     segments: int = 0
-    length: int = 0
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):

@@ -93,7 +93,6 @@ class RenditionStore:
 
     def __init__(self, objects: Objects, *, hash_: str, folder: str, names: Sequence[str]) -> None:
         self._objects = objects
-        self.folder = folder
         self._prefix = f"{video(hash_)}/{folder}"
         self._renditions = {name: _StoredRendition() for name in names}
 

@@ -7,6 +7,7 @@ import pytest
 
 from ingest.relay.frames import HEADER_BYTES, FrameReader, RelayProtocolError
 from ingest.relay.messages import (
+    MAX_AGE_MS,
     Attach,
     Attached,
     AttachRefused,
@@ -20,6 +21,7 @@ from ingest.relay.messages import (
     RelayedPacket,
     RelayedTrack,
     Stored,
+    age_in_ms,
     decode,
     encode,
 )
@@ -67,6 +69,13 @@ MESSAGES: list[Message] = [
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
 def test_a_message_is_the_same_after_encoding_and_decoding(message: Message) -> None:
     assert decode(encode(message)[HEADER_BYTES:]) == message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "age_ms"), [(0.0, 0), (1.2345, 1234), (-0.1, 0), (3600.0, MAX_AGE_MS)]
+)
+def test_an_age_is_within_what_messages_carry(seconds: float, age_ms: int) -> None:
+    assert age_in_ms(seconds) == age_ms
 
 
 def test_messages_are_the_same_when_they_arrive_byte_by_byte() -> None:

@@ -96,7 +96,6 @@ class Survey(msgspec.Struct, kw_only=True):
             spans=self.spans,
             reason=self.unreliable or self.reason,
             segments=len(self.cuts),
-            length=self.end - self.shown[0],
         )
 
 
