@@ -136,9 +136,10 @@ class Switcher:
         """Put the right session on air; `keyframe_of` has just received a keyframe.
 
         Switch away from a healthy session, or from the slate, only at a keyframe of the new one, so
-        that no frame is lost or repeated. Switch away from a failed session at once, unless the
-        next keyframe will be nearer to its end than any received so far: so at most half of the
-        distance between two keyframes is lost or repeated.
+        that no frame is lost or repeated. Switch away from a failed session at once, from the
+        keyframe of the new one that is nearest to where the failed one ended. Wait only if the next
+        keyframe is expected to be nearer: so at most half of the distance between two keyframes is
+        lost or repeated.
         """
         if self.paused and not self._feed.has_begun:
             self._begin_paused(now)

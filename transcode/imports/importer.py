@@ -41,7 +41,7 @@ __all__ = ["ImportJob", "Importer"]
 log = logging.getLogger(__name__)
 
 _PROGRESS_SECONDS: Final = 1.0  # each is a transaction
-# As many as run at once by default, so that a single project's four run side by side.
+# One project may have as many at once as then remain free for others: four of eight.
 _PLACES: Final = 8
 # While only imports of projects that have their share are due, the queue is queried this seldom:
 # each query takes the write lock.

@@ -93,7 +93,8 @@ class LiveRun:
         self._epochs = Epochs(active)
         self._playable = False
         self._engine_has_source = False
-        self._awaiting_since: float | None = None  # the engine's next report; None: one is handled
+        # Since when the engine's next report is awaited; None while one is being handled.
+        self._awaiting_since: float | None = None
         self._deaths = services.engine_deaths(stream)
         self._closing = asyncio.Event()
         self._owned_elsewhere = False
