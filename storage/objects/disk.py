@@ -31,7 +31,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final, TypeVar
 
-from storage.objects.addresses import checked, is_address
+from storage.objects.addresses import checked
 from storage.objects.base import (
     ObjectChanged,
     ObjectError,
@@ -373,8 +373,7 @@ class DiskObjects:
         sizes: dict[str, int] = {}
         for address in addresses_below(self.root, folder):
             with contextlib.suppress(FileNotFoundError):  # it was deleted just now
-                if is_address(address):
-                    sizes[address] = (self.root / address).stat().st_size
+                sizes[address] = (self.root / address).stat().st_size
         return sizes
 
     def _remove_abandoned(self) -> None:

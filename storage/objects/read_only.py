@@ -1,13 +1,14 @@
 """Read-only access to a disk store: creates nothing, not even a temporary file."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from storage.objects.addresses import checked
+from storage.objects.addresses import checked, is_address
 from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
 from storage.objects.disk_threads import FILES
 
@@ -53,7 +54,7 @@ class ReadOnlyObjects:
 
     async def size(self, prefix: str) -> int:
         """Return the size in bytes of an object or a folder; hard links count in full."""
-        return await self._run(prefix, _size, 0)
+        return await self._run(prefix, partial(_size, self._root), 0)
 
     async def _run(self, address: str, read: Callable[[Path], T], default: T) -> T:
         try:
@@ -68,21 +69,33 @@ class ReadOnlyObjects:
 
 
 def subfolders(folder: Path) -> dict[str, int]:
-    """Return the names of the folders in a folder with their last change, in microseconds."""
+    """Return the names of the folders in a folder with their last change, in microseconds.
+
+    Names that no address can have are left out, such as `lost+found`.
+    """
+    folders: dict[str, int] = {}
     with os.scandir(folder) as entries:
-        return {
-            entry.name: entry.stat().st_mtime_ns // 1000
-            for entry in entries
-            if entry.is_dir(follow_symlinks=False)
-        }
+        for entry in entries:
+            if is_address(entry.name) and entry.is_dir(follow_symlinks=False):
+                with contextlib.suppress(FileNotFoundError):  # it was deleted just now
+                    folders[entry.name] = entry.stat().st_mtime_ns // 1000
+    return folders
 
 
 def addresses_below(root: Path, folder: Path) -> list[str]:
-    """Return the sorted addresses of the files below a folder of the store at `root`."""
+    """Return the sorted addresses of the files below a folder of the store at `root`.
+
+    Files and folders whose names are no addresses are left out: the operator or the system made
+    them (`.DS_Store`, `lost+found`).
+
+    Raises:
+        OSError: a folder cannot be listed.
+    """
     addresses: list[str] = []
-    for place, _, names in os.walk(folder):
+    for place, folders, names in os.walk(folder, onerror=_raise_unless_gone):
         below = Path(place).relative_to(root).as_posix()
-        addresses += [f"{below}/{name}" for name in names]
+        folders[:] = [name for name in folders if is_address(f"{below}/{name}")]
+        addresses += filter(is_address, [f"{below}/{name}" for name in names])
     return sorted(addresses)
 
 
@@ -95,11 +108,17 @@ def _stat(path: Path) -> ObjectStat:
     return to_object_stat(path.stat())
 
 
-def _size(path: Path) -> int:
-    if path.is_dir():
-        return sum(
-            (Path(place) / name).lstat().st_size
-            for place, _, names in os.walk(path)
-            for name in names
-        )
-    return path.stat().st_size
+def _size(root: Path, path: Path) -> int:
+    if not path.is_dir():
+        return path.stat().st_size
+    size = 0
+    for address in addresses_below(root, path):
+        with contextlib.suppress(FileNotFoundError):  # it was deleted just now
+            size += (root / address).lstat().st_size
+    return size
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    """Raise what `os.walk` would ignore, except that a folder was deleted or is a file."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error

@@ -35,7 +35,7 @@ from obstore.exceptions import (
 from obstore.store import S3Store
 
 from media.ladder import AUDIO_RENDITION
-from storage.objects.addresses import INSTALLATION, checked
+from storage.objects.addresses import INSTALLATION, checked, is_address
 from storage.objects.at_once import do_each
 from storage.objects.base import ObjectChanged, ObjectMissing, ObjectStat, StoreFailed
 
@@ -277,7 +277,8 @@ class S3Bucket:
             self._store, f"{self._key(prefix)}/"
         )
         listing = await _answer(prefix, request, _MANY_SECONDS)
-        return {each.rstrip("/").rpartition("/")[2] for each in listing["common_prefixes"]}
+        names = {each.rstrip("/").rpartition("/")[2] for each in listing["common_prefixes"]}
+        return set(filter(is_address, names))
 
     async def size(self, prefix: str) -> int:
         """Return the size in bytes of an object or a folder."""
@@ -414,13 +415,15 @@ class S3Bucket:
         return self._prefix + checked(address)
 
     async def _walk(self, prefix: str) -> list["_Listed"]:
-        """Return all objects below a folder."""
+        """Return all objects below a folder, except those whose keys are no addresses."""
         begin = len(self._prefix)
 
         async def walk() -> list[_Listed]:
             listed: list[_Listed] = []
             async for batch in self._list(prefix, _LISTED):
-                listed += [_listed(each, begin) for each in batch]
+                listed += [
+                    _listed(each, begin) for each in batch if is_address(each["path"][begin:])
+                ]
             return listed
 
         return await _answer(prefix, walk(), _MANY_SECONDS)

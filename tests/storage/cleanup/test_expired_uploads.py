@@ -100,6 +100,24 @@ async def test_a_disk_that_removes_nothing_is_left_alone_soon(
         assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1
 
 
+async def test_files_that_are_no_objects_stay_and_stop_no_cleanup(
+    catalog: Catalog, objects: DiskObjects
+) -> None:
+    await put(objects, "nobodys", NOW)
+    await objects.put(addresses.upload_piece("nobodys", 0, "a"), b"x")
+    file = objects.root / addresses.UPLOADS / ".DS_Store"
+    file.write_bytes(b"x")
+    folder = objects.root / addresses.PIECES / ".snapshot"
+    folder.mkdir()
+    for path in (file, folder, folder.with_name("nobodys")):
+        os.utime(path, ns=(NOW * 1000, NOW * 1000))
+    assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 0
+    assert await remaining_uploads(objects) == set()
+    assert await objects.folder_names(addresses.PIECES) == set()
+    assert file.exists()
+    assert folder.exists()
+
+
 async def test_a_finished_upload_is_forgotten_and_its_video_stays(
     catalog: Catalog, objects: DiskObjects
 ) -> None:

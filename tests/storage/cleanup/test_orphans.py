@@ -70,6 +70,26 @@ async def test_folders_of_other_names_are_not_ours(tmp_path: Path) -> None:
             assert await remove_orphans(objects, catalog.references, _now_us() + 9 * AGE_US) == 0
 
 
+async def test_files_that_are_no_objects_stay_and_stop_no_cleanup(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+            now_us = _now_us()
+            project = await catalog.projects.add("films", now_us)
+            await catalog.videos.add(project.id, _arrived(KEPT), now_us, by=None)
+            for address in (f"sources/{KEPT}/2", f"sources/{GONE}/1", f"slates/s-{KEPT}/a.jpg"):
+                await objects.put(address, b"x")
+            foreign = [
+                tmp_path / "objects" / folder / ".DS_Store"
+                for folder in (f"sources/{KEPT}", f"slates/s-{KEPT}", "videos")
+            ]
+            for path in foreign:
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(b"x")
+            later_us = now_us + 2 * AGE_US
+            assert await remove_orphans(objects, catalog.references, later_us) == 3
+            assert all(path.exists() for path in foreign)
+
+
 async def test_objects_of_unclear_use_stay(tmp_path: Path) -> None:
     """Without the video's playlist, any folder may belong to it."""
     with DiskObjects(tmp_path / "objects") as objects:

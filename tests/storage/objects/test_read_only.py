@@ -1,5 +1,8 @@
 """Read-only objects: the same answers as those of the store, and nothing is created."""
 
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -50,3 +53,57 @@ def loop(tmp_path: Path) -> Path:
 async def test_unreadable_objects_are_reported(loop: Path) -> None:
     with pytest.raises(StoreFailed, match="videos: Too many levels of symbolic links"):
         await ReadOnlyObjects(loop).folders("videos")
+    with pytest.raises(StoreFailed, match="videos: Too many levels of symbolic links"):
+        await ReadOnlyObjects(loop).addresses("videos")
+
+
+async def test_a_folder_that_cannot_be_listed_is_no_empty_one(tmp_path: Path) -> None:
+    """The path of one folder below is longer than the system allows."""
+    root = tmp_path
+    while (room := os.pathconf("/", "PC_PATH_MAX") - len(str(root)) - 60) > 0:
+        root /= "d" * min(room, 80)
+    with DiskObjects(root) as objects:
+        await objects.put("videos/a/1-1", b"x")
+        folder = os.open(root / "videos" / "a", os.O_RDONLY)
+        os.mkdir("x" * 80, dir_fd=folder)
+        os.close(folder)
+        looked = ReadOnlyObjects(root)
+        with pytest.raises(StoreFailed, match="File name too long"):
+            await looked.addresses("videos")
+        with pytest.raises(StoreFailed, match="File name too long"):
+            await looked.size("videos")
+        with pytest.raises(StoreFailed, match="File name too long"):
+            await objects.addresses("videos")
+
+
+async def test_what_others_put_beside_the_objects_is_no_object(tmp_path: Path) -> None:
+    looked = ReadOnlyObjects(tmp_path)
+    with DiskObjects(tmp_path) as objects:
+        await objects.put("videos/a/1-1/0.m4s", b"four")
+        for name in (".DS_Store", "a/.nfs0123", "a/1-1/0.m4s~", "lost+found/1"):
+            path = tmp_path / "videos" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(b"foreign")
+        for each in (looked, objects):
+            assert await each.addresses("videos") == ["videos/a/1-1/0.m4s"]
+            assert set(await each.folders("videos")) == {"a"}
+        assert await objects.sizes("videos") == {"videos/a/1-1/0.m4s": 4}
+        assert await looked.size("videos") == 4
+
+
+async def test_a_folder_that_is_deleted_while_it_is_listed_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_folder = os.scandir
+
+    @contextmanager
+    def scandir(folder: Path) -> Generator[Iterator[os.DirEntry[str]]]:
+        with list_folder(folder) as entries:
+            listed = list(entries)
+        (folder / "gone").rmdir()
+        yield iter(listed)
+
+    for name in ("a", "gone", "z"):
+        (tmp_path / "videos" / name).mkdir(parents=True)
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert set(await ReadOnlyObjects(tmp_path).folders("videos")) == {"a", "z"}

@@ -194,6 +194,24 @@ async def test_prefixes_of_one_bucket_are_apart(
     assert await other.get("live/a") == b"2"
 
 
+async def test_what_others_put_into_the_bucket_is_no_object(
+    s3_server: S3Server, bucket_store: S3Objects
+) -> None:
+    del bucket_store  # its credentials are in the environment
+    location = s3_server.new_bucket("media")
+    bucket = S3Bucket(location)
+    await bucket.put("videos/a/1-1/0.m4s", b"four")
+    client = s3_server.client(location.bucket)
+    for key in ("videos/.DS_Store", "videos/a/0.m4s~", "videos/lost+found/1"):
+        await client.put_async(f"media/{key}", b"foreign")
+    assert await bucket.addresses("videos") == ["videos/a/1-1/0.m4s"]
+    assert await bucket.sizes("videos") == {"videos/a/1-1/0.m4s": 4}
+    assert set(await bucket.folders("videos")) == {"a"}
+    assert await bucket.folder_names("videos") == {"a"}
+    await bucket.delete_tree("videos")
+    assert await bucket.addresses("videos") == []
+
+
 async def test_a_bucket_that_is_not_there_is_no_missing_object(
     bucket_store: S3Objects, s3_server: S3Server
 ) -> None:
