@@ -30,6 +30,7 @@ __all__ = [
     "IncomingFile",
     "IncomingFileTooLarge",
     "check_free",
+    "disk_errors",
     "in_thread",
     "open_incoming_file",
     "write_at",
@@ -209,9 +210,16 @@ async def in_thread(
         StoreFull: the disk has no room.
         StoreFailed: the disk failed or did not answer within `seconds`.
     """
+    async with disk_errors(seconds, name):
+        return await threads.run(work)
+
+
+@asynccontextmanager
+async def disk_errors(seconds: float, name: str = _NAME) -> AsyncGenerator[None, None]:
+    """Translate the errors of a block that waits for a thread, as `in_thread` does."""
     try:
         async with asyncio.timeout(seconds):
-            return await threads.run(work)
+            yield
     except TimeoutError as error:
         raise StoreFailed(name, f"no answer within {seconds:.0f} s") from error
     except OSError as error:

@@ -10,18 +10,20 @@ faster than the disk is slowed down, and no more than one piece is held in memor
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
 from storage.errors import StorageError
 from storage.objects.disk import SYNC_SECONDS
 from storage.objects.disk_threads import FILES
-from storage.objects.incoming_file import PIECE_BYTES, check_free, in_thread
+from storage.objects.incoming_file import PIECE_BYTES, check_free, disk_errors, in_thread
 from storage.objects.store import MediaStore
 
 __all__ = ["Digest", "FileStillLocked", "ResumableFile", "open_resumable_file"]
@@ -187,6 +189,7 @@ class ResumableFile:
 
     def _truncate(self, size: int) -> int:
         with self._lock:
+            self._check_open()
             if self.path != self._home:
                 self.path = self.path.rename(self._home)
             size = min(size, os.fstat(self._file).st_size)
@@ -211,16 +214,23 @@ class ResumableFile:
 
     def _sync(self) -> int:
         with self._lock:
+            self._check_open()
             written = self._written
             os.fdatasync(self._file)
             return written
 
     def _place(self, place: Callable[[int, Path], Path]) -> None:
         with self._lock:
+            self._check_open()
             # The last byte may have arrived long ago, and an old file that no row names yet would
             # be removed as an orphan.
             os.utime(self._file)
             self.path = place(self._file, self.path)
+
+    def _check_open(self) -> None:
+        """Raise EBADF if the file was closed: its descriptor may be that of another file now."""
+        if self._over:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
     def _close(self) -> None:
         with self._lock:
@@ -253,6 +263,28 @@ def _lock(home: Path, final: Path) -> tuple[Path, int] | None:
     return (place, file) if is_locked else None
 
 
+async def _lock_in_thread(home: Path, final: Path) -> tuple[Path, int] | None:
+    """Open and lock the file in a thread (see `_lock`).
+
+    If the caller gives up, a file that is locked later is released at once.
+    """
+    locking = FILES.submit(partial(_lock, home, final))
+    try:
+        async with disk_errors(_SECONDS):
+            await asyncio.wait([locking])  # which leaves it running if the caller gives up
+            return locking.result()
+    except BaseException:
+        locking.add_done_callback(_release)
+        raise
+
+
+def _release(locking: "asyncio.Future[tuple[Path, int] | None]") -> None:
+    if not locking.cancelled() and locking.exception() is None:
+        locked = locking.result()
+        if locked is not None:
+            FILES.submit(partial(os.close, locked[1]))
+
+
 @asynccontextmanager
 async def open_resumable_file(
     objects: MediaStore,
@@ -274,7 +306,7 @@ async def open_resumable_file(
     home, final = objects.scratch.path(address), objects.scratch.path(final_address)
     clock = asyncio.get_running_loop().time
     until = clock() + wait_seconds
-    while (locked := await in_thread(lambda: _lock(home, final), _SECONDS)) is None:
+    while (locked := await _lock_in_thread(home, final)) is None:
         if clock() >= until:
             raise FileStillLocked
         await asyncio.sleep(_RETRY_SECONDS)

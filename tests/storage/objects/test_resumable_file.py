@@ -1,6 +1,7 @@
 """A file that arrives in several requests: one at a time, truncated, and across crashes."""
 
 import asyncio
+import fcntl
 import hashlib
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.objects.base import StoreFull
+from storage.objects.base import StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.disk_threads import FILES
 from storage.objects.incoming_file import PIECE_BYTES
@@ -109,6 +110,49 @@ async def test_one_at_a_time_holds_it(objects: DiskObjects) -> None:
                 pass
     async with open_resumable_file(objects, HOME, MOVED, wait_seconds=0.1) as file:
         assert await file.truncate(0) == 0
+
+
+async def test_who_gave_up_holds_no_lock(
+    objects: DiskObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk locks the file only when the caller has given up."""
+    may_lock = threading.Event()
+    lock = fcntl.flock
+
+    def flock(file: int, operation: int) -> None:
+        may_lock.wait()
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(TimeoutError):
+        async with (
+            asyncio.timeout(0.05),
+            open_resumable_file(objects, HOME, MOVED, wait_seconds=1),
+        ):
+            pass
+    may_lock.set()
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=5) as file:
+        assert await file.truncate(0) == 0
+
+
+async def test_a_closed_file_changes_no_other_file(objects: DiskObjects) -> None:
+    """Another file has the descriptor by then."""
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=1) as file:
+        await file.truncate(0)
+    await objects.put("a/other", b"other")
+    others = [os.open(objects.path("a/other"), os.O_RDWR) for _ in range(20)]
+    try:
+        with pytest.raises(StoreFailed, match="Bad file descriptor"):
+            await file.truncate(0)
+        with pytest.raises(StoreFailed, match="Bad file descriptor"):
+            await file.sync()
+        with pytest.raises(StoreFailed, match="Bad file descriptor"):
+            await file.keep(MOVED)
+    finally:
+        for other in others:
+            os.close(other)
+    assert await objects.get("a/other") == b"other"
+    assert objects.path(HOME).exists()
 
 
 async def test_a_file_that_was_moved_is_found_and_taken_back(objects: DiskObjects) -> None:
