@@ -7,7 +7,7 @@ memory.
 
 The process also keeps what passes through it in a file, so that it need not fetch it when all has
 arrived. Nothing depends on that file: it is deleted with the process, or when the disk is nearly
-full.
+full or does not answer.
 """
 
 import asyncio
@@ -49,6 +49,8 @@ PIECE_BYTES: Final = 8 << 20
 _FETCHED_AT_ONCE: Final = 4
 # A client that went away for longer has most likely continued at another host, or given up.
 _IDLE_SECONDS: Final = 3600.0
+# The local copy only saves requests: a disk that takes longer for a piece is not waited for.
+_COPY_SECONDS: Final = 20.0
 _TOKEN_BYTES: Final = 8
 
 
@@ -197,7 +199,10 @@ class PiecewiseFile:
         await self._objects.put(self._address(piece), data)
         self.unrecorded += (piece,)
         self._written = piece.end
-        await FILES.run(partial(self._keep, piece, data))
+        if self._digest is not None:
+            # Not in a thread of the disk: all of these may be waiting for it.
+            await asyncio.to_thread(self._digest.update, data)
+        await self._keep(piece, data)
 
     async def sync(self) -> int:
         """Return how many bytes survive: those of all pieces."""
@@ -263,20 +268,26 @@ class PiecewiseFile:
         await in_thread(partial(write_at, self.path, data, piece.start))
         self._copy.tokens[piece.start] = piece.token
 
-    def _keep(self, piece: UploadPiece, data: bytes) -> None:
-        """Add a piece to the digest, and to the local copy if the disk has room; it blocks."""
-        if self._digest is not None:
-            self._digest.update(data)
+    async def _keep(self, piece: UploadPiece, data: bytes) -> None:
+        """Add a piece to the local copy, if the disk has room and answers."""
+        write = partial(_write_copy, self.path, data, piece.start, self._min_free_bytes)
         try:
-            check_free(self.path.parent, self._min_free_bytes)
-            write_at(self.path, data, piece.start)
-        except OSError as error:
+            await in_thread(write, _COPY_SECONDS)
+        except ObjectError as error:
             if self._copy.tokens:
-                log.info("upload not kept as a copy", extra={"cause": error.strerror})
-            self._copy.forget()
-            self.path.unlink(missing_ok=True)
+                log.info("upload not kept as a copy", extra={"cause": error.reason})
+            self._abandon_copy()
+        except asyncio.CancelledError:
+            self._abandon_copy()
+            raise
         else:
             self._copy.tokens[piece.start] = piece.token
+
+    def _abandon_copy(self) -> None:
+        """Begin a new local copy: a thread may still write to the file of this one."""
+        FILES.submit(partial(_unlink, self.path))
+        self._copy.forget()
+        self._copy.path = self._objects.scratch.temporary()
 
 
 class UploadPieces:
@@ -303,7 +314,7 @@ class UploadPieces:
             FileStillLocked: an earlier request of this process did not end within `wait_seconds`.
         """
         clock = asyncio.get_running_loop().time
-        await self._forget_idle(clock() - _IDLE_SECONDS)
+        self._forget_idle(clock() - _IDLE_SECONDS)
         copy = self._copies.get(name)
         if copy is None:
             copy = self._copies[name] = _LocalCopy(self._scratch.temporary())
@@ -330,7 +341,7 @@ class UploadPieces:
     def _scratch(self) -> Scratch:
         return self._objects.scratch
 
-    async def _forget_idle(self, since: float) -> None:
+    def _forget_idle(self, since: float) -> None:
         """Delete local copies that were not used since a time of the loop's clock."""
         idle = [
             name
@@ -338,8 +349,18 @@ class UploadPieces:
             if copy.used < since and not copy.lock.locked()
         ]
         for copy in [self._copies.pop(name) for name in idle]:
-            with contextlib.suppress(OSError):
-                await FILES.run(partial(copy.path.unlink, missing_ok=True))
+            FILES.submit(partial(_unlink, copy.path))
+
+
+def _write_copy(path: Path, data: bytes, start: int, min_free_bytes: int) -> None:
+    """Write a piece to a local copy; raise ENOSPC if less of the disk is free."""
+    check_free(path.parent, min_free_bytes)
+    write_at(path, data, start)
+
+
+def _unlink(path: Path) -> None:
+    with contextlib.suppress(OSError):  # it goes with the process
+        path.unlink(missing_ok=True)
 
 
 def _resize(path: Path, size: int, min_free_bytes: int) -> None:

@@ -1,6 +1,8 @@
 """Uploads in pieces: any host continues them, and pieces that no row names are ignored."""
 
+import asyncio
 import hashlib
+import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -154,6 +156,49 @@ async def test_a_disk_without_room_receives_and_cannot_gather(tmp_path: Path) ->
             with pytest.raises(StoreFull):
                 await file.gather()
         assert await PieceHost(objects, rows).gathered() == DATA
+
+
+async def test_a_local_copy_that_cannot_be_written_fails_nothing(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as objects:
+        rows = Rows()
+        host = PieceHost(objects, rows)
+        async with host.pieces.open(rows, NAME, wait_seconds=1) as file:
+            file.path.mkdir()
+        digest = hashlib.sha256()
+        async with host.pieces.open(rows, NAME, wait_seconds=1) as file:
+            await file.truncate(0, digest)
+            await file.write(DATA)
+            await file.flush()
+            rows.record(file)
+        assert digest.digest() == hashlib.sha256(DATA).digest()
+        assert await host.gathered() == DATA
+
+
+@pytest.mark.parametrize("kind", ["hangs", "cancelled"])
+async def test_a_local_copy_that_hangs_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Opening it blocks, as it is a pipe without a reader, until the upload is complete."""
+    if kind == "hangs":
+        monkeypatch.setattr("storage.objects.upload_pieces._COPY_SECONDS", 0.05)
+    with DiskObjects(tmp_path) as objects:
+        rows = Rows()
+        host = PieceHost(objects, rows, piece_bytes=len(DATA))
+        async with host.pieces.open(rows, NAME, wait_seconds=1) as file:
+            pipe = file.path
+        os.mkfifo(pipe)
+        os.link(pipe, tmp_path / "pipe")  # stays when the copy is deleted
+        try:
+            if kind == "hangs":
+                assert await host.append(DATA) == len(DATA)
+            else:
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.2):
+                        await host.append(b"lost" * 250)
+                assert await host.append(DATA) == len(DATA)
+            assert await host.gathered() == DATA
+        finally:
+            os.close(os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK))
 
 
 async def test_a_hole_is_noticed(media_store: MediaStore) -> None:
