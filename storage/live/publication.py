@@ -15,6 +15,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, assert_never
 
 import msgspec
@@ -53,6 +54,7 @@ from storage.objects.addresses import (
     live_segment,
     live_variants,
 )
+from storage.objects.at_once import do_each
 from storage.objects.base import Objects
 
 __all__ = ["LiveWindow", "Publication", "PublicationError", "PublicationObserver"]
@@ -163,6 +165,9 @@ class Publication:
             OwnershipLost: a host of a later generation than the `owner` has the stream.
             ObjectError: the store failed.
         """
+        publication = partial(
+            cls, window=window, now_us=now_us, clock=clock, low_latency=low_latency
+        )
         previous = await newest_run(objects, hash)
         generation = owner.generation_after(previous)
         if previous is not None and not previous.state.ended:
@@ -171,9 +176,7 @@ class Publication:
                 claimed, run_objects = claim
                 steps = await read_steps(objects, claimed, claimed.state.first)
                 if await is_complete(objects, claimed, steps, durable=owner.fenced):
-                    old = cls(
-                        run_objects, edge, claimed, steps, window=window, now_us=now_us, clock=clock
-                    )
+                    old = publication(run_objects, edge, claimed, steps)
                     await old._restore(steps, [])  # an instance of this class
                     await old.finish()
                 else:  # a power cut: better no playlist than one that names unreadable files
@@ -184,15 +187,7 @@ class Publication:
         state = RunState(generation=generation)
         new = StoredRun(hash=hash, run=next_run_name(now_us, last), state=state)
         run_objects = await RunObjects.of_new_run(objects, hash, new.run, owner)
-        return cls(
-            run_objects,
-            edge,
-            new,
-            window=window,
-            now_us=now_us,
-            clock=clock,
-            low_latency=low_latency,
-        )
+        return publication(run_objects, edge, new)
 
     @classmethod
     async def resume(  # noqa: PLR0913  # a stream, its stores, its owner and its settings, by name
@@ -518,7 +513,10 @@ class Publication:
         return failures
 
     async def _store_segments(self, first: _SegmentKey) -> int:
-        """Store a segment, and those queued right behind it; return how many could not be."""
+        """Store a segment, and those queued right behind it; return how many could not be.
+
+        If it is cancelled, the segments that it has not stored are the first of the queue again.
+        """
         keys = [first]
         while len(keys) < _AT_ONCE and self._writes:
             key = self._writes[0]
@@ -527,6 +525,7 @@ class Publication:
             keys.append(key)
             self._writes.popleft()
         failures = 0
+        unfinished = dict.fromkeys(keys)
 
         async def store(key: _SegmentKey) -> None:
             nonlocal failures
@@ -535,13 +534,12 @@ class Publication:
             except StorageError as error:
                 failures += 1
                 self._warn("segment not stored", error)
+            del unfinished[key]
 
-        if len(keys) == 1:
-            await store(first)
-        else:
-            async with asyncio.TaskGroup() as group:
-                for key in keys:
-                    group.create_task(store(key))
+        try:
+            await do_each(keys, store, at_once=_AT_ONCE)
+        finally:
+            self._writes.extendleft(reversed(unfinished))
         return failures
 
     async def _store(self, item: InitSection | _ListedStep | None) -> None:

@@ -48,6 +48,9 @@ log = logging.getLogger(__name__)
 
 # Steps that a new observer gets first: two minutes, more than a recording ever lags behind.
 _REMEMBERED_STEPS: Final = 64
+# Steps whose segments are deleted at a time: a resumed run with a window of 12 h has 21,600 that
+# are due at once, and each new step waits for this.
+_TRIMMED_STEPS: Final = 4 * PAGE_STEPS
 
 
 class PublicationObserver(Protocol):
@@ -66,8 +69,9 @@ class RunWriter:
     """The stored side of one run; `steps` has the steps under way.
 
     `stored_steps` are the newest steps of a resumed run, among them all that its playlists list.
-    `now_us` is the wall clock, `clock` a monotonic one in seconds. `run_objects` writes the
-    objects that other hosts may believe to own. One task at a time may use it.
+    `now_us` is the wall clock, `clock` a monotonic one in seconds. `run_objects` writes the objects
+    of the run, which another host may believe it owns. One task at a time may use it,
+    except that `prepare`, `announce_codecs` and `leave_out` may be called while another call waits.
     """
 
     def __init__(
@@ -207,6 +211,9 @@ class RunWriter:
             if self._run_objects.lost:
                 return
             if self.state.announced is None:  # nothing could be played
+                if self._run_objects.fenced:  # no other host has resumed it, or will
+                    ended = msgspec.structs.replace(self.state, ended=True)
+                    await self._write_state(ended, ahead=0)
                 await self._objects.delete_tree(live_run(self._hash, self._run))
                 return
             self.state = msgspec.structs.replace(self.state, ended=True)
@@ -319,10 +326,11 @@ class RunWriter:
         }
         await self._run_objects.replace(media)
         self._expiry.mark_published(state.first, self._clock())
-        if self._variants_due and state.announced is not None:
-            text = render(state.announced)
+        announced = self.state.announced  # `announce_codecs` may replace it at any await
+        if self._variants_due and announced is not None:
+            text = render(announced)
             await self._run_objects.replace({live_variants(self._hash): text.encode()})
-        self._variants_due = False
+        self._variants_due = self.state.announced is not announced
 
     # -- trimming ---------------------------------------------------------------------------------
 
@@ -333,7 +341,7 @@ class RunWriter:
         """
         if self._run_objects.lost:
             return
-        due = self._expiry.due(now)
+        due = self._expiry.due(now)[:_TRIMMED_STEPS]
         names = rendition_names(self.state.renditions)
         for sequence in due:
             gone = [live_segment(self._hash, self._run, name, sequence) for name in names]

@@ -8,7 +8,7 @@ import pytest
 from media.hls import m3u8
 from media.hls.playlist import MultivariantPlaylist
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
-from storage.live.publication import LiveWindow
+from storage.live.publication import LiveWindow, Publication
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
@@ -16,6 +16,8 @@ from tests.support.storage.engine_reports import (
     RUN,
     TOP,
     TWO,
+    WINDOW,
+    CheckedEdge,
     PublicationFixture,
     ReportMaker,
     append_all,
@@ -413,3 +415,21 @@ async def test_the_arrival_time_of_stored_media_is_known(
     publication_fixture.objects.full.clear()
     await append_all(publication, maker.step())
     assert publication.stored_until_us == NOON_US + 6_000_000
+
+
+async def test_the_end_of_the_previous_run_has_the_tags_of_the_next_ones_latency(
+    publication_fixture: PublicationFixture,
+) -> None:
+    stage = publication_fixture
+    before = await stage.open()
+    maker = ReportMaker(TOP)
+    await begin_epoch(before, maker)
+    await append_all(before, maker.step())
+    edge = CheckedEdge(stage.disk)
+    await Publication.open(
+        stage.objects, edge, hash=HASH, now_us=NOON_US, window=WINDOW, low_latency=False
+    )
+    playlist = edge.local_playlist(f"live/{HASH}/{RUN}/{TOP.name}/index.m3u8", low_latency=True)
+    assert playlist is not None
+    assert b"#EXT-X-ENDLIST" in playlist.body
+    assert b"#EXT-X-PART-INF" not in playlist.body

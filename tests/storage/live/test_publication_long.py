@@ -229,3 +229,26 @@ async def test_a_run_with_a_long_window_that_was_cut_off_is_ended_by_the_next(
         text = edge.local_playlist(f"live/{HASH}/{RUN}/{name}/index.m3u8")
         assert text is not None
         assert parse(text.body.decode()) == playlist
+
+
+async def test_segments_that_are_due_all_at_once_are_deleted_some_with_each_step(
+    tmp_path: Path,
+) -> None:
+    objects, clock = FailingObjects(DiskObjects(tmp_path)), ManualClock()
+    await begin_long_run(objects, clock, 200)
+    publication = await resume_run(objects, CheckedEdge(objects.disk), clock, window=LONG)
+    assert publication is not None
+    maker = ReportMaker.continuing(publication, salt="again")
+    await begin_epoch(publication, maker)
+    folder = objects.disk.path(f"live/{HASH}/{RUN}/720p")
+
+    def media() -> list[int]:
+        return sorted(int(path.stem) for path in folder.glob("*.m4s"))
+
+    oldest = media()[0]
+    clock.now += LONG.kept_seconds
+    oldest_listed = publication.next_sequence - 76
+    await append_all(publication, maker.step(discontinuity=True))
+    assert oldest < media()[0] <= oldest + 64 < oldest_listed
+    await append_all(publication, maker.step())
+    assert media()[0] >= oldest_listed

@@ -289,3 +289,22 @@ async def test_a_host_that_has_all_streams_now_continues_with_the_generation_tha
         newest = await newest_run(disk, HASH)
         assert newest is not None
         assert (newest.run, newest.state.generation) == (alone.run, 3)
+
+
+async def test_a_former_owner_without_media_does_not_delete_what_a_later_one_has_added(
+    tmp_path: Path,
+) -> None:
+    with DiskObjects(tmp_path) as disk:
+        clock = ManualClock()
+        former = await open_run(
+            disk, MemoryEdge(), clock, owner=RunOwner(generation=1, fenced=True)
+        )
+        maker = ReportMaker(TOP)
+        await former.prepare(maker.epoch, maker.renditions, NOON_US)
+        assert await append_until_full(former, [*maker.begin(), *maker.step(gaps=NAMES)]) == 0
+        publication, _ = await take_over(disk, at=clock)
+        assert publication.run == RUN
+        before = contents(disk)
+        await former.finish()
+        assert contents(disk) == before
+        check_playlists(disk, RUN)

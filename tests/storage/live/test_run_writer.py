@@ -1,23 +1,28 @@
 """How a run is stored: in which order, what observers are told, and what a restart needs."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from media.hls.segment import InitSection
 from storage.live.run_state import RunState, Step
+from storage.objects.disk import DiskObjects
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
     RUN,
     TOP,
+    FailingObjects,
     PublicationFixture,
     ReportMaker,
     append_all,
     append_until_full,
     begin_epoch,
     resume_run,
+    variants,
 )
 
 
@@ -34,6 +39,22 @@ class Observer:
 
     def on_ended(self) -> None:
         self.ended = True
+
+
+class HangingObjects(FailingObjects):
+    """A store on which writes to addresses with the end `hanging` wait until it is changed."""
+
+    def __init__(self, disk: DiskObjects) -> None:
+        super().__init__(disk)
+        self.hanging: str | None = None
+        self.reached = asyncio.Event()
+        self.released = asyncio.Event()
+
+    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
+        if self.hanging is not None and address.endswith(self.hanging):
+            self.reached.set()
+            await self.released.wait()
+        await super().put(address, data, vital=vital)
 
 
 @pytest.fixture
@@ -116,3 +137,50 @@ async def test_resuming_again_and_again_loses_no_number(
     )
     assert last is not None
     assert last.next_sequence == 3
+
+
+@pytest.mark.parametrize("hanging", ["720p/1.m4s", "360p/1.m4s", "audio/1.m4s", "720p/init-0.mp4"])
+async def test_segments_whose_storing_was_cancelled_are_stored_before_their_step_is_listed(
+    publication_fixture: PublicationFixture, hanging: str
+) -> None:
+    """A run that is cut short ends while a slow disk still has to store its last segments."""
+    objects = publication_fixture.objects = HangingObjects(publication_fixture.disk)
+    publication = await publication_fixture.open()
+    maker = ReportMaker(TOP, LOW)
+    await publication.prepare(maker.epoch, maker.renditions, 0)
+    for report in (*maker.begin(), *maker.step(), *maker.step()):
+        await publication.append(report)
+    objects.hanging = hanging
+    async with asyncio.TaskGroup() as tasks:
+        storing = tasks.create_task(publication.store_pending())
+        await objects.reached.wait()
+        storing.cancel()
+    objects.hanging = None
+    await publication.finish()
+    for name in (TOP.name, LOW.name, "audio"):
+        assert publication_fixture.uris(name) == ["0.m4s", "1.m4s"]
+        assert publication_fixture.gaps(name) == []
+
+
+@pytest.mark.parametrize("hanging", ["720p/index.m3u8", f"{HASH}/index.m3u8"])
+async def test_codecs_that_change_while_playlists_are_written_are_written_as_well(
+    publication_fixture: PublicationFixture, hanging: str
+) -> None:
+    objects = publication_fixture.objects = HangingObjects(publication_fixture.disk)
+    publication = await publication_fixture.open()
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
+    for report in maker.step():
+        await publication.append(report)
+    objects.hanging = hanging
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(publication.store_pending())
+        await objects.reached.wait()
+        number = publication.next_inits[TOP.name]
+        init = InitSection(rendition=TOP.name, number=number, codecs="avc1.640028", data=b"init")
+        await publication.append(init)
+        objects.hanging = None
+        objects.released.set()
+    maker.inits[TOP.name] = number + 1
+    await append_all(publication, maker.step())
+    assert variants(publication_fixture.disk).variants[0].codecs == ("avc1.640028", "mp4a.40.2")
