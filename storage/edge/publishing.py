@@ -2,8 +2,9 @@
 
 Viewers of this process are served from memory, independent of Redis. Everything put into memory is
 also queued; a task writes the queue of all streams at once, so that a slow Redis gets fewer and
-larger writes. The queue holds parts up to a size, and drops the oldest ones, and the current state
-of each stream: after an outage of Redis, that state is written, not its history.
+larger writes. The queue of parts is bounded: when it is full, the oldest are dropped. Of each
+stream's state it holds only the current one, so after an outage of Redis that state is written, not
+its history.
 
 A segment is not queued at first, since other processes can join its parts. It is queued if the
 object store does not have it after some seconds.
@@ -76,6 +77,13 @@ class _Outgoing:
             return False
         return bool(self.parts or self.dropped) or self.state is not self.written
 
+    @property
+    def is_over(self) -> bool:
+        """True once the run has ended, and nothing of it is or will be queued."""
+        if self.state is not self.written or not self.state.has_ended:
+            return False
+        return not (self.parts or self.segments or self.kept or self.dropped)
+
 
 class PublishingEdge(MemoryEdge):
     """The newest media of all streams of this process, which `run` publishes.
@@ -102,6 +110,7 @@ class PublishingEdge(MemoryEdge):
         self._new_revision = new_revision
         self._streams: dict[str, _Outgoing] = {}  # by hash; the one changed last is last
         self._due: dict[str, None] = {}  # streams with something to write, oldest first
+        self._queued: dict[str, _Outgoing] = {}  # by the address of each queued part, oldest first
         self._queued_bytes = 0
         self._more = asyncio.Event()
         self._next_check = 0.0  # of segments that are not stored
@@ -187,11 +196,13 @@ class PublishingEdge(MemoryEdge):
             if hash_ is None or stream is None:
                 continue
             stream.segments.pop(address, None)
-            self._queued_bytes -= len(stream.parts.pop(address, b""))
+            self._unqueue(stream, address)
             if address in stream.kept:
                 stream.kept.remove(address)
                 stream.dropped.add(address)
                 self._mark(hash_, stream)
+            if stream.is_over:
+                self._forget(hash_)
 
     async def drop_folder(self, prefix: str) -> None:
         """Drop everything below `prefix` here; in Redis it expires."""
@@ -213,15 +224,25 @@ class PublishingEdge(MemoryEdge):
         self._due.pop(hash_, None)
         stream = self._streams.pop(hash_, None)
         if stream is not None:
-            self._queued_bytes -= sum(map(len, stream.parts.values()))
+            for address in list(stream.parts):
+                self._unqueue(stream, address)
 
     def _queue(self, stream: _Outgoing, address: str, data: bytes) -> None:
-        self._queued_bytes += len(data) - len(stream.parts.pop(address, b""))
+        self._unqueue(stream, address)
         stream.parts[address] = data
-        while self._queued_bytes > self._max_queued_bytes and stream.parts:
-            oldest = next(iter(stream.parts))
-            self._queued_bytes -= len(stream.parts.pop(oldest))
+        self._queued[address] = stream
+        self._queued_bytes += len(data)
+        while self._queued_bytes > self._max_queued_bytes:
+            oldest, owner = next(iter(self._queued.items()))
+            self._unqueue(owner, oldest)
             self.dropped_parts += 1
+
+    def _unqueue(self, stream: _Outgoing, address: str) -> None:
+        """Take a part out of the queue, if it is there."""
+        data = stream.parts.pop(address, None)
+        if data is not None:
+            del self._queued[address]
+            self._queued_bytes -= len(data)
 
     def _mark(self, hash_: str, stream: _Outgoing) -> None:
         if stream.is_due:
@@ -327,13 +348,13 @@ class PublishingEdge(MemoryEdge):
             stream.changes = 0 if write.whole else stream.changes + 1
         if stream.is_due:
             self._due[hash_] = None
-        elif state.has_ended and not stream.segments and not stream.kept:
+        elif stream.is_over:
             self._forget(hash_)
 
     def _record_part(self, stream: _Outgoing, address: str, data: bytes) -> None:
         queued = stream.parts.get(address) is data
         if queued:
-            self._queued_bytes -= len(stream.parts.pop(address))
+            self._unqueue(stream, address)
         if is_live_segment(address):  # if it is not queued any more, it was stored meanwhile
             (stream.kept if queued else stream.dropped).add(address)
 

@@ -71,6 +71,11 @@ class _Followed:
         self.guesses = 0  # in the second `guess_second`
         self.guess_second = 0
 
+    def want(self, rendition: str) -> None:
+        """Record that a viewer requests parts of a rendition, unless there is no such one."""
+        if rendition in self.state.timelines:
+            self.wanted[rendition] = self.used
+
 
 class RemoteEdge(MemoryEdge):
     """The newest media of streams that other processes make; open it with `open_remote_edge`.
@@ -178,8 +183,7 @@ class RemoteEdge(MemoryEdge):
         data = self._cached(address)
         if data is not None:
             return data
-        rendition = address.split("/")[-2]
-        followed.wanted[rendition] = followed.used
+        followed.want(address.split("/")[-2])
         if not self._lists(address) and not self._may_guess(followed):
             return None
         return await self._fetch(address, followed.generation)
@@ -206,7 +210,7 @@ class RemoteEdge(MemoryEdge):
         """Call `ready` once a media playlist lists a part; return what cancels that."""
         followed = self._touch(address)
         if followed is not None:
-            followed.wanted[address.split("/")[-2]] = followed.used
+            followed.want(address.split("/")[-2])
         return super().wait(address, msn, part, ready)
 
     def _touch(self, address: str) -> _Followed | None:

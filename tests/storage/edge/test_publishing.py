@@ -297,3 +297,37 @@ async def test_a_deleted_stream_and_an_ended_run_are_forgotten(store: RedisEdgeS
     await edge.put_timelines(NEXT_RUN, {"720p": after}, low_latency=True)
     await edge.publish()
     assert (await published(store)).timelines == {"720p": after}
+
+
+async def test_a_run_is_forgotten_once_its_last_segments_are_stored(store: RedisEdgeStore) -> None:
+    edge = PublishingEdge(store)
+    segment = f"{FOLDER}/720p/0.m4s"
+    await edge.put_part(segment, b"media")
+    await put(edge, extended(Timeline(), 1))
+    await edge.publish()
+    await edge.drop_parts([segment])
+    assert edge.makes(HASH)
+    await edge.put_part(segment, b"media")
+    await put(edge, extended(Timeline(), 1).end())
+    await edge.publish()
+    assert edge.makes(HASH)
+    await edge.drop_parts([segment])
+    assert not edge.makes(HASH)
+    assert (await published(store)).has_ended
+
+
+async def test_a_full_queue_drops_the_oldest_parts_of_all_streams(store: RedisEdgeStore) -> None:
+    edge = PublishingEdge(store, max_queued_bytes=3_000)
+    other = f"live/OTHERstream1/{FOLDER.rpartition('/')[2]}"
+    timeline = await put_next_part(edge, Timeline(), size=1000)
+    await put_next_part(edge, timeline, size=1000)
+    await edge.put_timelines(other, {"720p": extended(Timeline(), 1)}, low_latency=True)
+    for index in range(2):
+        await edge.put_part(f"{other}/720p/1.{index}.m4s", part_data(1, index, 1000))
+    assert (edge.queued_bytes, edge.dropped_parts) == (3_000, 1)
+    await edge.publish()
+    assert edge.queued_bytes == 0
+    assert await store.read_part(f"{FOLDER}/720p/0.0.m4s", 0) is None
+    assert await store.read_part(f"{FOLDER}/720p/0.1.m4s", 0) == part_data(0, 1, 1000)
+    for index in range(2):
+        assert await store.read_part(f"{other}/720p/1.{index}.m4s", 0) == part_data(1, index, 1000)
