@@ -273,12 +273,10 @@ async def _make(objects: Objects, source: ClipSource, hash_: PublicHash) -> Made
         for step in source.steps
     ]
     for start in range(0, len(listed), PAGE_STEPS):
-        error = await store.append_all(listed[start : start + PAGE_STEPS])
-        if error is not None:  # a recording continues with a gap; a clip can be requested again
-            raise error
+        _require_media(await store.append_all(listed[start : start + PAGE_STEPS]))
         if store.is_page_due:
-            await store.write_page()
-    await store.write_page(closed=True)
+            _require_media(await store.write_page())
+    _require_media(await store.write_page(closed=True))
     playlists = await store.write_playlists()
     await store.remove_pages()
     labels: tuple[str, ...] = ()
@@ -286,3 +284,9 @@ async def _make(objects: Objects, source: ClipSource, hash_: PublicHash) -> Made
         labels = await link_posters(objects, source.posters, hash_, BORROWED_POSTERS)
     await objects.make_durable(video(hash_))
     return describe(store, playlists, BORROWED_POSTERS, labels)
+
+
+def _require_media(error: StorageError | None) -> None:
+    """Raise what made media of a step a gap: a clip can be requested again, a recording cannot."""
+    if error is not None:
+        raise error

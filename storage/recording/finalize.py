@@ -69,6 +69,7 @@ async def finalize(
     Raises:
         StorageError: the disk or the catalog failed; the recording is unchanged.
     """
+    lost: StorageError | None = None
     if run is not None and not store.closed:
         codecs, renditions = run.state.announced_codecs, run.state.renditions
         folders = (live_run(row.stream, row.run),)
@@ -76,11 +77,12 @@ async def finalize(
             ListedStep(step=step, renditions=renditions, codecs=codecs, folders=folders)
             for step in await read_steps(objects, run, store.totals.last + 1)
         ]
-        error = await store.append_all(listed)
-        if error is not None:
-            about = {"stream": row.stream, "run": row.run, "cause": str(error)}
-            log.warning("media not recorded", extra=about)
-    await store.write_page(closed=True)
+        lost = await store.append_all(listed)
+    error = await store.write_page(closed=True)
+    lost = lost or error
+    if lost is not None:
+        about = {"stream": row.stream, "run": row.run, "cause": str(lost)}
+        log.warning("media not recorded", extra=about)
     if not store.totals.is_playable or store.totals.ticks < MIN_TICKS:
         # Another host may have made a video of it meanwhile.
         if await catalog.remove(row.id):

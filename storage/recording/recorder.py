@@ -288,7 +288,7 @@ class Recorder:
     ) -> None:
         """Write a page; on failure its steps go into the next one, or are written after the run."""
         try:
-            await store.write_page(closed=closed)
+            self._warn_once(queue, "media not recorded", await store.write_page(closed=closed))
         except StorageError as error:
             self._warn_once(queue, "recording not written down", error)
 

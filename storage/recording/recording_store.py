@@ -220,33 +220,36 @@ class RecordingStore:
                 return
         await self._objects.link(last, target)
 
-    async def write_page(self, *, closed: bool = False) -> None:
+    async def write_page(self, *, closed: bool = False) -> StorageError | None:
         """Write the waiting steps as a page; `closed` makes it the last one.
 
-        Steps that another host has written meanwhile are not written again.
+        Steps that another host has written meanwhile are not written again. The others are appended
+        after these; the result is the first error if that makes some of their media gaps.
 
         Raises:
             ObjectError: it could not be stored; the steps wait for the next call.
         """
+        first: StorageError | None = None
         for _ in range(_ATTEMPTS):
             closing = closed and not self.closed and self._pages > 0
             if not self._unwritten and not closing:
-                return
+                return first
             steps = tuple(step for step, _ in self._unwritten)
             page = RecordingPage(steps=steps, totals=self.totals, closed=closed)
             try:
                 await self._log.create(self._pages, page)
             except ObjectChanged:
-                await self._follow_pages()
+                error = await self._follow_pages()
+                first = first or error
                 continue
             self._pages += 1
             self._unwritten.clear()
             self.closed = closed
-            return
+            return first
         raise ObjectChanged(video_page(self.hash, MEDIA, self._pages))
 
-    async def _follow_pages(self) -> None:
-        """Continue after pages that were written meanwhile.
+    async def _follow_pages(self) -> StorageError | None:
+        """Continue after pages that were written meanwhile; return the first error, as `append`.
 
         They were written by another host that records the run, or by this one, in a request that
         seemed to fail.
@@ -254,8 +257,7 @@ class RecordingStore:
         await self._read_pages()
         waiting = [listed for _, listed in self._unwritten]
         self._unwritten.clear()
-        if not self.closed:
-            await self.append_all(waiting)
+        return None if self.closed else await self.append_all(waiting)
 
     # -- the end ----------------------------------------------------------------------------------
 

@@ -283,3 +283,20 @@ async def test_many_steps_are_linked_some_at_a_time_and_kept_in_order(tmp_path: 
         top, low = [(await playlist(objects, name)).segments for name in (TOP.name, LOW.name)]
         assert [one.uri for one in low] == [f"{number}.m4s" for number in range(40)]
         assert [number for number, one in enumerate(top) if one.gap] == [7]
+
+
+async def test_media_that_are_lost_after_another_hosts_page_are_reported(
+    objects: DiskObjects,
+) -> None:
+    frozen = await load(objects)
+    for sequence in range(2):
+        await frozen.append(await listed(objects, sequence))
+    awake = await load(objects)
+    await awake.append(await listed(objects, 0))
+    assert await awake.write_page() is None
+    await objects.delete(live_segment(HASH, RUN, TOP.name, 1))
+    assert isinstance(await frozen.write_page(), ObjectMissing)
+    assert await frozen.write_page(closed=True) is None
+    await frozen.write_playlists()
+    assert [each.gap for each in (await playlist(objects, TOP.name)).segments] == [False, True]
+    assert [each.gap for each in (await playlist(objects, LOW.name)).segments] == [False, False]
