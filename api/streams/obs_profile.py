@@ -85,12 +85,16 @@ class ObsProfileController(Controller):
         if errors:
             raise invalid(errors)
         addresses, ingest_slot = presenter.addresses, slots[slot]
-        at = addresses.rtmps_ingest if secure == "true" else addresses.rtmp_ingest
+        server = addresses.rtmps_ingest(ingest_slot)
+        if secure == "true" and not server:
+            raise invalid({"secure": ["RTMPS is not served."]})
+        if secure == "false":
+            server = addresses.rtmp_ingest(ingest_slot) or server
         folder = f"headend-{_plain(stream)}-{slot}"
         profile = ObsProfile(
             folder=folder,
             name=f"{stream.title[:_MOST_NAME].strip()} ({slot})",
-            server=at(ingest_slot),
+            server=server,
             key=stream.key.text,
             box=_BOXES[resolution],
         )
