@@ -5,13 +5,14 @@ Owners read it, newest first. Only the newest `KEPT` events of a project are kep
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
+from storage.catalog.queries import named_rows
 from storage.catalog.records.common import EventRecord, Page
 from storage.catalog.schema.tables import events, streams, videos
 
@@ -21,15 +22,6 @@ PAGE_SIZE: Final = 10
 # Of each project. An event is about 200 bytes; a stream in trouble writes one every few seconds.
 KEPT: Final = 10_000
 _TRIM_EVERY: Final = 100
-_COLUMNS: Final = (
-    events.c.id,
-    events.c.subject,
-    events.c.kind,
-    events.c.facts,
-    events.c.token_id,
-    events.c.created_us,
-    events.c.number,
-)
 
 
 async def record(
@@ -117,20 +109,13 @@ class EventLog:
             conditions.append(events.c.created_us >= since_us)
         if subject:
             conditions.append(events.c.subject == subject)
-        offset = (page - 1) * PAGE_SIZE
-        records: tuple[EventRecord, ...] = ()
+        order = (events.c.id.desc(),)
         async with self._database.reading() as connection:
             # About `KEPT` at most: they need no total of their own.
-            total = (
-                await connection.execute(
-                    select(func.count()).select_from(events).where(*conditions)
-                )
-            ).scalar_one()
-            if offset < total:
-                newest = select(*_COLUMNS).where(*conditions).order_by(events.c.id.desc())
-                rows = (await connection.execute(newest.limit(PAGE_SIZE).offset(offset))).all()
-                records = tuple(_record(row) for row in rows)
-        return Page(items=records, total=total, number=page, size=PAGE_SIZE)
+            return await named_rows.page_of(
+                connection, events, conditions, order, _record,
+                total=None, page=page, size=PAGE_SIZE,
+            )  # fmt: skip
 
     async def find_newest(
         self, project: int, subject: PublicHash, kinds: Collection[str]
@@ -141,20 +126,19 @@ class EventLog:
             events.c.subject == subject,
             events.c.kind.in_(kinds),
         )
-        newest = select(*_COLUMNS).where(*conditions).order_by(events.c.id.desc()).limit(1)
+        newest = select(events).where(*conditions).order_by(events.c.id.desc()).limit(1)
         async with self._database.reading() as connection:
             row = (await connection.execute(newest)).one_or_none()
         return None if row is None else _record(row)
 
 
-def _record(row: Row[int, str, str, str, int | None, int, int | None]) -> EventRecord:
-    number, subject, kind, facts, token, created_us, position = row
+def _record(row: Row[Any]) -> EventRecord:  # Any: the row of a whole table has no static type
     return EventRecord(
-        id=number,
-        subject=subject,
-        kind=kind,
-        facts=json.loads(facts),
-        token=token,
-        created_us=created_us,
-        number=position,
+        id=row.id,
+        subject=row.subject,
+        kind=row.kind,
+        facts=json.loads(row.facts),
+        token=row.token_id,
+        created_us=row.created_us,
+        number=row.number,
     )

@@ -36,10 +36,7 @@ class StuckJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthChecks:
-    """Reads what shows whether a catalog is healthy; each method is one transaction.
-
-    Every method raises `storage.errors.CatalogError` where the database does not answer.
-    """
+    """Reads what shows whether a catalog is healthy; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -39,10 +39,7 @@ class VideoReferences(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class References:
-    """The references that cleanups read (`catalog.references`), for a few hundred names a call.
-
-    Every method raises `storage.errors.CatalogError` where the database does not answer.
-    """
+    """The references that cleanups read (`catalog.references`), for a few hundred names a call."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -94,7 +94,6 @@ class UploadLinks:
         Raises:
             NoSuchProject: there is no such project.
             NoSuchVideo: the project has no such video.
-            CatalogError: the database does not answer.
         """
         secret = secrets.token_urlsafe(_BYTES)
         async with self._database.writing() as connection:
@@ -119,11 +118,7 @@ class UploadLinks:
         return number, secret
 
     async def find(self, secret: str) -> LinkRecord | None:
-        """Return the link with that secret, also if it was used; None if there is none.
-
-        Raises:
-            CatalogError: the database does not answer.
-        """
+        """Return the link with that secret, also if it was used; None if there is none."""
         if len(secret) > _LONGEST:
             return None
         query = (
@@ -146,11 +141,7 @@ class UploadLinks:
         return None if row is None else _record(row)
 
     async def find_page(self, project: int, page: int) -> Page[ListedLink]:
-        """Return a page of a project's links, newest first.
-
-        Raises:
-            CatalogError: the database does not answer.
-        """
+        """Return a page of a project's links, newest first."""
         conditions = [_TABLE.project_id == project]
         order = (_TABLE.id.desc(),)
         async with self._database.reading() as connection:
@@ -159,11 +150,7 @@ class UploadLinks:
             )
 
     async def remove_expired(self, now_us: int) -> int:
-        """Remove links whose time has been over for a while; returns how many.
-
-        Raises:
-            CatalogError: the database does not answer.
-        """
+        """Remove links whose time has been over for a while; returns how many."""
         under_way = select(uploads.c.link_id).where(uploads.c.link_id.is_not(None))
         statement = delete(upload_links).where(
             _TABLE.expires_us < now_us - _KEPT_US, _TABLE.id.not_in(under_way)

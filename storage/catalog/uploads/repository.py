@@ -11,7 +11,7 @@ Each function runs within the caller's transaction; `Uploads` opens them.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Row, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
@@ -170,8 +170,7 @@ async def _remove(
 class Uploads:
     """The resumable uploads of an open catalog (`catalog.uploads`).
 
-    Every method raises `storage.errors.CatalogError` where the database does not answer. `writer`
-    is the random name of a writer, `by` the number of the caller's token.
+    `writer` is the random name of a writer, `by` the number of the caller's token.
     """
 
     def __init__(self, database: Database) -> None:
@@ -406,8 +405,8 @@ class Uploads:
         """Return the names of up to `most` uploads whose time is over, or whose video is gone."""
         async with self._database.reading() as connection:
             over = _TABLE.expires_us <= now_us
-            orphaned = and_(_TABLE.video_id.is_(None), _TABLE.created_us < now_us)
-            query = select(_TABLE.name).where(or_(over, orphaned)).order_by(_TABLE.id).limit(most)
+            query = select(_TABLE.name).where(or_(over, _TABLE.video_id.is_(None)))
+            query = query.order_by(_TABLE.id).limit(most)
             return tuple((await connection.execute(query)).scalars())
 
     async def find_open(self, names: Sequence[str]) -> frozenset[str]:

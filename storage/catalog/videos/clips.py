@@ -79,10 +79,7 @@ class NewClip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clips:
-    """The clips of an open catalog (`catalog.clips`), each call in its own transaction.
-
-    Every method raises `storage.errors.CatalogError` where the database does not answer.
-    """
+    """The clips of an open catalog (`catalog.clips`), each call in its own transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

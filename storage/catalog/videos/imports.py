@@ -92,8 +92,7 @@ async def _locked(connection: AsyncConnection, job: HeldJob) -> PublicHash:
 class Imports:
     """The fetching of videos' files (`catalog.imports`), each call in its own transaction.
 
-    Every method raises `storage.errors.CatalogError` if the database does not answer and, except
-    `add`, `storage.job_leases.JobLost` if the job is not held any more.
+    Every method but `add` raises `storage.job_leases.JobLost` if the job is not held any more.
     """
 
     def __init__(self, database: Database) -> None:

@@ -28,8 +28,7 @@ def _needs_poster(posters: str | None) -> bool:
 class RecordingPreviews:
     """The previews of recordings (`catalog.previews`), each call in its own transaction.
 
-    Every method raises `storage.errors.CatalogError` if the database does not answer, and
-    `storage.job_leases.JobLost` if the job is not held any more.
+    Every method raises `storage.job_leases.JobLost` if the job is not held any more.
     """
 
     def __init__(self, database: Database) -> None:
