@@ -216,7 +216,7 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         )
         log.info("video completed", extra={**self.facts, "bytes": made_video.size})
         kept = {*outcome.folders, made_video.posters, work.posters, made_video.previews}
-        self._kept = kept - set(replaced.folders).difference(outcome.folders)
+        self._kept = kept - set(replaced).difference(outcome.folders)
 
     async def fail(self, reason: str) -> None:
         """Fail the video; see `LeasedTask.fail`."""

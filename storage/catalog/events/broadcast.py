@@ -33,7 +33,6 @@ __all__ = [
     "OutboxRecord",
     "enqueue_stream",
     "enqueue_video",
-    "read_after",
 ]
 
 KEPT_US: Final = 600_000_000
@@ -215,33 +214,6 @@ def _text(body: Mapping[str, object]) -> str:
     return json.dumps(body, separators=(",", ":"))
 
 
-async def read_after(
-    connection: AsyncConnection, last: int, most: int
-) -> tuple[tuple[OutboxRecord, ...], bool]:
-    """Return up to `most` notices after number `last`, and whether some before them are gone.
-
-    Some are gone if the oldest one kept is not the next one, so `last` must be a notice's number,
-    or 0 from a time when there was none.
-    """
-    table = notices.c
-    rows = await connection.execute(
-        select(table.id, table.channel, table.event, table.body, table.besides)
-        .where(table.id > last)
-        .order_by(table.id)
-        .limit(most)
-    )
-    records = tuple(
-        OutboxRecord(id=number, channel=channel, event=event, body=body, except_socket=besides)
-        for number, channel, event, body, besides in rows
-    )
-    if not records or records[0].id == last + 1 or last == 0:
-        return records, False
-    # A transaction that was rolled back leaves a hole in the numbers, too. Trimming removes the
-    # oldest rows, so none at or before `last` is left where some after it were removed.
-    older = select(table.id).where(table.id <= last).limit(1)
-    return records, (await connection.execute(older)).one_or_none() is None
-
-
 async def _project_of(connection: AsyncConnection, kind: str, hash_: str) -> int | None:
     table = videos if kind == "video" else streams
     is_present = project_lookup.is_of_present(table.c.project_id)
@@ -267,9 +239,27 @@ class BroadcastOutbox:
             ).scalar_one()
 
     async def read_after(self, last: int, most: int) -> tuple[tuple[OutboxRecord, ...], bool]:
-        """Return up to `most` notices after number `last`, and whether some before are gone."""
+        """Return up to `most` notices after number `last`, and whether some before them are gone.
+
+        Some are gone if the oldest one kept is not the next one, so `last` must be a notice's
+        number, or 0 from a time when there was none.
+        """
+        table = notices.c
+        query = select(table.id, table.channel, table.event, table.body, table.besides)
+        query = query.where(table.id > last).order_by(table.id).limit(most)
+        # A transaction that was rolled back leaves a hole in the numbers, too. Trimming removes the
+        # oldest rows, so none at or before `last` is left where some after it were removed.
+        older = select(table.id).where(table.id <= last).limit(1)
         async with self._database.reading() as connection:
-            return await read_after(connection, last, most)
+            records = tuple(
+                OutboxRecord(
+                    id=number, channel=channel, event=event, body=body, except_socket=besides
+                )
+                for number, channel, event, body, besides in await connection.execute(query)
+            )
+            if not records or records[0].id == last + 1 or last == 0:
+                return records, False
+            return records, (await connection.execute(older)).one_or_none() is None
 
     async def publish(self, events: Sequence[OutboxEvent], now_us: int) -> None:
         """Write events to the outbox, all or none."""

@@ -5,11 +5,10 @@ rows are. Each function runs within the caller's transaction, and totals change 
 (`storage.catalog.engine.lock_order`): it does not see its own changes.
 """
 
-from collections.abc import Collection
 from functools import partial
 from typing import Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.lock_order import Rank, defer
@@ -59,17 +58,7 @@ async def _write(connection: AsyncConnection, *, project: int, kind: str, number
     )
 
 
-async def find(connection: AsyncConnection, project: int, kinds: Collection[str]) -> int:
-    """Return how many rows of these kinds there are, all together."""
-    if len(kinds) == 1:
-        (kind,) = kinds
-        result = await connection.execute(_ONE, {"of": project, "which": kind})
-        return result.scalar_one_or_none() or 0
-    query = select(func.coalesce(func.sum(totals.c.number), 0))
-    return int(
-        (
-            await connection.execute(
-                query.where(totals.c.project_id == project, totals.c.kind.in_(kinds))
-            )
-        ).scalar_one()
-    )
+async def find(connection: AsyncConnection, project: int, kind: str) -> int:
+    """Return how many rows of a kind there are."""
+    result = await connection.execute(_ONE, {"of": project, "which": kind})
+    return result.scalar_one_or_none() or 0

@@ -64,7 +64,7 @@ async def find_page(
         conditions.append(table.c.name_fold.contains(fold(search), autoescape=True))
         total = None
     else:
-        total = await counters.find(connection, project, (table.name,))
+        total = await counters.find(connection, project, table.name)
     order = _order(table, sort)
     return await page_of(
         connection, table, conditions, order, to_record, total=total, page=page, size=size

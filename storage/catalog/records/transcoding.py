@@ -12,7 +12,6 @@ __all__ = [
     "PlannedRung",
     "PreviewWork",
     "RemainingMedia",
-    "ReplacedFolders",
     "VideoWork",
 ]
 
@@ -99,12 +98,6 @@ class MadeVideo(msgspec.Struct, frozen=True, kw_only=True):
     previews: str | None = None
     subtitles: tuple[MadeSubtitles, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-class ReplacedFolders(msgspec.Struct, frozen=True, kw_only=True):
-    """Folders that nothing references any more, below the video's own."""
-
-    folders: tuple[str, ...]
 
 
 class RemainingMedia(msgspec.Struct, frozen=True, kw_only=True):

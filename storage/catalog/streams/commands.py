@@ -214,9 +214,10 @@ class Commands:
                 return False
             deadline_us = record.command.deadline_us
             in_time = deadline_us is None or now_us <= deadline_us
-            await _write(connection, number, {"taken" if in_time else "late": True})
-            if not in_time:
-                await _close(connection, number, now_us)
+            if in_time:
+                await _write(connection, number, {"taken": True})
+            else:
+                await _write(connection, number, {"late": True}, now_us)
             return in_time
 
     async def answer(self, number: int, answer: Mapping[str, object], now_us: int) -> None:
@@ -236,8 +237,7 @@ class Commands:
             record = await _locked(connection, number)
             if record is None:
                 return
-            await _write(connection, number, answer)
-            await _close(connection, number, now_us)
+            await _write(connection, number, answer, now_us)
             if stream is not None:
                 await _record_event(connection, stream.project_id, record.command, answer, now_us)
             if stream is not None and _pause_found_no_run(record.command.kind, answer):
@@ -249,8 +249,7 @@ class Commands:
             record = await _locked(connection, number)
             if record is None or record.status is not CommandStatus.WAITING:
                 return False
-            await _write(connection, number, {"late": True})
-            await _close(connection, number, now_us)
+            await _write(connection, number, {"late": True}, now_us)
             return True
 
     async def remove(self, number: int) -> None:
@@ -315,13 +314,12 @@ async def _locked(connection: AsyncConnection, number: int) -> CommandRecord | N
     return None if row is None else _record(row)
 
 
-async def _write(connection: AsyncConnection, number: int, answer: Mapping[str, object]) -> None:
-    await connection.execute(
-        update(commands).where(commands.c.id == number).values(answer=json.dumps(answer))
-    )
-
-
-async def _close(connection: AsyncConnection, number: int, now_us: int) -> None:
-    await connection.execute(
-        update(commands).where(commands.c.id == number).values(answered_us=now_us)
-    )
+async def _write(
+    connection: AsyncConnection,
+    number: int,
+    answer: Mapping[str, object],
+    answered_us: int | None = None,
+) -> None:
+    """Write an answer; with `answered_us` it is the last one."""
+    values = {"answer": json.dumps(answer), "answered_us": answered_us}
+    await connection.execute(update(commands).where(commands.c.id == number).values(values))

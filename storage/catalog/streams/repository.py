@@ -115,7 +115,7 @@ class Streams:
                 count = select(func.count()).select_from(streams).where(*conditions)
                 total = (await connection.execute(count)).scalar_one()
             else:
-                total = await counters.find(connection, project, ("streams",))
+                total = await counters.find(connection, project, "streams")
             # A page beyond the end is not queried: a huge number is no offset for a database.
             if offset < total:
                 query = select(streams).where(*conditions).order_by(*_order(sort or Sort()))

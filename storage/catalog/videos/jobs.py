@@ -33,7 +33,6 @@ __all__ = [
     "enqueue",
     "extend",
     "finish",
-    "lease",
     "requeue",
     "wait_for_spans",
 ]
@@ -74,59 +73,6 @@ async def enqueue(
         "updated_us": now_us,
     }
     return (await connection.execute(insert(jobs).values(values).returning(jobs.c.id))).scalar_one()
-
-
-async def due(connection: AsyncConnection, now_us: int, kind: str = TRANSCODE) -> bool:
-    """Return whether there is a job that may be leased; needs no write lock."""
-    return await _QUEUE.is_due(connection, now_us, kind=kind)
-
-
-async def lease(
-    connection: AsyncConnection,
-    owner: str,
-    now_us: int,
-    kind: str = TRANSCODE,
-    *,
-    lease_us: int = LEASE_US,
-    after: int = 0,
-    busy: frozenset[int] = frozenset(),
-) -> HeldJob | None:
-    """Lease a job of a kind; None if there is none, or only jobs of the projects `busy`.
-
-    It is the one that has waited longest of the next project after the one numbered `after`.
-    `owner` must be a new random name for each lease, which lasts for `lease_us`. A job whose last
-    worker let its lease run out counts that as a failure.
-    """
-    row = await _QUEUE.lock_next(connection, now_us, after, kind=kind)
-    passed = 0
-    while row is not None and row.project_id in busy and passed < len(busy):
-        row = await _QUEUE.lock_next(connection, now_us, row.project_id, kind=kind)
-        passed += 1
-    if row is None or row.project_id in busy:
-        return None
-    failures = _failures(row.facts) + (row.state == _RUNNING)
-    job = HeldJob(
-        id=row.id,
-        video=row.video_id,
-        owner=owner,
-        attempt=row.attempt + 1,
-        failures=failures,
-        lease_us=lease_us,
-        project=row.project_id,
-    )
-    await connection.execute(
-        update(jobs)
-        .where(jobs.c.id == row.id)
-        .values(
-            state=_RUNNING,
-            owner=owner,
-            attempt=job.attempt,
-            leased_until_us=now_us + lease_us,
-            facts=_facts(failures),
-            updated_us=now_us,
-        )
-    )
-    return job
 
 
 async def extend(connection: AsyncConnection, job: HeldJob, now_us: int) -> None:
@@ -227,10 +173,7 @@ def _facts(failures: int) -> str:
 
 
 class Jobs:
-    """The jobs of an open catalog (`catalog.jobs`), each call in its own transaction.
-
-    Every method raises `storage.errors.CatalogError` where the database does not answer.
-    """
+    """The jobs of an open catalog (`catalog.jobs`), each call in its own transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -245,19 +188,51 @@ class Jobs:
         after: int = 0,
         busy: frozenset[int] = frozenset(),
     ) -> HeldJob | None:
-        """Lease a job (see `lease`); check whether one is due before taking the write lock."""
-        async with self._database.reading() as connection:
-            if not await due(connection, now_us, kind):
-                return None
-        async with self._database.writing() as connection:
-            return await lease(
-                connection, owner, now_us, kind, lease_us=lease_us, after=after, busy=busy
-            )
+        """Lease a job of a kind; None if there is none, or only jobs of the projects `busy`.
 
-    async def has_due(self, now_us: int) -> bool:
-        """Return whether there is a job that may be leased."""
+        It is the one that has waited longest of the next project after the one numbered `after`.
+        `owner` must be a new random name for each lease, which lasts for `lease_us`. A job whose
+        last worker let its lease run out counts that as a failure.
+        """
+        # Most calls find none: they do not take the write lock.
+        if not await self.has_due(now_us, kind):
+            return None
+        async with self._database.writing() as connection:
+            row = await _QUEUE.lock_next(connection, now_us, after, kind=kind)
+            passed = 0
+            while row is not None and row.project_id in busy and passed < len(busy):
+                row = await _QUEUE.lock_next(connection, now_us, row.project_id, kind=kind)
+                passed += 1
+            if row is None or row.project_id in busy:
+                return None
+            failures = _failures(row.facts) + (row.state == _RUNNING)
+            job = HeldJob(
+                id=row.id,
+                video=row.video_id,
+                owner=owner,
+                attempt=row.attempt + 1,
+                failures=failures,
+                lease_us=lease_us,
+                project=row.project_id,
+            )
+            await connection.execute(
+                update(jobs)
+                .where(jobs.c.id == row.id)
+                .values(
+                    state=_RUNNING,
+                    owner=owner,
+                    attempt=job.attempt,
+                    leased_until_us=now_us + lease_us,
+                    facts=_facts(failures),
+                    updated_us=now_us,
+                )
+            )
+            return job
+
+    async def has_due(self, now_us: int, kind: str = TRANSCODE) -> bool:
+        """Return whether there is a job of a kind that may be leased."""
         async with self._database.reading() as connection:
-            return await due(connection, now_us)
+            return await _QUEUE.is_due(connection, now_us, kind=kind)
 
     async def extend(self, job: HeldJob, now_us: int) -> None:
         """Extend a lease (see `extend`)."""

@@ -229,7 +229,7 @@ async def find_page(
         total = (await connection.execute(count)).scalar_one()
     else:
         kind = "videos" if query.phase is None else f"videos.{query.phase}"
-        total = await counters.find(connection, project, [kind])
+        total = await counters.find(connection, project, kind)
     if query.sort is not None:
         columns = (_SORTED[query.sort.column], _TABLE.id)  # equal values are ordered by number
         order = [each.desc() if query.sort.descending else each.asc() for each in columns]
@@ -247,7 +247,7 @@ async def _find_front(
     connection: AsyncConnection, project: int, key: str, page: int
 ) -> Page[VideoRecord]:
     """Return a page of all videos of a project."""
-    total = await counters.find(connection, project, ["videos"])
+    total = await counters.find(connection, project, "videos")
     start = (page - 1) * PAGE_SIZE
     records: tuple[VideoRecord, ...] = ()
     if start < total:

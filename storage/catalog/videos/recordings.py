@@ -81,11 +81,6 @@ class RecordingRow(msgspec.Struct, frozen=True, kw_only=True):
     facts: RecordingFacts
     created_us: int
 
-    @property
-    def title(self) -> str:
-        """The video's title: the stream's as it began, and when that was."""
-        return dated_title(self.facts.title, self.created_us)
-
 
 def dated_title(title: str, at_us: int, form: str = "%Y-%m-%d %H:%M") -> str:
     """Return a stream's title with the time `at_us`, cut to the length of the column."""
@@ -306,10 +301,7 @@ async def with_present_labels(
 
 
 class Recordings:
-    """The recordings of an open catalog (`catalog.recordings`), each call in its own transaction.
-
-    Every method raises `storage.errors.CatalogError` where the database does not answer.
-    """
+    """The recordings of a catalog (`catalog.recordings`), each call in its own transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -73,32 +73,6 @@ class VideoChange(msgspec.Struct, frozen=True, kw_only=True):
         return [name for name in self.__struct_fields__ if getattr(self, name) is not msgspec.UNSET]
 
 
-async def set_posters(
-    connection: AsyncConnection,
-    video: int,
-    folder: str,
-    poster_labels: Sequence[str],
-    now_us: int,
-    *,
-    by: int | None,
-) -> tuple[WholeVideo, str | None] | None:
-    """Show the posters of a folder; return the video and the folder that they replace.
-
-    `folder` begins with `own-`: transcoding does not replace such posters.
-    """
-    row = await rows.lock(connection, video)
-    if row is None:
-        return None
-    values: _Values = {
-        "posters": folder,
-        "poster_labels": ",".join(poster_labels),
-        "image_us": now_us,
-    }
-    await rows.change(connection, row, now_us, values)
-    await _record(connection, row, "video edited", {"keys": ["poster"]}, now_us, by)
-    return await video_queries.read(connection, video), row.posters
-
-
 async def _record(
     connection: AsyncConnection,
     row: Row[Any],  # Any: the row of a whole table has no static type
@@ -150,8 +124,7 @@ def _event(state: str) -> str:
 class Videos:
     """The videos (`catalog.videos`).
 
-    Every method raises `storage.errors.CatalogError` where the database does not answer; those that
-    change a video return None where there is none.
+    Methods that change a video return None if there is none.
     """
 
     def __init__(self, database: Database) -> None:
@@ -204,13 +177,6 @@ class Videos:
         async with self._database.writing() as connection:
             return await video_creation.expect(connection, project, file, now_us)
 
-    async def attach_file(
-        self, video: int, file: VideoFile, now_us: int, *, by: int | None
-    ) -> WholeVideo | None:
-        """Attach the file that arrived to a video; None if it was deleted, or has one."""
-        async with self._database.writing() as connection:
-            return await video_creation.attach_file(connection, video, file, now_us, by=by)
-
     async def replace(
         self, video: int, file: VideoFile, now_us: int, *, by: int | None
     ) -> tuple[WholeVideo, str | None] | None:
@@ -221,13 +187,6 @@ class Videos:
         """
         async with self._database.writing() as connection:
             return await replacement.replace(connection, video, file, now_us, by=by)
-
-    async def report_received(
-        self, video: int, received: int, size: int | None, now_us: int
-    ) -> None:
-        """Broadcast how much of a video's file has arrived, in bytes."""
-        async with self._database.writing() as connection:
-            await video_creation.report_received(connection, video, received, size, now_us)
 
     async def remove(self, video: int, now_us: int, *, by: int | None) -> PublicHash | None:
         """Remove a video; return the hash whose media are to be removed."""
@@ -378,6 +337,19 @@ class Videos:
     async def set_posters(
         self, video: int, folder: str, labels: Sequence[str], now_us: int, *, by: int | None
     ) -> tuple[WholeVideo, str | None] | None:
-        """Show the posters of a folder; return the video and the folder that they replace."""
+        """Show the posters of a folder; return the video and the folder that they replace.
+
+        `folder` begins with `own-`: transcoding does not replace such posters.
+        """
+        values: _Values = {
+            "posters": folder,
+            "poster_labels": ",".join(labels),
+            "image_us": now_us,
+        }
         async with self._database.writing() as connection:
-            return await set_posters(connection, video, folder, labels, now_us, by=by)
+            row = await rows.lock(connection, video)
+            if row is None:
+                return None
+            await rows.change(connection, row, now_us, values)
+            await _record(connection, row, "video edited", {"keys": ["poster"]}, now_us, by)
+            return await video_queries.read(connection, video), row.posters

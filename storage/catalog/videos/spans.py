@@ -12,99 +12,29 @@ from sqlalchemy import Row, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
-from storage.catalog.events import broadcast
-from storage.catalog.queries import named_rows
 from storage.catalog.records.transcoding import RemainingMedia
 from storage.catalog.schema.tables import jobs as job_table
 from storage.catalog.schema.tables import videos
 from storage.catalog.schema.upload_tables import spans
-from storage.catalog.videos import jobs
+from storage.catalog.videos import jobs, rows
 from storage.catalog.videos.leasing import LeaseQueue
-from storage.catalog.videos.transcoding import mark_failed
+from storage.catalog.videos.transcoding import mark_failed, record_progress
 from storage.eta import SpanPace, seconds_remaining
 from storage.job_leases import (
     LEASE_US,
     HeldJob,
     HeldSpan,
-    JobLost,
     PlannedSpan,
     SpanLost,
     pause_us,
 )
 
-__all__ = ["Spans", "lease", "outcomes"]
+__all__ = ["Spans"]
 
 _TABLE: Final = spans.c
 _QUEUED, _RUNNING, _DONE = "queued", "running", "done"
 _QUEUE: Final = LeaseQueue(spans, ("job_id", "number"))  # a project's videos one by one
 _OWN: Final = "own"  # the state of number 0 until its job's holder has made it
-_NEARLY: Final = 99  # percent, shown until all of it plays
-
-
-async def due(connection: AsyncConnection, now_us: int) -> bool:
-    """Return whether there is a span that may be leased; needs no write lock."""
-    return await _QUEUE.is_due(connection, now_us)
-
-
-async def lease(
-    connection: AsyncConnection,
-    owner: str,
-    now_us: int,
-    *,
-    lease_us: int = LEASE_US,
-    after: int = 0,
-) -> HeldSpan | None:
-    """Lease the first span of the oldest job, of the next project after the one numbered `after`.
-
-    `owner` must be a new random name for each lease, which lasts for `lease_us`. A span whose last
-    worker let its lease run out counts that as a failure. None: there is none.
-    """
-    row = await _QUEUE.lock_next(connection, now_us, after)
-    if row is None:
-        return None
-    query = select(videos.c.id, videos.c.hash, videos.c.source, videos.c.generation).join_from(
-        job_table, videos
-    )
-    video = (await connection.execute(query.where(job_table.c.id == row.job_id))).one_or_none()
-    if video is None:
-        return None  # its job ends just now
-    span = HeldSpan(
-        id=row.id,
-        job=row.job_id,
-        video=video.id,
-        hash=video.hash,
-        source=video.source or "",
-        generation=video.generation,
-        number=row.number,
-        owner=owner,
-        attempt=row.attempt + 1,
-        failures=row.failures + (row.state == _RUNNING),
-        cost=row.cost,
-        facts=row.facts,
-        lease_us=lease_us,
-        project=row.project_id,
-    )
-    await connection.execute(
-        update(spans)
-        .where(_TABLE.id == row.id)
-        .values(
-            state=_RUNNING,
-            owner=owner,
-            attempt=span.attempt,
-            failures=span.failures,
-            leased_until_us=now_us + lease_us,
-            run_after_us=now_us,  # from now on the time when it was begun
-            done=0,
-            updated_us=now_us,
-        )
-    )
-    return span
-
-
-async def outcomes(connection: AsyncConnection, job: int) -> tuple[str | None, ...]:
-    """Return what was made of a job's spans, by their numbers; None for what is not made yet."""
-    query = select(_TABLE.outcome).where(_TABLE.job_id == job).order_by(_TABLE.number)
-    return tuple((await connection.execute(query)).scalars())
 
 
 async def _change(
@@ -127,8 +57,7 @@ async def _change(
 async def _locked(
     connection: AsyncConnection, span: HeldSpan
 ) -> Row[Any]:  # Any: the row of a whole table has no static type
-    query = select(videos).where(videos.c.id == span.video).with_for_update()
-    row = (await connection.execute(query)).one_or_none()
+    row = await rows.lock(connection, span.video)
     if row is None:
         raise SpanLost(span)
     return row
@@ -137,8 +66,7 @@ async def _locked(
 async def _lock_job(connection: AsyncConnection, job: int) -> int:
     """Lock a job; returns its newest attempt's number."""
     query = select(job_table.c.attempt).where(job_table.c.id == job).with_for_update()
-    attempts = (await connection.execute(query)).scalars().all()
-    return max(attempts, default=0)
+    return (await connection.execute(query)).scalar_one_or_none() or 0
 
 
 async def _are_all_done(connection: AsyncConnection, job: int) -> bool:
@@ -165,23 +93,15 @@ async def _update_progress(
     if not cost:
         return
     done = sum(each.done for each in paces)
-    percent = max(row.progress, min(100 * done // cost, _NEARLY))
-    eta = min(seconds_remaining(paces, now_us, idle_workers=free), named_rows.MAX_ID)
-    if (percent, eta) == (row.progress, row.eta):
-        return
-    await connection.execute(
-        update(videos)
-        .where(videos.c.id == row.id)
-        .values(version=videos.c.version + 1, updated_us=now_us, progress=percent, eta=eta)
-    )
-    await broadcast.enqueue_video(connection, row.id, "progress", now_us)
+    eta = seconds_remaining(paces, now_us, idle_workers=free)
+    await record_progress(connection, row, 100 * done // cost, eta, now_us)
 
 
 class Spans:
     """The spans of an open catalog (`catalog.spans`), each call in its own transaction.
 
-    Every method raises `storage.errors.CatalogError` where the database does not answer, and
-    `storage.job_leases.SpanLost` or `JobLost` if the span or the job is not held any more.
+    A method that changes a span or a job raises `storage.job_leases.SpanLost` or `JobLost` if that
+    is not held any more.
     """
 
     def __init__(self, database: Database) -> None:
@@ -201,7 +121,7 @@ class Spans:
             if existing.one_or_none() is not None:
                 return False
             own_span = PlannedSpan(number=0, cost=0, facts="{}")
-            rows = [
+            new = [
                 {
                     "job_id": job.id,
                     "project_id": job.project,
@@ -218,18 +138,61 @@ class Spans:
                 }
                 for each in (own_span, *planned)
             ]
-            await connection.execute(insert(spans), rows)
+            await connection.execute(insert(spans), new)
             return True
 
     async def lease(
         self, owner: str, now_us: int, *, lease_us: int = LEASE_US, after: int = 0
     ) -> HeldSpan | None:
-        """Lease a span (see `lease`); check whether one is due before taking the write lock."""
+        """Lease the first span of the oldest job, of the next project after number `after`.
+
+        `owner` must be a new random name for each lease, which lasts for `lease_us`. A span whose
+        last worker let its lease run out counts that as a failure. None: there is none.
+        """
+        # Most calls find none: they do not take the write lock.
         async with self._database.reading() as connection:
-            if not await due(connection, now_us):
+            if not await _QUEUE.is_due(connection, now_us):
                 return None
         async with self._database.writing() as connection:
-            return await lease(connection, owner, now_us, lease_us=lease_us, after=after)
+            row = await _QUEUE.lock_next(connection, now_us, after)
+            if row is None:
+                return None
+            query = select(videos.c.id, videos.c.hash, videos.c.source, videos.c.generation)
+            query = query.join_from(job_table, videos).where(job_table.c.id == row.job_id)
+            video = (await connection.execute(query)).one_or_none()
+            if video is None:
+                return None  # its job ends just now
+            span = HeldSpan(
+                id=row.id,
+                job=row.job_id,
+                video=video.id,
+                hash=video.hash,
+                source=video.source or "",
+                generation=video.generation,
+                number=row.number,
+                owner=owner,
+                attempt=row.attempt + 1,
+                failures=row.failures + (row.state == _RUNNING),
+                cost=row.cost,
+                facts=row.facts,
+                lease_us=lease_us,
+                project=row.project_id,
+            )
+            await connection.execute(
+                update(spans)
+                .where(_TABLE.id == row.id)
+                .values(
+                    state=_RUNNING,
+                    owner=owner,
+                    attempt=span.attempt,
+                    failures=span.failures,
+                    leased_until_us=now_us + lease_us,
+                    run_after_us=now_us,  # from now on the time when it was begun
+                    done=0,
+                    updated_us=now_us,
+                )
+            )
+            return span
 
     async def extend(self, span: HeldSpan, now_us: int) -> None:
         """Extend a lease.
@@ -287,9 +250,7 @@ class Spans:
         """
         async with self._database.writing() as connection:
             # PostgreSQL checks the job's two changes against the video's row: lock that first.
-            query = select(videos.c.id).where(videos.c.id == job.video).with_for_update()
-            if (await connection.execute(query)).one_or_none() is None:
-                raise JobLost(job)
+            await rows.lock_for_job(connection, job)
             await jobs.extend(connection, job, now_us)
             await connection.execute(
                 update(spans)
@@ -302,9 +263,10 @@ class Spans:
             return False
 
     async def outcomes(self, job: HeldJob) -> tuple[str | None, ...]:
-        """Return what was made of a job's spans (see `outcomes`)."""
+        """Return what was made of a job's spans, by their numbers; None for what is not made."""
+        query = select(_TABLE.outcome).where(_TABLE.job_id == job.id).order_by(_TABLE.number)
         async with self._database.reading() as connection:
-            return await outcomes(connection, job.id)
+            return tuple((await connection.execute(query)).scalars())
 
     async def requeue(self, span: HeldSpan, now_us: int, *, failed: bool) -> None:
         """Queue a span again: later if it `failed` through no fault of the file, else at once.

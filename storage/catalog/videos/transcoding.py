@@ -19,23 +19,13 @@ from storage.catalog.records.transcoding import (
     MadeRung,
     MadeVideo,
     PlannedRung,
-    ReplacedFolders,
     VideoWork,
 )
 from storage.catalog.schema.tables import video_resolutions, videos
 from storage.catalog.videos import jobs, rows
 from storage.job_leases import HeldJob
 
-__all__ = [
-    "MadeRung",
-    "MadeVideo",
-    "PlannedRung",
-    "ReplacedFolders",
-    "Transcoding",
-    "VideoWork",
-    "fail",
-    "mark_failed",
-]
+__all__ = ["Transcoding", "fail", "mark_failed", "record_progress"]
 
 _TABLE: Final = videos.c
 _PROGRESS, _COMPLETED, _FAILED = "progress", "completed", "failed"
@@ -96,6 +86,24 @@ async def mark_failed(
     counters.move_video(connection, row.project_id, row.phase, "failed")
 
 
+async def record_progress(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as below
+    percent: int,
+    eta: int,
+    now_us: int,
+) -> None:
+    """Record and broadcast the progress of a video, whose row is locked; it never falls.
+
+    `eta` is in seconds.
+    """
+    percent, eta = max(row.progress, min(percent, _NEARLY)), min(eta, named_rows.MAX_ID)
+    if (percent, eta) == (row.progress, row.eta):
+        return
+    await rows.change(connection, row, now_us, {"progress": percent, "eta": eta})
+    await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
+
+
 async def _record(
     connection: AsyncConnection,
     row: Row[Any],  # Any: as above
@@ -117,8 +125,8 @@ def _texts(warnings: Sequence[str]) -> str:
 class Transcoding:
     """The transcoding of videos (`catalog.transcoding`), each call in its own transaction.
 
-    Every method raises `storage.errors.CatalogError` where the database does not answer, and
-    `storage.job_leases.JobLost` where the job is not held any more.
+    Every method but `find_folders` raises `storage.job_leases.JobLost` if the job is not held any
+    more.
     """
 
     def __init__(self, database: Database) -> None:
@@ -196,14 +204,12 @@ class Transcoding:
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
             await jobs.extend(connection, job, now_us)
-            percent, eta = max(row.progress, min(percent, _NEARLY)), min(eta, named_rows.MAX_ID)
-            if (percent, eta) == (row.progress, row.eta):
-                return
-            await rows.change(connection, row, now_us, {"progress": percent, "eta": eta})
-            await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
+            await record_progress(connection, row, percent, eta, now_us)
 
-    async def complete(self, job: HeldJob, made: MadeVideo, now_us: int) -> ReplacedFolders:
+    async def complete(self, job: HeldJob, made: MadeVideo, now_us: int) -> tuple[str, ...]:
         """Publish what was made, unless the owner hid the video; the job is done.
+
+        Returns the folders, below the video's own, that nothing references any more.
 
         Raises:
             JobLost: the job is not held any more.
@@ -241,7 +247,7 @@ class Transcoding:
             await _record(connection, row, "video completed", facts, now_us)
             await broadcast.enqueue_video(connection, row.id, _COMPLETED, now_us)
             counters.move_video(connection, row.project_id, row.phase, "completed")
-            return ReplacedFolders(folders=tuple(replaced))
+            return tuple(replaced)
 
     async def publish_partial(self, job: HeldJob, made: MadeVideo, now_us: int) -> None:
         """Publish what plays already, unless the owner hid the video; the job continues.

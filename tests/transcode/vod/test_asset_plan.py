@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from media.ladder import ladder_for
-from storage.catalog.videos.transcoding import VideoWork
+from storage.catalog.records.transcoding import VideoWork
 from storage.job_leases import HeldJob, HeldSpan
 from transcode.protocol.file_messages import SpanOrder
 from transcode.protocol.messages import Probed

@@ -12,11 +12,11 @@ from storage.catalog.engine.database import Database, database_url, open_databas
 from storage.catalog.engine.lock_order import Rank, defer
 from storage.catalog.library.sessions import require_valid
 from storage.catalog.queries import project_lookup
+from storage.catalog.records.transcoding import MadeVideo
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile
 from storage.catalog.schema.tables import tags, tokens
 from storage.catalog.uploads import links
-from storage.catalog.videos.transcoding import MadeVideo
 from storage.errors import UploadLinkSpent
 from tests.support.sql import WAITING, run_sql
 from tests.support.storage.concurrent_calls import Call, count_refused

@@ -7,8 +7,10 @@ import pytest
 
 from media.countries import find_country
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.engine.database import Database
 from storage.catalog.events.broadcast import KEPT_US, OutboxEvent
 from storage.catalog.streams.repository import StreamChange
+from storage.catalog.videos import creation
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import CatalogError
 from tests.support.e2e.service import SCALE
@@ -177,7 +179,7 @@ async def test_the_public_channel_of_a_stream_is_silent_while_its_page_is_not_fo
 
 
 async def test_the_public_channel_of_a_video_is_silent_while_its_page_is_not_for_everyone(
-    catalog: Catalog,
+    catalog: Catalog, database: Database
 ) -> None:
     await catalog.installation.first_start(NOW_US)
     file = new_video()
@@ -202,7 +204,8 @@ async def test_the_public_channel_of_a_video_is_silent_while_its_page_is_not_for
                 change = VideoChange(countries=())
                 await catalog.videos.edit(video, change, NOW_US, by=None)
         before = last
-        await catalog.videos.report_received(video, 1, 2, NOW_US)
+        async with database.writing() as connection:
+            await creation.report_received(connection, video, 1, 2, NOW_US)
         public, last = await _public_channels(catalog, last)
         assert last > before, "the private channels hear of it"
         steps.append((name, public))

@@ -45,7 +45,7 @@ async def counts(location: str | Path, project: int, kind: str) -> int:
         open_database(database_url(location), create=False) as database,
         database.reading() as connection,
     ):
-        return await counters.find(connection, project, [kind])
+        return await counters.find(connection, project, kind)
 
 
 async def link(

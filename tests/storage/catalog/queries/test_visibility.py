@@ -5,9 +5,9 @@ from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import PlayerOptions, PublicRecord
 from storage.catalog.records.settings import SettingsChange
+from storage.catalog.records.transcoding import MadeVideo
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
-from storage.catalog.videos.transcoding import MadeVideo
 from tests.support.storage.new_videos import new_video
 
 # The same statements on both: what differs between them has tests of its own.

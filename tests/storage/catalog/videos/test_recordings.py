@@ -11,7 +11,12 @@ from storage.catalog.library.labels import TagByName
 from storage.catalog.records.common import PlayerOptions, ProjectRecord, StreamRecord
 from storage.catalog.records.videos import VideoFile, VideoQuery
 from storage.catalog.streams.repository import StreamChange
-from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
+from storage.catalog.videos.recordings import (
+    MadeRecording,
+    RecordedRung,
+    RecordingRow,
+    dated_title,
+)
 from storage.errors import VideoNotFailed
 from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.removed_projects import remove_rows
@@ -57,7 +62,7 @@ async def kinds(catalog: Catalog, project: ProjectRecord) -> list[tuple[str, obj
 
 async def test_a_recording_begins_once(catalog: Catalog, stream: StreamRecord) -> None:
     row = await begun(catalog, stream)
-    assert row.title == "The news, 2026-01-31 12:00"
+    assert dated_title(row.facts.title, row.created_us) == "The news, 2026-01-31 12:00"
     assert await begun(catalog, stream) == row
     other = await begun(catalog, stream, "20260131T130000123")
     assert other.hash != row.hash
@@ -248,7 +253,8 @@ async def test_there_is_no_file_to_make_a_recording_from_again(
 async def test_a_long_title_keeps_its_date(catalog: Catalog, project: ProjectRecord) -> None:
     stream = await catalog.streams.add(project.id, "x" * 255, NOW_US)
     row = await begun(catalog, stream)
-    assert len(row.title) == 255
-    assert row.title.endswith("xx, 2026-01-31 12:00")
+    title = dated_title(row.facts.title, row.created_us)
+    assert len(title) == 255
+    assert title.endswith("xx, 2026-01-31 12:00")
     audio_only = msgspec.structs.replace(MADE, rungs=(), width=0, height=0)
     assert await catalog.recordings.finish(row, audio_only, LATER_US, str.upper) is not None

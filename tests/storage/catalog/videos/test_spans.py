@@ -9,10 +9,10 @@ from sqlalchemy import func, select
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.records.transcoding import MadeVideo
 from storage.catalog.records.videos import VideoFile, VideoRecord
 from storage.catalog.schema.tables import jobs as jobs_table
 from storage.catalog.schema.upload_tables import spans as spans_table
-from storage.catalog.videos.transcoding import MadeVideo
 from storage.job_leases import (
     LEASE_US,
     HeldJob,

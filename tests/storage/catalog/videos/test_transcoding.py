@@ -10,8 +10,8 @@ from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.events import broadcast
 from storage.catalog.queries import counters
+from storage.catalog.records.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.catalog.records.videos import WholeVideo
-from storage.catalog.videos.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
 from tests.support.storage.new_videos import new_video
 
@@ -70,8 +70,7 @@ async def find_video(catalog: Catalog, video: int) -> WholeVideo:
 
 async def queued_notices(database: Database) -> list[tuple[str, dict[str, object]]]:
     """Return the events and bodies of all notices, in order."""
-    async with database.reading() as connection:
-        rows, _ = await broadcast.read_after(connection, 0, 100)
+    rows, _ = await broadcast.BroadcastOutbox(database).read_after(0, 100)
     return [(row.event, json.loads(row.body)) for row in rows]
 
 
@@ -82,7 +81,7 @@ async def kinds(catalog: Catalog) -> list[str]:
 
 async def count(database: Database, kind: str) -> int:
     async with database.reading() as connection:
-        return await counters.find(connection, 1, [f"videos.{kind}"])
+        return await counters.find(connection, 1, f"videos.{kind}")
 
 
 async def test_a_beginning_records_its_time_and_returns_the_work(
@@ -184,7 +183,7 @@ async def test_a_video_that_is_complete_is_shown_with_all_that_was_made(
     replaced = await catalog.transcoding.complete(job, MADE, LATER)
     whole = await find_video(catalog, video)
     record = whole.video
-    assert replaced.folders == ()
+    assert replaced == ()
     assert (record.state, record.progress, record.eta) == ("completed", 100, 0)
     assert (record.completed_us, record.published, record.published_us) == (LATER, True, LATER)
     assert (record.media, record.posters, record.labels) == ("1-1", "poster-1-1", "720p,360p")
@@ -217,7 +216,7 @@ async def test_posters_of_the_owner_stay(catalog: Catalog, database: Database) -
     replaced = await catalog.transcoding.complete(job, MADE, LATER)
     record = (await find_video(catalog, video)).video
     assert (record.posters, record.labels) == ("own-abc", "360p")
-    assert replaced.folders == ("poster-1-1",)
+    assert replaced == ("poster-1-1",)
 
 
 async def test_a_failure_has_a_reason_and_can_be_queued_again(
