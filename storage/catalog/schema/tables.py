@@ -425,6 +425,7 @@ events = Table(
 )
 Index("ix_events_project_id_id", events.c.project_id, events.c.id)
 Index("ix_events_project_id_created_us", events.c.project_id, events.c.created_us)
+Index("ix_events_project_id_subject_id", events.c.project_id, events.c.subject, events.c.id)
 
 # What the web-socket broadcaster has still to deliver, or delivered lately: `body` is the event's
 # data as it goes out. Numbers rise in the order in which their transactions end.

@@ -194,6 +194,19 @@ async def test_lists_go_by_an_index(filled: Database) -> None:
 
 
 @ON_BOTH
+async def test_events_of_one_subject_are_found_without_those_of_others(filled: Database) -> None:
+    subject = str(ROWS - 1)
+    questions: dict[str, Question] = {
+        "page": lambda catalog: catalog.events.find_page(BIG, subject=subject),
+        "newest": lambda catalog: catalog.events.find_newest(BIG, subject, ["rung shed"]),
+    }
+    for name, question in questions.items():
+        for statement, steps in (await _plans(filled, question)).items():
+            is_used = any("ix_events_project_id_subject_id" in step for step in steps)
+            assert is_used, f"{name}: {statement}: {steps}"
+
+
+@ON_BOTH
 async def test_a_question_without_an_index_is_noticed(filled: Database) -> None:
     async with filled.reading() as connection:
         for query in (
