@@ -3,14 +3,14 @@
     StorageError
     └── CatalogError
         ├── BackupInUse            the caller's: a backup whose encoder is sending cannot be removed
-        ├── CatalogBusy            the world's: another process holds the write lock; try again
-        ├── CatalogNotEmpty        the operator's: a catalog is copied to an empty database only
-        ├── CatalogUnavailable     the world's: the database cannot be read or written
+        ├── CatalogBusy            no fault: another process holds the write lock; try again
+        ├── CatalogNotEmpty        for the operator: a catalog is copied to an empty database only
+        ├── CatalogUnavailable     a fault outside Headend: the database cannot be read or written
         │   └── CatalogAway        its server does not answer now, and may answer soon
         ├── HostGone               no fault: the host's row was removed; it registers again
         ├── HashTaken              no fault: a random public name collided; try again
-        ├── HostNameTaken          the operator's: another process runs under the host's name
-        ├── MediaNotShared         the operator's: several hosts need a bucket for their media
+        ├── HostNameTaken          for the operator: another process runs under the host's name
+        ├── MediaNotShared         for the operator: several hosts need a bucket for their media
         ├── NameTaken              the caller's: a tag or category of this name exists
         ├── NoSuchLabel            the caller's: a tag, category or player to link does not exist
         ├── NoSuchProject          the caller's: the project does not exist
@@ -25,7 +25,7 @@
         ├── UploadLinkSpent        the caller's: an upload link was used or has expired
         ├── UploadLost             no fault: another writer took the upload over, or it was removed
         ├── VideoNotFailed         the caller's: only a failed video can be queued again
-        └── SchemaMismatch         the operator's: the schema is not the one this code needs
+        └── SchemaMismatch         for the operator: the schema is not the one this code needs
             ├── SchemaMissing      there is no catalog yet
             ├── SchemaOlder        `headend migrate` upgrades it
             └── SchemaNewer        a newer Headend migrated it
@@ -192,7 +192,7 @@ class UploadLost(CatalogError):
     """The caller no longer holds the upload, or the upload was removed."""
 
     def __init__(self) -> None:
-        super().__init__("the upload is another's, or gone")
+        super().__init__("another writer has taken over the upload, or it was removed")
 
 
 class VideoNotFailed(CatalogError):
@@ -208,7 +208,7 @@ class UploadInProgress(CatalogError):
     """The file cannot be replaced while the video's first file is still being uploaded."""
 
     def __init__(self, video: int) -> None:
-        super().__init__(f"the file of video {video} is still coming")
+        super().__init__(f"the file of video {video} is still being uploaded")
         self.video = video
 
 
@@ -224,7 +224,7 @@ class BackupInUse(CatalogError):
     """The backup in slot `number` cannot be removed while its encoder is sending."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"backup {number} is being sent to")
+        super().__init__(f"an encoder is sending to backup {number}")
         self.number = number
 
 

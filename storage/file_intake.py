@@ -1,4 +1,4 @@
-"""The common path of every complete file that becomes a video.
+"""Probes complete files before they become videos.
 
 However a file arrives (a form, a resumable upload, an import from an address), it is complete at a
 temporary path first. `probe_source` inspects it in a sandboxed child process and returns the facts

@@ -1,7 +1,7 @@
 """The protocol of the bus: messages between tasks and processes, at most once and in order.
 
     StorageError
-    └── BusUnavailable      the world's: the bus cannot be reached; the message was not delivered
+    └── BusUnavailable      a fault outside Headend: the bus cannot be reached; the message is lost
 
 A message only says that something changed; its receiver then reads the catalog. A subscriber that
 may have missed messages receives `MessagesLost` and reads the present state.

@@ -55,8 +55,8 @@ _AGAIN_SECONDS: Final = 6 * 3600.0
 _DAY_US: Final = 86_400 * MICROSECONDS
 _AT_ONCE: Final = 500
 _MAX_ERRORS: Final = 20  # a disk with so many fails as a whole, and takes 20 s each time
-# A crash leaves what was just being added or deleted, which is never ten: fewer are not worth an
-# operator's time. Errors of a disk during deletions never left one in ten of all.
+# A crash leaves only what was being added or deleted at that moment, fewer than ten videos. Failed
+# deletions add up, but never reached a tenth of the store. Only more than both needs an operator.
 _USUALLY_UNKNOWN: Final = 10
 _USUAL_SHARE: Final = 0.1
 # Other folders belong to the operator or to the file system (`lost+found`).
@@ -103,8 +103,8 @@ class TooManyUnknown(StorageError):
     def __init__(self, media: UnknownMedia) -> None:
         super().__init__(
             f"the database does not know {media.unknown} of the {media.total} videos and streams"
-            " that there are media of: if it is the newest one, `headend doctor --clean --confirm`"
-            " moves these media to the trash"
+            " that there are media of: if this is the right database, and not an old copy, `headend"
+            " doctor --clean --confirm` moves these media to the trash"
         )
 
 
@@ -385,4 +385,4 @@ async def _clean(
     if failed is not None:
         raise failed
     if removed:
-        log.info("orphans removed", extra={"leftovers": removed})
+        log.info("orphans removed", extra={"orphans": removed})

@@ -116,8 +116,8 @@ def live_stream(hash_: str) -> str:
 
 def live_stream_of(address: str) -> str | None:
     """Return the hash of the live stream that an address belongs to; None if there is none."""
-    room, _, rest = address.partition("/")
-    return rest.partition("/")[0] if room == "live" else None
+    top, _, rest = address.partition("/")
+    return rest.partition("/")[0] if top == "live" else None
 
 
 def live_variants(hash_: str) -> str:

@@ -4,8 +4,8 @@
     └── ObjectError             an object store could not do what was asked
         ├── ObjectMissing       no fault: there is no such object
         ├── ObjectChanged       no fault: another writer was faster
-        ├── StoreFull           the operator's: no room (ENOSPC, EDQUOT)
-        └── StoreFailed         the world's: the disk or the network failed (EIO and all else)
+        ├── StoreFull           for the operator: no room (ENOSPC, EDQUOT)
+        └── StoreFailed         a fault outside Headend: the disk or the network failed (EIO etc.)
 
 An object is written as a whole or not at all, and replaced atomically: a reader sees the old bytes
 or the new ones. Addresses are relative paths (see `storage.objects.addresses`).

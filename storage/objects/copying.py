@@ -28,7 +28,7 @@ from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket
 __all__ = ["CopyProgress", "ObjectsCopy", "ToBucket", "ToFolder", "copy_objects"]
 
 _SOURCES: Final = "sources"
-_ROOMS: Final = ("slates", _SOURCES, "videos", "live", TRASH)
+_TOP_FOLDERS: Final = ("slates", _SOURCES, "videos", "live", TRASH)
 # Each may hold an object of `PIECE_BYTES` in memory; segments have 1 to 4 MB.
 _AT_ONCE: Final = 8
 _LARGE_AT_ONCE: Final = 2  # of larger ones; each is sent in pieces, two at a time
@@ -133,7 +133,7 @@ class ToFolder:
         self.target = target
         self._min_free_bytes = min_free_bytes
         self._unsynced = 0
-        self._room = ""
+        self._copied_folder = ""
 
     async def copy(self, address: str, size: int) -> None:
         """Fetch an object into a file (see `CopyWay`)."""
@@ -145,16 +145,16 @@ class ToFolder:
         await fetch_file(
             self.source, address, self.target.temporary(), self.target.path(address), begin
         )
-        self._room = address.partition("/")[0]
+        self._copied_folder = address.partition("/")[0]
         self._unsynced += size
         if self._unsynced >= _SYNC_BYTES:
             await self.settle()
 
     async def settle(self) -> None:
         """Write everything through to the disk."""
-        if self._room:
+        if self._copied_folder:
             self._unsynced = 0
-            await self.target.make_durable(self._room)
+            await self.target.make_durable(self._copied_folder)
 
 
 async def copy_objects(
@@ -258,9 +258,9 @@ class _Pass:
         """
         source, target = self._way.source, self._way.target
         folders: list[str] = []
-        for room in _ROOMS:
-            names = await source.folder_names(room) | await target.folder_names(room)
-            folders += [each for name in sorted(names) if is_address(each := f"{room}/{name}")]
+        for top in _TOP_FOLDERS:
+            names = await source.folder_names(top) | await target.folder_names(top)
+            folders += [each for name in sorted(names) if is_address(each := f"{top}/{name}")]
         self._of_folders = len(folders)
         for folder in folders:
             source_sizes = await source.sizes(folder)

@@ -1,8 +1,9 @@
 """Disk space kept for small objects that must be written even when the disk is full.
 
-The reserve is an empty file of a fixed size. A small object that replaces an older one and finds no
-room borrows the file's space: the file is deleted, the object is written, its predecessor is freed,
-and the file is created again. Other processes may take the space first, so nothing is guaranteed.
+The reserve is a file of a fixed size whose bytes mean nothing. A small object that
+replaces an older one and finds no room borrows the file's space: the file is deleted, the object is
+written, its predecessor is freed, and the file is created again. Other processes may take the space
+first, so nothing is guaranteed.
 """
 
 import contextlib

@@ -6,8 +6,8 @@ pieces, and they are deleted with the upload. If a host dies, the client sends a
 memory.
 
 The process also keeps what passes through it in a file, so that it need not fetch it when all has
-arrived. Nothing depends on that file: it is deleted with the process, or when the disk is nearly
-full or does not answer.
+arrived. Nothing depends on that file: it is deleted with the process, when the disk is
+nearly full or does not answer, or when another upload begins after it was idle for an hour.
 """
 
 import asyncio
