@@ -35,7 +35,7 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 # What redis-py raises if Redis cannot be reached or refuses, and uvloop (RuntimeError) on a write
 # to a connection that has just been closed.
-REDIS_ERRORS: Final = (RedisError, OSError, TimeoutError, RuntimeError)
+REDIS_ERRORS: Final = (RedisError, OSError, RuntimeError)
 
 
 class RedisBus:

@@ -30,8 +30,6 @@ __all__ = ["Digest", "FileStillLocked", "ResumableFile", "open_resumable_file"]
 
 # A disk that cannot write or sync half a megabyte in this time is treated as broken.
 _SECONDS: Final = 30.0
-# The previous writer was asked to release the file, and checks for that every second.
-_WAIT_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.05
 
 
@@ -110,18 +108,13 @@ class ResumableFile:
         If that fails or is cancelled, the next call writes the bytes that are missing.
 
         Raises:
-            StoreFull, StoreFailed: as in `write`; `written` is how much was written.
+            StoreFull, StoreFailed: as in `write`; `sync` returns how much was written.
         """
         if self._pieces:
             pieces, start = tuple(self._pieces), self.position - self._waiting
             await in_thread(lambda: self._write(pieces, start), _SECONDS)
             del self._pieces[: len(pieces)]
             self._waiting -= sum(map(len, pieces))
-
-    @property
-    def written(self) -> int:
-        """The number of bytes that are in the file, without those still in memory."""
-        return self._written
 
     async def sync(self) -> int:
         """Make the written bytes survive a power cut; return their number.
@@ -291,8 +284,8 @@ async def open_resumable_file(
     address: str,
     final_address: str,
     *,
+    wait_seconds: float,
     min_free_bytes: int = 0,
-    wait_seconds: float = _WAIT_SECONDS,
 ) -> AsyncGenerator[ResumableFile, None]:
     """Open and lock the file at an address for the length of the block; create it if needed.
 

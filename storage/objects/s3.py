@@ -244,13 +244,10 @@ async def fetch_file(
     await on_disk(partial(_create, temporary))
     try:
 
-        async def begin_file(object_stat: ObjectStat) -> None:
-            await begin(object_stat.size)
-
         async def write(start: int, data: memoryview) -> None:
             await on_disk(partial(write_at, temporary, data, start))
 
-        stat = await bucket.receive(address, begin_file, write)
+        stat = await bucket.receive(address, begin, write)
         await on_disk(partial(_place, temporary, path, stat.modified_us))
     except BaseException:
         threads.submit(partial(temporary.unlink, missing_ok=True))

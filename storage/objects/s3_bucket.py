@@ -336,12 +336,12 @@ class S3Bucket:
     async def receive(
         self,
         address: str,
-        begin: Callable[[ObjectStat], Awaitable[None]],
+        begin: Callable[[int], Awaitable[None]],
         write: Callable[[int, memoryview], Awaitable[None]],
     ) -> ObjectStat:
         """Read an object, in pieces if it is large; `write` gets each piece with its offset.
 
-        `begin` is called first, with the object's size and age.
+        `begin` is called first, with the object's size in bytes.
 
         Raises:
             ObjectMissing: there is no such object.
@@ -350,7 +350,7 @@ class S3Bucket:
         key = self._key(address)
         response = await _answer(address, obstore.get_async(self._store, key))
         stat = _stat(response.meta)
-        await begin(stat)
+        await begin(stat.size)
 
         async def fetch_piece(start: int) -> None:
             # A request's time-out counts until its last byte: a large object takes several.

@@ -52,7 +52,7 @@ async def test_a_resumable_upload_is_on_the_disk_before_its_row(
     async with open_catalog(sqlite_database, migrate=False) as catalog:
         await catalog.installation.first_start(NOW)
         with DiskObjects(root, reserve_bytes=0) as objects:
-            async with open_resumable_file(objects, "uploads/one", SOURCE) as file:
+            async with open_resumable_file(objects, "uploads/one", SOURCE, wait_seconds=1) as file:
                 await file.write(b"film")
                 await file.flush()
                 with traced_disk(root) as trace:

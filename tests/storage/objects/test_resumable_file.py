@@ -31,29 +31,29 @@ def objects(tmp_path: Path) -> Generator[DiskObjects]:
 
 
 async def test_bytes_go_behind_those_that_count(objects: DiskObjects) -> None:
-    async with open_resumable_file(objects, HOME, MOVED) as file:
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
         assert await file.truncate(0) == 0
         await file.write(b"0123456789")
         await file.flush()
         assert await file.sync() == 10
-    async with open_resumable_file(objects, HOME, MOVED) as file:
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
         digest = hashlib.sha256()
         assert await file.truncate(4, digest) == 4
         for letter in b"abc":
             await file.write(bytes([letter]))
         await file.flush()
-        assert (file.position, file.written, file.size()) == (7, 7, 7)
+        assert (file.position, await file.sync(), file.size()) == (7, 7, 7)
         assert digest.digest() == hashlib.sha256(b"abc").digest()
     assert objects.path(HOME).read_bytes() == b"0123abc"
-    async with open_resumable_file(objects, HOME, MOVED) as file:
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
         assert await file.truncate(1000) == 7  # a power cut took the rest
 
 
 async def test_what_is_not_flushed_is_not_there(objects: DiskObjects) -> None:
-    async with open_resumable_file(objects, HOME, MOVED) as file:
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
         await file.truncate(0)
         await file.write(b"x" * 1000)
-        assert (file.position, file.written) == (1000, 0)
+        assert (file.position, await file.sync()) == (1000, 0)
     assert objects.path(HOME).stat().st_size == 0
 
 
@@ -103,7 +103,7 @@ async def test_a_write_that_ended_after_it_was_cancelled_is_not_repeated(
 
 
 async def test_one_at_a_time_holds_it(objects: DiskObjects) -> None:
-    async with open_resumable_file(objects, HOME, MOVED) as file:
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
         await file.truncate(0)
         with pytest.raises(FileStillLocked):
             async with open_resumable_file(objects, HOME, MOVED, wait_seconds=0.1):
@@ -127,7 +127,7 @@ async def test_who_gave_up_holds_no_lock(
     with pytest.raises(TimeoutError):
         async with (
             asyncio.timeout(0.05),
-            open_resumable_file(objects, HOME, MOVED, wait_seconds=1),
+            open_resumable_file(objects, HOME, MOVED, wait_seconds=10),
         ):
             pass
     may_lock.set()
@@ -137,7 +137,7 @@ async def test_who_gave_up_holds_no_lock(
 
 async def test_a_closed_file_changes_no_other_file(objects: DiskObjects) -> None:
     """Another file has the descriptor by then."""
-    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=1) as file:
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
         await file.truncate(0)
     await objects.put("a/other", b"other")
     others = [os.open(objects.path("a/other"), os.O_RDWR) for _ in range(20)]
@@ -156,17 +156,17 @@ async def test_a_closed_file_changes_no_other_file(objects: DiskObjects) -> None
 
 
 async def test_a_file_that_was_moved_is_found_and_taken_back(objects: DiskObjects) -> None:
-    async with open_resumable_file(objects, HOME, MOVED) as file:
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
         await file.truncate(0)
         await file.write(b"whole")
         await file.flush()
         await file.keep(MOVED)
         assert file.is_relocated
         assert not objects.path(HOME).exists()
-    async with open_resumable_file(objects, HOME, MOVED) as file:
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
         assert file.is_relocated  # reading changes nothing
     assert objects.path(MOVED).read_bytes() == b"whole"
-    async with open_resumable_file(objects, HOME, MOVED) as file:
+    async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
         assert await file.truncate(5) == 5
         assert not file.is_relocated
     assert objects.path(HOME).read_bytes() == b"whole"
@@ -181,7 +181,8 @@ async def test_the_lock_goes_with_the_process(objects: DiskObjects, tmp_path: Pa
         "from storage.objects.disk import DiskObjects\n"
         "async def go():\n"
         "    with DiskObjects(Path(sys.argv[1])) as objects:\n"
-        f"        async with open_resumable_file(objects, {HOME!r}, {MOVED!r}) as file:\n"
+        f"        opening = open_resumable_file(objects, {HOME!r}, {MOVED!r}, wait_seconds=10)\n"
+        "        async with opening as file:\n"
         "            await file.truncate(0)\n"
         "            await file.write(b'x' * 1_000_000)\n"
         "            print('held', flush=True)\n"
@@ -198,7 +199,7 @@ async def test_the_lock_goes_with_the_process(objects: DiskObjects, tmp_path: Pa
             async with open_resumable_file(objects, HOME, MOVED, wait_seconds=0.1):
                 pass
         child.send_signal(signal.SIGKILL)
-        async with open_resumable_file(objects, HOME, MOVED) as file:
+        async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
             assert await file.truncate(10) == 10
     finally:
         child.kill()
@@ -212,21 +213,23 @@ async def test_a_full_disk_keeps_what_fits_and_reports_how_much(tmp_path: Path) 
         small_disk(tmp_path / "disk", 8 * MIB) as disk,
         DiskObjects(disk.folder / "objects", reserve_bytes=0) as objects,
     ):
-        async with open_resumable_file(objects, HOME, MOVED) as file:
+        async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
             await file.truncate(0)
             with pytest.raises(StoreFull):
                 while True:
                     await file.write(b"x" * MIB)
-            written_bytes = file.written
+            written_bytes = await file.sync()
             assert written_bytes == file.size() > 0
-        async with open_resumable_file(objects, HOME, MOVED) as file:
+        async with open_resumable_file(objects, HOME, MOVED, wait_seconds=10) as file:
             assert await file.truncate(written_bytes) == written_bytes
 
 
 async def test_room_that_is_to_stay_free_stays_so(objects: DiskObjects) -> None:
-    async with open_resumable_file(objects, HOME, MOVED, min_free_bytes=1 << 60) as file:
+    async with open_resumable_file(
+        objects, HOME, MOVED, wait_seconds=10, min_free_bytes=1 << 60
+    ) as file:
         await file.truncate(0)
         await file.write(b"x")
         with pytest.raises(StoreFull):
             await file.flush()
-        assert file.written == 0
+        assert await file.sync() == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from storage.objects.base import ObjectChanged, ObjectMissing, ObjectStat, StoreFailed
+from storage.objects.base import ObjectChanged, ObjectMissing, StoreFailed
 from storage.objects.s3 import S3Objects
 from storage.objects.s3_bucket import S3Bucket, S3Location
 from tests.support.e2e.service import fetch
@@ -45,8 +45,8 @@ async def test_a_large_object_goes_and_comes_in_pieces(
     assert await bucket_store.size("sources/a/1") == await bucket_store.size("sources/a") == LARGE
     pieces: dict[int, bytes] = {}
 
-    async def begin(stat: ObjectStat) -> None:
-        assert stat.size == LARGE
+    async def begin(size: int) -> None:
+        assert size == LARGE
         assert not pieces
 
     async def write(start: int, piece: memoryview) -> None:

@@ -37,13 +37,13 @@ async def test_a_file_that_is_not_kept_leaves_nothing(media_store: MediaStore) -
 
 async def test_a_file_that_arrived_in_pieces_becomes_an_object(media_store: MediaStore) -> None:
     for part in (b"a ", b"film"):
-        async with open_resumable_file(media_store, "uploads/one", SOURCE) as file:
+        async with open_resumable_file(media_store, "uploads/one", SOURCE, wait_seconds=1) as file:
             await file.truncate(file.size())
             await file.write(part)
             await file.flush()
         assert await media_store.addresses("uploads") == ["uploads/one"]
         assert await media_store.addresses("sources") == []
-    async with open_resumable_file(media_store, "uploads/one", SOURCE) as file:
+    async with open_resumable_file(media_store, "uploads/one", SOURCE, wait_seconds=1) as file:
         await file.keep(SOURCE)
         assert await media_store.get(SOURCE) == b"a film"
         await file.remove_remains()
@@ -54,11 +54,11 @@ async def test_a_file_that_arrived_in_pieces_becomes_an_object(media_store: Medi
 async def test_a_kept_file_may_be_kept_again_where_no_row_came_to_name_it(
     media_store: MediaStore,
 ) -> None:
-    async with open_resumable_file(media_store, "uploads/one", SOURCE) as file:
+    async with open_resumable_file(media_store, "uploads/one", SOURCE, wait_seconds=1) as file:
         await file.write(b"a film")
         await file.flush()
         await file.keep(SOURCE)
-    async with open_resumable_file(media_store, "uploads/one", SOURCE) as file:
+    async with open_resumable_file(media_store, "uploads/one", SOURCE, wait_seconds=1) as file:
         assert await file.truncate(6) == 6
         await file.keep(SOURCE)
         await file.remove_remains()
