@@ -22,13 +22,11 @@ from typing import Final, Protocol
 from media.stream_keys import PublicHash, is_hash
 from storage.errors import StorageError
 from storage.objects.addresses import COPYING, INSTALLATION
-from storage.objects.base import ObjectError, ObjectMissing
+from storage.objects.base import ObjectError, ObjectMissing, Objects
 
 __all__ = [
-    "CopiedStore",
     "ForeignMedia",
     "KeyCatalog",
-    "KeyStore",
     "KnownMedia",
     "MediaFolders",
     "ReadableKey",
@@ -98,30 +96,6 @@ class ReadableKey(Protocol):
         ...
 
 
-class KeyStore(MediaFolders, ReadableKey, Protocol):
-    """A store whose key can be read and written."""
-
-    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
-        """Write an object and replace any that has the address."""
-        ...
-
-    async def make_durable(self, address: str) -> None:
-        """Make an object survive a power cut."""
-        ...
-
-
-class CopiedStore(KeyStore, Protocol):
-    """A store that media can be copied to."""
-
-    async def folder_names(self, prefix: str) -> set[str]:
-        """Return the names of the folders below `prefix`."""
-        ...
-
-    async def delete(self, address: str) -> None:
-        """Delete an object, if it exists."""
-        ...
-
-
 class KeyCatalog(Protocol):
     """The catalog's half of the key (see `storage.catalog.projects.installation`)."""
 
@@ -161,7 +135,7 @@ async def refuse_media(files: MediaFolders, *, store: str, catalog: str) -> None
 
 
 async def bind(
-    objects: KeyStore, keys: KeyCatalog, references: KnownMedia, *, store: str, catalog: str
+    objects: Objects, keys: KeyCatalog, references: KnownMedia, *, store: str, catalog: str
 ) -> None:
     """Check that a catalog and a store belong together; write the missing halves of the key.
 
@@ -210,7 +184,7 @@ async def verify(objects: ReadableKey, keys: KeyCatalog, *, store: str, catalog:
         raise StoreMismatch(store, catalog)
 
 
-async def begin_copy(target: CopiedStore, key: str, *, store: str) -> None:
+async def begin_copy(target: Objects, key: str, *, store: str) -> None:
     """Mark a store as an unfinished copy of the media of the installation with that key.
 
     `store` is its place, for the message.
@@ -231,7 +205,7 @@ async def begin_copy(target: CopiedStore, key: str, *, store: str) -> None:
     await target.make_durable(COPYING)
 
 
-async def end_copy(target: CopiedStore, key: str) -> None:
+async def end_copy(target: Objects, key: str) -> None:
     """Give a store that now has all media the installation's key.
 
     Raises:

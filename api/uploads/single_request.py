@@ -167,7 +167,7 @@ class VideoFilesController(Controller):
             except ObjectError:
                 # After an error of the catalog they may be shown: then the cleanup of orphans
                 # decides.
-                await objects.delete_tree(addresses.video_posters(record.hash, folder))
+                await objects.delete_tree(addresses.video_folder(record.hash, folder))
                 raise
             # What cannot be deleted now is deleted by the cleanup of orphans.
             if changed is None:
@@ -177,5 +177,5 @@ class VideoFilesController(Controller):
             whole, old_folder = changed
             if old_folder is not None:
                 with contextlib.suppress(ObjectError):
-                    await objects.delete_tree(addresses.video_posters(record.hash, old_folder))
+                    await objects.delete_tree(addresses.video_folder(record.hash, old_folder))
         return VideoChanged(message="Video updated.", video=video_presenter.full(whole))

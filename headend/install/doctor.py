@@ -320,7 +320,7 @@ async def _missing_of(files: StoredFiles, row: VideoReferences) -> list[FindingI
     missing = [each for each in expected if await files.stat(each[0]) is None]
     for folder, what in ((row.posters, "posters"), (row.previews, "previews")):
         if folder is not None:
-            place = addresses.video_media(row.hash, folder)
+            place = addresses.video_folder(row.hash, folder)
             if not await files.addresses(place):
                 missing.append((place, what))
     return [FindingItem(path=f"objects/{address}", what=what) for address, what in missing]

@@ -14,7 +14,8 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
-from storage.installation_key import KeyStore, ReadableKey, bind, refuse_media, verify
+from storage.installation_key import ReadableKey, bind, refuse_media, verify
+from storage.objects.base import Objects
 from storage.objects.s3_bucket import S3Location
 from storage.wall_clock import wall_clock_us
 
@@ -98,7 +99,7 @@ async def move_catalog(folder: Path, url: str) -> CatalogCopy:
     return copied
 
 
-async def bind_objects(catalog: Catalog, objects: KeyStore, *, store: str) -> None:
+async def bind_objects(catalog: Catalog, objects: Objects, *, store: str) -> None:
     """Check that a catalog and the objects of an installation belong together (see `bind`).
 
     Raises:

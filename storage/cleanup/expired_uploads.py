@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from media.ticks import MICROSECONDS
 from storage.errors import StorageError
 from storage.objects import addresses
-from storage.objects.base import ObjectError, ObjectStat
+from storage.objects.base import ObjectError, Objects
 from storage.objects.trash import discard
 from storage.objects.upload_pieces import remove_upload
 
@@ -22,7 +22,6 @@ __all__ = [
     "MAX_FAILURES",
     "UploadCatalog",
     "UploadLinkCatalog",
-    "UploadObjects",
     "keep_removing_expired_uploads",
     "remove_expired_uploads",
 ]
@@ -36,38 +35,6 @@ _AT_ONCE: Final = 200
 # A disk with so many failures fails as a whole, and takes 20 s each time.
 MAX_FAILURES: Final = 20
 _EXPIRED: Final = "upload expired"
-
-
-class UploadObjects(Protocol):
-    """Access to the objects of uploads."""
-
-    async def addresses(self, prefix: str) -> list[str]:
-        """Return the addresses of all objects below `prefix`."""
-        ...
-
-    async def stat(self, address: str) -> ObjectStat | None:
-        """Return the size and age of an object, or None if there is none."""
-        ...
-
-    async def delete(self, address: str) -> None:
-        """Delete an object, if it exists."""
-        ...
-
-    async def move(self, source: str, target: str) -> None:
-        """Move an object, or all objects below a folder."""
-        ...
-
-    async def folder_names(self, prefix: str) -> set[str]:
-        """Return the names of the folders below `prefix`."""
-        ...
-
-    async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix` with their last change."""
-        ...
-
-    async def delete_tree(self, prefix: str) -> None:
-        """Delete all objects below `prefix`."""
-        ...
 
 
 class UploadCatalog(Protocol):
@@ -126,7 +93,7 @@ class _Pass:
             log.warning("upload files not removed", extra=facts)
 
 
-async def remove_expired_uploads(files: UploadObjects, uploads: UploadCatalog, now_us: int) -> int:
+async def remove_expired_uploads(files: Objects, uploads: UploadCatalog, now_us: int) -> int:
     """Remove expired uploads and bytes of no upload; return how many uploads were removed.
 
     If an object cannot be removed, its upload's row is still deleted, and the next calls try the
@@ -145,9 +112,7 @@ async def remove_expired_uploads(files: UploadObjects, uploads: UploadCatalog, n
     return this_pass.removed
 
 
-async def _remove(
-    files: UploadObjects, uploads: UploadCatalog, now_us: int, this_pass: _Pass
-) -> None:
+async def _remove(files: Objects, uploads: UploadCatalog, now_us: int, this_pass: _Pass) -> None:
     while names := await uploads.find_expired(now_us, _AT_ONCE):
         for name in names:
             # Another process may have removed it, or a byte may have arrived meanwhile.
@@ -171,7 +136,7 @@ async def _remove(
 
 
 async def _discard_pieces(
-    files: UploadObjects, uploads: UploadCatalog, now_us: int, this_pass: _Pass
+    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: _Pass
 ) -> None:
     """Move pieces of no open upload to the trash."""
     unknown = set(await files.folder_names(addresses.PIECES))
@@ -188,14 +153,14 @@ async def _discard_pieces(
                 this_pass.fail(error)
 
 
-async def _discard_old(files: UploadObjects, address: str, now_us: int) -> None:
+async def _discard_old(files: Objects, address: str, now_us: int) -> None:
     stat = await files.stat(address)
     if stat is not None and stat.modified_us < now_us - AGE_US:
         await discard(files, address, now_us)
 
 
 async def keep_removing_expired_uploads(
-    files: UploadObjects,
+    files: Objects,
     uploads: UploadCatalog,
     links: UploadLinkCatalog,
     now_us: Callable[[], int],

@@ -30,8 +30,8 @@ from media.stream_keys import PublicHash, is_hash
 from media.ticks import MICROSECONDS
 from storage.catalog.maintenance.references import VideoReferences
 from storage.errors import StorageError
-from storage.objects.addresses import video_media, video_sources
-from storage.objects.base import ObjectError, ObjectMissing, ObjectStat
+from storage.objects.addresses import video_folder, video_sources
+from storage.objects.base import ObjectError, ObjectMissing, Objects, ObjectStat
 from storage.objects.trash import discard, empty_trash
 
 __all__ = [
@@ -125,18 +125,6 @@ class ReadableObjects(Protocol):
 
     async def get(self, address: str) -> bytes:
         """Return the bytes of an object, or raise `ObjectMissing`."""
-        ...
-
-
-class RemovableObjects(ReadableObjects, Protocol):
-    """Access to the objects, to move them to the trash and to empty that."""
-
-    async def move(self, source: str, target: str) -> None:
-        """Move an object, or all objects below a folder."""
-        ...
-
-    async def delete_tree(self, prefix: str) -> None:
-        """Delete all objects below `prefix`."""
         ...
 
 
@@ -240,7 +228,7 @@ async def _unused_media(
             for name in await _unreferenced(
                 files, row, _old(listed[row.hash], before_us, _TRANSCODED)
             ):
-                address = video_media(row.hash, name)
+                address = video_folder(row.hash, name)
                 yield Orphan(address=address, kind="folder", what="media of an older attempt")
 
 
@@ -272,7 +260,7 @@ async def _listed_folders(
     files: ReadableObjects, hash_: PublicHash, media: str
 ) -> frozenset[str] | None:
     """Return the folders that the playlists of `media` refer to; None if one cannot be read."""
-    folder = video_media(hash_, media)
+    folder = video_folder(hash_, media)
     renditions = [name for name in await files.folders(folder) if name != "record"]
     folders: set[str] = set()
     for rendition in renditions:
@@ -296,7 +284,7 @@ def _batches(names: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 async def remove_orphans(
-    objects: RemovableObjects, references: ReferenceCatalog, now_us: int, *, confirmed: bool = False
+    objects: Objects, references: ReferenceCatalog, now_us: int, *, confirmed: bool = False
 ) -> int:
     """Move all orphans to the trash and return the number of folders and objects moved.
 
@@ -324,7 +312,7 @@ async def _as_generator(orphans: Iterable[Orphan]) -> AsyncGenerator[Orphan]:
 
 
 async def _discard(
-    objects: RemovableObjects,
+    objects: Objects,
     orphans: AsyncGenerator[Orphan],
     now_us: int,
     errors: list[ObjectError],
@@ -349,7 +337,7 @@ async def _discard(
 
 
 async def keep_removing_orphans(
-    objects: RemovableObjects,
+    objects: Objects,
     references: ReferenceCatalog,
     now_us: Callable[[], int],
     verify: Callable[[], Awaitable[None]],
@@ -372,7 +360,7 @@ async def keep_removing_orphans(
 
 
 async def _clean(
-    objects: RemovableObjects, references: ReferenceCatalog, now_us: int, trash_days: int
+    objects: Objects, references: ReferenceCatalog, now_us: int, trash_days: int
 ) -> None:
     """Move orphans to the trash and empty it, also after orphans that cannot be moved."""
     failed: ObjectError | None = None

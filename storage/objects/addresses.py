@@ -46,13 +46,12 @@ __all__ = [
     "upload_piece",
     "upload_pieces",
     "video",
+    "video_folder",
     "video_init",
-    "video_media",
     "video_page",
     "video_pages",
     "video_playlist",
     "video_poster",
-    "video_posters",
     "video_preview_list",
     "video_preview_sheet",
     "video_replaced_mark",
@@ -147,12 +146,12 @@ def live_playlist(hash_: str, run: str, rendition: str) -> str:
 
 def live_init(hash_: str, run: str, rendition: str, number: int) -> str:
     """Return an init section."""
-    return f"live/{hash_}/{run}/{rendition}/init-{number}.mp4"
+    return media_init(live_run(hash_, run), rendition, number)
 
 
 def live_segment(hash_: str, run: str, rendition: str, sequence: int) -> str:
     """Return a segment."""
-    return f"live/{hash_}/{run}/{rendition}/{sequence}.m4s"
+    return media_segment(live_run(hash_, run), rendition, sequence)
 
 
 def live_part(hash_: str, run: str, rendition: str, sequence: int, index: int) -> str:
@@ -260,11 +259,6 @@ def video(hash_: str) -> str:
     return f"videos/{hash_}"
 
 
-def video_posters(hash_: str, folder: str) -> str:
-    """Return a folder of a video's posters."""
-    return f"videos/{hash_}/{folder}"
-
-
 def video_poster(hash_: str, folder: str, label: str) -> str:
     """Return a video's poster in the resolution of that label."""
     return f"videos/{hash_}/{folder}/{label}.jpg"
@@ -280,8 +274,8 @@ def video_preview_sheet(hash_: str, folder: str, number: int) -> str:
     return f"videos/{hash_}/{folder}/sheet-{number}.jpg"
 
 
-def video_media(hash_: str, folder: str) -> str:
-    """Return a folder of a video's playlists and segments."""
+def video_folder(hash_: str, folder: str) -> str:
+    """Return a folder of a video's media, posters, previews or subtitles."""
     return f"videos/{hash_}/{folder}"
 
 
@@ -297,12 +291,12 @@ def video_playlist(hash_: str, folder: str, rendition: str) -> str:
 
 def video_init(hash_: str, folder: str, rendition: str, number: int) -> str:
     """Return an init section of a video."""
-    return f"videos/{hash_}/{folder}/{rendition}/init-{number}.mp4"
+    return media_init(video_folder(hash_, folder), rendition, number)
 
 
 def video_segment(hash_: str, folder: str, rendition: str, sequence: int) -> str:
     """Return a segment of a video."""
-    return f"videos/{hash_}/{folder}/{rendition}/{sequence}.m4s"
+    return media_segment(video_folder(hash_, folder), rendition, sequence)
 
 
 def video_subtitles(hash_: str, folder: str, rendition: str) -> str:

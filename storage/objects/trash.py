@@ -11,21 +11,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from storage.objects.addresses import TRASH, trash, trashed
-from storage.objects.base import ObjectError
+from storage.objects.base import ObjectError, Objects
 
-__all__ = ["TrashStore", "discard", "empty_trash", "find_trash"]
+__all__ = ["discard", "empty_trash", "find_trash"]
 
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class MovableObjects(Protocol):
-    """A store whose objects can be moved."""
-
-    async def move(self, source: str, target: str) -> None:
-        """Move an object, or all objects below a folder."""
-        ...
 
 
 class TrashFolders(Protocol):
@@ -36,15 +28,7 @@ class TrashFolders(Protocol):
         ...
 
 
-class TrashStore(TrashFolders, Protocol):
-    """A store whose trash can be emptied."""
-
-    async def delete_tree(self, prefix: str) -> None:
-        """Delete all objects below `prefix`."""
-        ...
-
-
-async def discard(objects: MovableObjects, address: str, now_us: int) -> None:
+async def discard(objects: Objects, address: str, now_us: int) -> None:
     """Move an object, or all objects below a folder, to the trash; do nothing if there is none.
 
     Raises:
@@ -63,7 +47,7 @@ async def find_trash(objects: TrashFolders) -> list[str]:
     return [trash(name) for name in sorted(names)]
 
 
-async def empty_trash(objects: TrashStore, until_us: int) -> int:
+async def empty_trash(objects: Objects, until_us: int) -> int:
     """Delete what was moved to the trash up to a time; return the number of deleted folders.
 
     What cannot be deleted does not stop the rest.

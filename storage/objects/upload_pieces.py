@@ -25,15 +25,14 @@ import msgspec
 
 from storage.objects.addresses import upload, upload_piece, upload_pieces
 from storage.objects.at_once import do_each
-from storage.objects.base import ObjectError, StoreFailed
+from storage.objects.base import ObjectError, Objects, StoreFailed
 from storage.objects.disk_threads import FILES
 from storage.objects.incoming_file import check_free, in_thread, write_at
 from storage.objects.resumable_file import Digest, FileStillLocked
-from storage.objects.store import MediaStore, Scratch
+from storage.objects.store import MediaStore
 
 __all__ = [
     "PIECE_BYTES",
-    "DeletableObjects",
     "PieceRows",
     "PiecewiseFile",
     "UploadPiece",
@@ -79,19 +78,7 @@ class PieceRows(Protocol):
         ...
 
 
-class DeletableObjects(Protocol):
-    """A store whose objects can be deleted."""
-
-    async def delete(self, address: str) -> None:
-        """Delete an object, if it exists."""
-        ...
-
-    async def delete_tree(self, prefix: str) -> None:
-        """Delete all objects below `prefix`."""
-        ...
-
-
-async def remove_upload(objects: DeletableObjects, name: str) -> None:
+async def remove_upload(objects: Objects, name: str) -> None:
     """Delete the bytes of an upload, in a file (`storage.objects.resumable_file`) or in pieces.
 
     Raises:
@@ -317,7 +304,7 @@ class UploadPieces:
         self._forget_idle(clock() - _IDLE_SECONDS)
         copy = self._copies.get(name)
         if copy is None:
-            copy = self._copies[name] = _LocalCopy(self._scratch.temporary())
+            copy = self._copies[name] = _LocalCopy(self._objects.scratch.temporary())
         copy.used = clock()
         try:
             async with asyncio.timeout(wait_seconds):
@@ -336,10 +323,6 @@ class UploadPieces:
         finally:
             copy.used = clock()
             copy.lock.release()
-
-    @property
-    def _scratch(self) -> Scratch:
-        return self._objects.scratch
 
     def _forget_idle(self, since: float) -> None:
         """Delete local copies that were not used since a time of the loop's clock."""

@@ -27,8 +27,7 @@ from storage.objects.addresses import (
     live_posters,
     live_run,
     video,
-    video_media,
-    video_posters,
+    video_folder,
 )
 from storage.objects.base import Objects
 from storage.objects.disk_threads import FILES
@@ -130,7 +129,7 @@ async def _find_in_video(
     store = await RecordingStore.load(objects, recorded.hash)
     candidates = await store.find_steps(wanted)
     steps = await FILES.run(partial(_overlapping, candidates, wanted))  # as in `_find_in_run`
-    folder = video_media(recorded.hash, MEDIA)
+    folder = video_folder(recorded.hash, MEDIA)
     posters = recorded.posters
     if not steps:
         return None
@@ -139,7 +138,7 @@ async def _find_in_video(
         folders={step.sequence: (folder,) for step in steps},
         renditions=store.totals.renditions,
         codecs=store.totals.codecs,
-        posters=None if posters is None else video_posters(recorded.hash, posters),
+        posters=None if posters is None else video_folder(recorded.hash, posters),
         video=recorded.video,
     )
 
@@ -158,7 +157,7 @@ async def _find_in_run(
         folders: tuple[str, ...] = (live,)
     else:
         store = await RecordingStore.load(objects, recording)
-        recorded = (video_media(recording, MEDIA),)
+        recorded = (video_folder(recording, MEDIA),)
         older = _OlderSteps(
             begin_us=await store.begin_us(), steps=await store.find_steps(wanted), folders=recorded
         )

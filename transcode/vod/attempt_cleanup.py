@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from storage.objects.addresses import video, video_media, video_replaced_mark
+from storage.objects.addresses import video, video_folder, video_replaced_mark
 from storage.objects.base import ObjectError, Objects
 
 __all__ = [
@@ -100,7 +100,7 @@ async def remove_unlisted(objects: Objects, hash_: str, media: str | None) -> No
     """
     if media is None or not _ATTEMPT_FOLDER.fullmatch(media):
         return
-    folder = video_media(hash_, media)
+    folder = video_folder(hash_, media)
     try:
         names = {each.removeprefix(f"{folder}/") for each in await objects.addresses(folder)}
     except ObjectError as error:

@@ -29,9 +29,8 @@ from storage.catalog.videos.jobs import PREVIEWS, Jobs
 from storage.catalog.videos.previews import RecordingPreviews
 from storage.job_leases import LEASE_US, HeldJob
 from storage.objects.addresses import (
-    video_media,
+    video_folder,
     video_poster,
-    video_posters,
     video_variants,
 )
 from storage.objects.base import ObjectError, ObjectMissing, Objects
@@ -270,7 +269,7 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
 
     async def _rendition(self, variant: Variant) -> _SampledRendition:
         work = self._work
-        address = f"{video_media(work.hash, work.media)}/{variant.uri.partition('/')[2]}"
+        address = f"{video_folder(work.hash, work.media)}/{variant.uri.partition('/')[2]}"
         text = (await self._context.objects.get(address)).decode()
         playlist = await asyncio.to_thread(parse, text)  # half a second for a day
         if not isinstance(playlist, MediaPlaylist):
@@ -284,11 +283,11 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
         size = 0
         if images.previews is not None:
             size = await store_previews(objects, hash_, previews, images.previews, length_us)
-            await objects.make_durable(video_media(hash_, previews))
+            await objects.make_durable(video_folder(hash_, previews))
         for poster in images.posters:
             await objects.put(video_poster(hash_, posters, poster.label), poster.data)
         if images.posters:
-            await objects.make_durable(video_posters(hash_, posters))
+            await objects.make_durable(video_folder(hash_, posters))
         return MadePreviews(
             previews=previews if size else None,
             size=size,

@@ -16,7 +16,7 @@ from api.origin.redirects import CdnRedirects, Method, Redirects, SignedRedirect
 from api.origin.visibility import VisibilityCache
 from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
-from storage.objects.addresses import live_poster, live_segment, video_media
+from storage.objects.addresses import live_poster, live_segment, video_folder
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import later
 from tests.support.manual_clock import ManualClock
@@ -34,8 +34,8 @@ VIDEO = PublicRecord(
     kind="video", media="1-2", posters="poster-1-1", poster_labels=("720p",),
     previews="previews-1-1",
 )  # fmt: skip
-MEDIA = f"/{video_media(FILM, '1-2')}/720p/0.m4s"
-PLAYLIST = f"/{video_media(FILM, '1-2')}/720p/index.m3u8"
+MEDIA = f"/{video_folder(FILM, '1-2')}/720p/0.m4s"
+PLAYLIST = f"/{video_folder(FILM, '1-2')}/720p/index.m3u8"
 SEGMENT = f"/{live_segment(HASH, RUN, '720p', 7)}"
 POSTER = f"/{live_poster(HASH, '720p')}"
 CDN = "https://cdn.example"
