@@ -116,6 +116,7 @@ class Edge(Protocol):
         """Call `ready` once a media playlist lists a part; return what cancels that.
 
         With `part` None, wait for the whole segment. `ready` is also called if that will not
-        happen: the run has ended or is gone, or three target durations have passed.
+        happen: the run has ended or is gone, or three target durations have passed since the first
+        request for the same part.
         """
         ...

@@ -22,7 +22,7 @@ WAIT_SECONDS: Final = 12.0
 _AT_ONCE: Final = 250
 
 
-class _WaitingRequests:
+class _PartRequests:
     """The requests for one part (None: a whole segment) of one playlist."""
 
     def __init__(self, msn: int, part: int | None, timer: asyncio.TimerHandle) -> None:
@@ -37,7 +37,7 @@ class WaitingRequests:
 
     def __init__(self, *, wait_seconds: float = WAIT_SECONDS) -> None:
         self._wait_seconds = wait_seconds
-        self._groups: dict[str, dict[tuple[int, int | None], _WaitingRequests]] = {}
+        self._groups: dict[str, dict[tuple[int, int | None], _PartRequests]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class WaitingRequests:
         if group is None:
             loop = asyncio.get_running_loop()
             timer = loop.call_later(self._wait_seconds, self._end, address, msn, part)
-            group = groups[msn, part] = _WaitingRequests(msn, part, timer)
+            group = groups[msn, part] = _PartRequests(msn, part, timer)
         self._count += 1
         number = self._count
         callbacks = group.callbacks

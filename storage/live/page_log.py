@@ -1,8 +1,8 @@
 """A page log: a list that only grows, kept in numbered objects that are never rewritten.
 
-The steps of a run, or of a recording, are kept so: each is written once, however long the list. The
-newest items are in no page yet; the owner of the log keeps them where it can replace them as a
-whole (`storage.live.run_state`), until there are enough for a page.
+The steps of runs and recordings are kept this way, so that each step is written once, regardless of
+the length of the list. The newest items are in no page yet; the owner of the log keeps them where
+it can replace them as a whole (`storage.live.run_state`), until there are enough for a page.
 
 A page is written as a whole or not at all, also when the process is killed. Nothing is synced, as
 for the media that the pages describe, so a power cut may lose or shorten the newest pages: such a

@@ -261,9 +261,9 @@ class Publication:
         first, discontinuities = self._beginning()
         await self._writer.resume(gaps, first=first, discontinuities=discontinuities)
 
-    def add_observer(self, observer: PublicationObserver) -> None:
-        """Report each stored step to an observer, after the steps that are on disk already."""
-        self._writer.add_observer(observer)
+    def set_observer(self, observer: PublicationObserver) -> None:
+        """Report each stored step to this observer alone, after the steps that are on disk."""
+        self._writer.set_observer(observer)
 
     # -- properties -------------------------------------------------------------------------------
 
@@ -275,7 +275,7 @@ class Publication:
     @property
     def next_sequence(self) -> int:
         """The sequence number of the next step that is not complete."""
-        return self._steps.following
+        return self._steps.next_sequence
 
     @property
     def next_inits(self) -> dict[str, int]:
@@ -339,7 +339,7 @@ class Publication:
         for name in names:
             timeline = self._timelines.get(name)
             self._timelines[name] = (
-                Timeline(part_target=part, sequence=self._steps.following)
+                Timeline(part_target=part, sequence=self._steps.next_sequence)
                 if timeline is None
                 else msgspec.structs.replace(timeline, part_target=max(part, timeline.part_target))
             )

@@ -97,7 +97,7 @@ async def read_state(objects: Objects, hash_: str, run: str) -> RunState | None:
         return None
     except msgspec.MsgspecError as error:
         facts = {"stream": hash_, "run": run, "reason": str(error)}
-        log.warning("run notes not read", extra=facts)
+        log.warning("run state not read", extra=facts)
         return None
 
 

@@ -109,8 +109,8 @@ class RunWriter:
         self._observer: PublicationObserver | None = None
         self._skipped = False  # the step before was not reported to the observer
 
-    def add_observer(self, observer: PublicationObserver) -> None:
-        """Report each new step to an observer, after the steps that are on disk already."""
+    def set_observer(self, observer: PublicationObserver) -> None:
+        """Report each new step to this observer alone, after the steps that are on disk."""
         self._observer = observer
         for step in self._newest:
             self._report(step, {})

@@ -74,7 +74,7 @@ class StepBuilder:
         epoch: int | None,
         needed: Mapping[str, str],
     ) -> None:
-        self.following = next_sequence
+        self.next_sequence = next_sequence
         self.next_inits = dict(next_inits)
         self._names: tuple[str, ...] = ()
         self._sources: dict[int, _StepEpoch] = {}
@@ -191,11 +191,11 @@ class StepBuilder:
 
     def complete(self) -> Iterator[Step]:
         """Yield the steps that every rendition has reached, in order, which closes them."""
-        while (step := self._open.get(self.following)) is not None:
+        while (step := self._open.get(self.next_sequence)) is not None:
             if set(step.segments) != set(self._names):
                 return
-            del self._open[self.following]
-            self.following += 1
+            del self._open[self.next_sequence]
+            self.next_sequence += 1
             self._completed[step.sequence] = step
             yield step
 
@@ -280,12 +280,13 @@ class StepBuilder:
     def _check_place(self, name: str, sequence: int) -> None:
         """Check that a segment is its rendition's next."""
         self._check_prepared(name)
-        expected = self._reached.get(name, self.following)
+        expected = self._reached.get(name, self.next_sequence)
         if sequence < expected:
             raise PublicationError(f"segment {sequence} of {name} comes too late")
         if sequence > expected:
-            raise PublicationError(f"segment {sequence} of {name} leaves some out")
+            raise PublicationError(f"segment {sequence} of {name} does not follow the previous one")
 
     def _check_described(self, name: str, sequence: int, epoch: int, init: int) -> None:
         if epoch not in self._sources or (name, init) not in self._inits:
-            raise PublicationError(f"segment {sequence} of {name} comes from nowhere")
+            segment = f"segment {sequence} of {name}"
+            raise PublicationError(f"{segment} has an unknown source or init section")

@@ -170,7 +170,7 @@ class Recorder:
             previous.is_closed = True
             previous.on_ended()
         self._queues[key] = queue
-        publication.add_observer(queue)
+        publication.set_observer(queue)
         self._new.append(queue)
         self._more.set()
 
@@ -271,7 +271,7 @@ class Recorder:
     async def _obstacle(self, store: RecordingStore) -> str | None:
         """Return the reason why a recording cannot continue, if any."""
         if store.unwritten_count > _MAX_UNWRITTEN:
-            return "what is recorded cannot be written down"
+            return "the pages of the recording cannot be written"
         return await self._too_full()
 
     async def _too_full(self) -> str | None:
@@ -290,7 +290,7 @@ class Recorder:
         try:
             self._warn_once(queue, "media not recorded", await store.write_page(closed=closed))
         except StorageError as error:
-            self._warn_once(queue, "recording not written down", error)
+            self._warn_once(queue, "recording pages not written", error)
 
     def _warn_once(self, queue: RecordingQueue, event: str, error: StorageError | None) -> None:
         """Log a warning once per run and event."""

@@ -257,5 +257,5 @@ async def test_a_gap_that_has_media_is_the_engines_fault(
     assert isinstance(gap, Segment)
     with pytest.raises(PublicationError, match="not its parts"):
         await publication.append(msgspec.structs.replace(gap, size=1))
-    with pytest.raises(PublicationError, match="from nowhere"):
+    with pytest.raises(PublicationError, match="unknown source or init section"):
         await publication.append(msgspec.structs.replace(gap, epoch=7))

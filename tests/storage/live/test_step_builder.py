@@ -57,7 +57,7 @@ def test_a_step_is_complete_once_every_rendition_has_reached_it() -> None:
     steps = [maker.step(), maker.step()]
     for reports in steps:  # the largest runs ahead
         add(builder, of(TOP.name, reports))
-    assert (list(builder.complete()), builder.opened, builder.following) == ([], 2, 0)
+    assert (list(builder.complete()), builder.opened, builder.next_sequence) == ([], 2, 0)
     add(builder, of(LOW.name, steps[0]))
     (sound,) = add(builder, of(AUDIO_RENDITION, steps[0]))
     (step,) = builder.complete()
