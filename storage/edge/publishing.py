@@ -91,6 +91,7 @@ class PublishingEdge(MemoryEdge):
     `clock` is in seconds; `new_revision` returns a number that no state had.
 
     Attributes:
+        is_reached: True if the last write to Redis succeeded.
         written_bytes: The size of all parts that were written to Redis.
         dropped_parts: The number of parts that were not, since the queue was full.
     """
@@ -114,14 +115,9 @@ class PublishingEdge(MemoryEdge):
         self._queued_bytes = 0
         self._more = asyncio.Event()
         self._next_check = 0.0  # of segments that are not stored
-        self._is_reached = True
+        self.is_reached = True
         self.written_bytes = 0
         self.dropped_parts = 0
-
-    @property
-    def is_reached(self) -> bool:
-        """True if the last write to Redis succeeded."""
-        return self._is_reached
 
     @property
     def queued_bytes(self) -> int:
@@ -259,16 +255,16 @@ class PublishingEdge(MemoryEdge):
             try:
                 await self.publish()
             except EdgeUnavailable as error:
-                if self._is_reached:  # once an outage
+                if self.is_reached:  # once an outage
                     log.warning("edge not published", extra={"reason": str(error)})
                     pause = _FIRST_PAUSE
-                self._is_reached = False
+                self.is_reached = False
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
-                if not self._is_reached:
+                if not self.is_reached:
                     log.info("edge published again")
-                self._is_reached = True
+                self.is_reached = True
 
     async def _wait(self) -> None:
         """Wait until something is queued, or segments have to be checked."""

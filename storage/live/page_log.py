@@ -75,11 +75,3 @@ class PageLog(Generic[P]):
             return None if text is None else msgspec.json.decode(text, type=self._kind)
         except msgspec.MsgspecError:
             return None
-
-    async def delete(self, number: int) -> None:
-        """Delete a page, if it exists.
-
-        Raises:
-            ObjectError: it could not be deleted.
-        """
-        await self._objects.delete(self._address(number))

@@ -8,7 +8,6 @@ finds another version than it knows reads that state, and writes nothing more if
 later than its own.
 """
 
-import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
@@ -17,11 +16,10 @@ from typing import Final
 import msgspec
 
 from media.no_op import do_nothing
-from storage.cancellation import uncancelled
-from storage.errors import StorageError
 from storage.live.run_state import rendition_names
 from storage.live.run_store import StoredRun, newest_run, read_state
 from storage.objects.addresses import live_playlist, live_state, live_variants
+from storage.objects.at_once import do_each
 from storage.objects.base import ObjectChanged, ObjectError, Objects, StoreFailed
 
 __all__ = ["SOLE_OWNER", "OwnershipLost", "RunObjects", "RunOwner", "require_versions"]
@@ -178,19 +176,11 @@ class RunObjects:
         if not self._owner.fenced:
             await self.store.put_all(objects, vital=True)
             return
-        failures: list[StorageError] = []
 
         async def replace(address: str) -> None:
-            try:
-                await self._replace(address, objects[address])
-            except StorageError as error:
-                failures.append(error)
+            await self._replace(address, objects[address])
 
-        async with asyncio.TaskGroup() as group:
-            for address in objects:
-                group.create_task(replace(address))
-        if failures:
-            raise failures[-1]
+        await do_each(objects, replace, at_once=len(objects))
 
     async def _replace(self, address: str, data: bytes) -> None:
         for _ in range(_ATTEMPTS):
@@ -257,14 +247,10 @@ async def _replaces(store: Objects, address: str, data: bytes, version: str | No
 
 
 async def _versions(store: Objects, addresses: tuple[str, ...]) -> Versions:
-    failed: ExceptionGroup[StorageError] | None = None
-    tasks: dict[str, asyncio.Task[str | None]] = {}
-    try:
-        with uncancelled():
-            async with asyncio.TaskGroup() as group:
-                tasks = {each: group.create_task(store.version(each)) for each in addresses}
-    except* StorageError as errors:
-        failed = errors  # raised below: Python 3.11.2 puts what is raised here into a group
-    if failed is not None:
-        raise StoreFailed(addresses[0], str(failed.exceptions[0])) from failed
-    return {address: task.result() for address, task in tasks.items()}
+    versions: Versions = {}
+
+    async def learn(address: str) -> None:
+        versions[address] = await store.version(address)
+
+    await do_each(addresses, learn, at_once=len(addresses))
+    return versions

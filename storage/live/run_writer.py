@@ -91,7 +91,6 @@ class RunWriter:
         self._run_objects = run_objects
         self._edge = edge
         self._steps = steps
-        self._window = window
         self._clock = clock
         self._clock_began_us = now_us - round(clock() * MICROSECONDS)
         self.state = run.state

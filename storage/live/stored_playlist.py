@@ -125,7 +125,7 @@ class StoredPlaylists:
         }
         missing = [number for number in numbers if number not in pages]
         log_pages = run_log(self._objects, hash_, run).read_all(missing)
-        count = sum(PAGE_STEPS for _ in pages)
+        count = PAGE_STEPS * len(pages)
         missing_numbers = iter(missing)
         async for page in log_pages:
             listed = _listed(page, first, start)

@@ -16,7 +16,7 @@ import msgspec
 from media.hls.m3u8 import SegmentLines, render_with
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment
 from media.ladder import AUDIO_RENDITION, Rendition
-from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
+from media.ticks import VIDEO_SCALE
 from storage.live.run_state import Step, rendition_names
 from storage.live.variants import RenditionMeasure, build_multivariant
 
@@ -201,15 +201,7 @@ def _listed(step: Step, name: str, discontinuity: bool, anchored: bool) -> Playl
     Only the first segment and those after a discontinuity carry the wall clock, since it can be
     computed from the durations in between.
     """
-    segment = step.segments[name]
-    wall_us: int | None = None
-    if anchored:
-        wall_us = step.origin_us + rescale(segment.start, VIDEO_SCALE, MICROSECONDS)
-    return PlaylistSegment(
-        uri=f"{step.sequence}.m4s",
-        duration=segment.duration,
-        map_uri=None if segment.gap else f"init-{segment.init}.mp4",
-        discontinuity=discontinuity,
-        wall_us=wall_us,
-        gap=segment.gap,
+    entry = step.playlist_entry(name)
+    return msgspec.structs.replace(
+        entry, discontinuity=discontinuity, wall_us=entry.wall_us if anchored else None
     )

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
-from storage.catalog.videos.recordings import MadeRecording, RecordingRow
+from storage.catalog.videos.recordings import RecordingRow
 from storage.errors import StorageError
 from storage.live.publication import Publication
 from storage.live.run_state import RunState, Step
@@ -26,7 +26,7 @@ from storage.live.run_store import StoredRun, newest_run, read_state
 from storage.objects.addresses import live_run
 from storage.objects.base import Objects
 from storage.objects.disk_threads import FILES
-from storage.recording.finalize import finalize
+from storage.recording.finalize import RecordingFinisher, finalize
 from storage.recording.recording_store import ListedStep, RecordingStore
 
 __all__ = ["Recorder", "RecordingCatalog", "RecordingQueue"]
@@ -49,7 +49,7 @@ _SETTLE_SECONDS: Final = 1.0
 WriteEvent = Callable[[str, str, dict[str, object]], Awaitable[None]]
 
 
-class RecordingCatalog(Protocol):
+class RecordingCatalog(RecordingFinisher, Protocol):
     """The recordings in the catalog (`storage.catalog.videos.recordings.Recordings`).
 
     Every method raises `StorageError` if the database fails.
@@ -67,20 +67,6 @@ class RecordingCatalog(Protocol):
         self, stream: PublicHash, run: str, keep_days: int, now_us: int
     ) -> RecordingRow | None:
         """Add a recording of a run; None if there is no such stream."""
-        ...
-
-    async def finish(
-        self,
-        recording: RecordingRow,
-        made: MadeRecording,
-        now_us: int,
-        name_of: Callable[[str], str],
-    ) -> int | None:
-        """Add the video of a recording and return its id; None if the recording is gone."""
-        ...
-
-    async def remove(self, recording: int) -> bool:
-        """Delete the row of a recording; return False if it is gone already."""
         ...
 
 
