@@ -52,7 +52,7 @@ def _for_encoders(running: RunningService, *, terminal: bool) -> list[str]:
         key = stream.key.text if terminal else "`headend streams` prints it"
         lines += [
             '  In OBS       Settings > Stream > Service "Custom..."',
-            f"    Server     {addresses.rtmp_ingest(Slot(0)) or addresses.rtmps_ingest(Slot(0))}",
+            f"    Server     {addresses.encoder_server(Slot(0))}",
             f"    Stream Key {key}",
         ]
     if running.tls is not None:

@@ -94,6 +94,11 @@ class Addresses(msgspec.Struct, frozen=True, kw_only=True):
         """The same over TLS."""
         return _ingest(self.rtmps_backup if slot.number else self.rtmps, slot)
 
+    def encoder_server(self, slot: Slot, *, secure: bool = False) -> str:
+        """Where an encoder sends to: over TLS if `secure`, or if only that is served."""
+        plain = "" if secure else self.rtmp_ingest(slot)
+        return plain or self.rtmps_ingest(slot)
+
 
 def _ingest(base: str, slot: Slot) -> str:
     return base and f"{base}/{slot.application}"

@@ -85,11 +85,9 @@ class ObsProfileController(Controller):
         if errors:
             raise invalid(errors)
         addresses, ingest_slot = presenter.addresses, slots[slot]
-        server = addresses.rtmps_ingest(ingest_slot)
-        if secure == "true" and not server:
+        server = addresses.encoder_server(ingest_slot, secure=secure == "true")
+        if not server:
             raise invalid({"secure": ["RTMPS is not served."]})
-        if secure == "false":
-            server = addresses.rtmp_ingest(ingest_slot) or server
         folder = f"headend-{_plain(stream)}-{slot}"
         profile = ObsProfile(
             folder=folder,

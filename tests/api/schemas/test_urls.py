@@ -45,3 +45,10 @@ def test_no_address_leads_to_what_is_not_served() -> None:
     addresses = msgspec.structs.replace(ADDRESSES, rtmp="", rtmp_backup="")
     assert [addresses.rtmp_ingest(Slot(number)) for number in (0, 2)] == ["", ""]
     assert addresses.rtmps_ingest(Slot(0)) == "rtmps://in.example:1936/live"
+    assert addresses.encoder_server(Slot(0)) == "rtmps://in.example:1936/live"
+    assert ADDRESSES.encoder_server(Slot(0)) == "rtmp://in.example:1935/live"
+    assert (
+        ADDRESSES.encoder_server(Slot(2), secure=True) == "rtmps://spare.example:1936/live-backup-2"
+    )
+    plain = msgspec.structs.replace(ADDRESSES, rtmps="", rtmps_backup="")
+    assert plain.encoder_server(Slot(0), secure=True) == ""
