@@ -67,7 +67,7 @@ class _TooManyFailures(StorageError):
     """So many objects could not be removed that the disk has failed as a whole."""
 
 
-class _Pass:
+class _CleanupPass:
     """How many uploads one pass has removed, how many objects it could not, and why the first."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ async def remove_expired_uploads(files: Objects, uploads: UploadCatalog, now_us:
     Raises:
         StorageError: the catalog failed, or the disk cannot be listed.
     """
-    this_pass = _Pass()
+    this_pass = _CleanupPass()
     try:
         with suppress(_TooManyFailures):
             await _remove(files, uploads, now_us, this_pass)
@@ -112,7 +112,9 @@ async def remove_expired_uploads(files: Objects, uploads: UploadCatalog, now_us:
     return this_pass.removed
 
 
-async def _remove(files: Objects, uploads: UploadCatalog, now_us: int, this_pass: _Pass) -> None:
+async def _remove(
+    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: _CleanupPass
+) -> None:
     while names := await uploads.find_expired(now_us, _AT_ONCE):
         for name in names:
             # Another process may have removed it, or a byte may have arrived meanwhile.
@@ -136,7 +138,7 @@ async def _remove(files: Objects, uploads: UploadCatalog, now_us: int, this_pass
 
 
 async def _discard_pieces(
-    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: _Pass
+    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: _CleanupPass
 ) -> None:
     """Move pieces of no open upload to the trash."""
     unknown = set(await files.folder_names(addresses.PIECES))

@@ -170,7 +170,7 @@ async def copy_objects(
     """
     copied = copied_bytes = 0
     for number in range(_PASSES):
-        copy_pass = _Pass(way, report, compares=number == 0)
+        copy_pass = _CopyPass(way, report, compares=number == 0)
         await copy_pass.run()
         await way.settle()
         copied += copy_pass.copied
@@ -186,7 +186,7 @@ async def copy_objects(
     raise StoreFailed("the media", "they change faster than they can be copied")
 
 
-class _Pass:
+class _CopyPass:
     """A pass over all objects of both stores, which copies those that the target lacks."""
 
     def __init__(
