@@ -64,7 +64,8 @@ async def install(
     installation that is up to date is not touched, so this may be called while Headend runs.
 
     Raises:
-        DataFolderError: a migration is needed, but another process uses the database.
+        DataFolderError: a migration is needed, but another process uses the database; or the
+            owner's token could not be written.
         StoreMismatch: the media in the folder belong to another database; nothing was created.
         StorageError: the database cannot be created or used.
     """
@@ -157,6 +158,13 @@ async def _is_ready(folder: Path, location: str | Path, bucket: S3Location | Non
 
 
 def _write_token(path: Path, token: str) -> None:
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    path.write_text(f"{token}\n")
+    try:
+        path.touch(mode=0o600)
+        path.chmod(0o600)
+        path.write_text(f"{token}\n")
+    except OSError as error:
+        # The database holds only its digest: this token cannot be shown again.
+        raise DataFolderError(
+            f"the owner's token cannot be written to {path} ({error.strerror}):"
+            " `headend token create owner --write` makes another one"
+        ) from error

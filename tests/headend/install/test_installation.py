@@ -44,6 +44,16 @@ async def test_an_empty_folder_gets_what_every_role_needs(tmp_path: Path) -> Non
     assert token.read_text() == before
 
 
+async def test_a_token_that_cannot_be_written_is_reported_with_the_way_to_another(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / OWNER_TOKEN).mkdir()
+    with pytest.raises(DataFolderError, match="headend token create owner --write"):
+        await install(tmp_path)
+    assert not await install(tmp_path)  # the database is there
+    assert (await first_start(tmp_path)).stream is not None
+
+
 async def test_installing_an_up_to_date_folder_is_allowed_while_it_is_used(tmp_path: Path) -> None:
     await install(tmp_path)
     with schema_in_use(tmp_path):
