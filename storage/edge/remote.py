@@ -44,6 +44,8 @@ _AGAIN_SECONDS: Final = 0.5
 _RETRY_SECONDS: Final = 1.0
 # How long after a blocking request new parts of the rendition are read at once.
 _WANTED_SECONDS: Final = 10.0
+# Renditions that requests may name before the state lists them: more than a ladder has.
+_MOST_UNLISTED: Final = 16
 # Concurrent reads: each uses a connection.
 _READS: Final = 32
 # Changes applied per turn of the loop when a state is read: 1 ms of work.
@@ -72,8 +74,11 @@ class _Followed:
         self.guess_second = 0
 
     def want(self, rendition: str) -> None:
-        """Record that a viewer requests parts of a rendition, unless there is no such one."""
-        if rendition in self.state.timelines:
+        """Record that a viewer requests parts of a rendition.
+
+        The name is the viewer's: few are recorded that the state does not list, or not yet.
+        """
+        if rendition in self.state.timelines or len(self.wanted) < _MOST_UNLISTED:
             self.wanted[rendition] = self.used
 
 

@@ -97,7 +97,8 @@ def test_several_streams_are_acted_on_at_once(
     shows(viewer, "#bulk-count", "3 streams selected")
     agree(viewer, '[data-bulk$="/unpublish"]')
     shows(viewer, "#streams .chips", "Unpublished")
-    assert viewer.evaluate("() => document.querySelector('#bulk').hidden") is True
+    # The first chip may change before the last stream has been changed.
+    viewer.wait_for_page("() => document.querySelector('#bulk').hidden", 10, "changed all")
     viewer.click("#select-all")
     agree(viewer, '[data-bulk^="DELETE"]')
     shows(viewer, "#streams", "No stream is like that.")
