@@ -37,6 +37,7 @@ class SlotState(msgspec.Struct, frozen=True, kw_only=True):
     backup: int | None
     sending: bool
     on_air: bool
+    server: str  # the one of these to show where there is room for one
     rtmp_url: str
     rtmps_url: str
 
@@ -70,6 +71,7 @@ def slot_states(record: StreamRecord, addresses: Addresses) -> list[SlotState]:
             backup=backup,
             sending=sends,
             on_air=on_air,
+            server=addresses.encoder_server(slot),
             rtmp_url=addresses.rtmp_ingest(slot),
             rtmps_url=addresses.rtmps_ingest(slot),
         )

@@ -50,7 +50,7 @@ def test_the_primary_sends_what_the_backups_do_not() -> None:
     assert (primary.sending, primary.on_air) == (False, False)
     assert (other.slot, other.name, other.backup) == ("backup-2", "Backup 2", 10)
     assert (other.sending, other.on_air) == (True, True)
-    assert other.rtmp_url == "rtmp://spare.example:1935/live-backup-2"
+    assert other.rtmp_url == other.server == "rtmp://spare.example:1935/live-backup-2"
     primary, _ = slot_states(record(receiving_count=2, on_air=0, backups=(backup,)), ADDRESSES)
     assert (primary.sending, primary.on_air) == (True, True)
     assert primary.rtmps_url == "rtmps://in.example:1936/live"
