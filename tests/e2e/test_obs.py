@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Proof
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.hls_reader import CollectedRendition, collect, decoder_errors, has_ended
+from tests.support.e2e.hls_reader import CollectedRendition, collect, decoder_errors
 from tests.support.e2e.obs import obs
 from tests.support.e2e.service import ServiceProcess, fetch, settle
 from tests.support.waiting import poll
@@ -77,11 +77,7 @@ def test_obs_publishes_and_every_rung_plays(
             collect(headend.playlist, collected)
         viewer.screenshot(tmp_path / "obs.png")
 
-    def ended() -> bool:
-        collect(headend.playlist, collected)
-        return has_ended(headend.playlist)
-
-    poll(ended, within=90, what="the run's end")
+    poll(lambda: collect(headend.playlist, collected), within=90, what="the run's end")
     # A rung that was shed and came back has gaps.
     names = ("720p", "audio") if headend.has_shed() else ("720p", "480p", "360p", "audio")
     assert heights == [360, 480, 720] or (headend.has_shed() and heights[-1:] == [720])

@@ -12,7 +12,6 @@ from tests.support.e2e.hls_reader import (
     CollectedRendition,
     collect,
     decoder_errors,
-    has_ended,
     multivariant,
 )
 from tests.support.e2e.publishers import ffmpeg, gstreamer, publishing
@@ -70,11 +69,7 @@ def test_all_rungs_play_and_decode(
             collect(headend.playlist, collected)
         viewer.wait_until_playing(15)
 
-    def ended() -> bool:
-        collect(headend.playlist, collected)
-        return has_ended(headend.playlist)
-
-    poll(ended, within=60, what="the run's end")
+    poll(lambda: collect(headend.playlist, collected), within=60, what="the run's end")
     files = {
         name: rendition.file(tmp_path / f"{name}.mp4") for name, rendition in collected.items()
     }

@@ -97,11 +97,16 @@ def has_ended(url: str) -> bool:
     return all(media(address).ended for address in addresses(url).values())
 
 
-def collect(url: str, into: dict[str, CollectedRendition]) -> None:
-    """Fetch the listed objects that are new; every listed object must exist."""
+def collect(url: str, into: dict[str, CollectedRendition]) -> bool:
+    """Fetch the listed objects that are new; every listed object must exist.
+
+    Return whether that was all: each of these playlists has its ENDLIST.
+    """
+    ended = True
     for rendition, address in addresses(url).items():
         collected = into.setdefault(rendition, CollectedRendition())
         playlist = media(address)
+        ended = ended and playlist.ended
         for number, segment in enumerate(playlist.segments, playlist.sequence):
             if number in collected.segments or segment.gap:
                 continue
@@ -113,6 +118,7 @@ def collect(url: str, into: dict[str, CollectedRendition]) -> None:
             collected.segments[number] = CollectedSegment(
                 init, segment.duration, segment.discontinuity, segment.wall_us, data
             )
+    return ended
 
 
 def _bytes(url: str) -> bytes:
