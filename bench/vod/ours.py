@@ -22,8 +22,8 @@ from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.videos import NewVideo, WholeVideo
 from storage.objects.disk import DiskObjects
+from transcode.protocol import file_engine
 from transcode.protocol.engine_process import spawn_engine
-from transcode.vod import engine_task
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoTranscoder
 from transcode.vod.worker_pool import TranscodeWorkers
@@ -112,7 +112,7 @@ async def _join(objects: DiskObjects, whole: WholeVideo, folder: Path) -> None:
 def main() -> None:
     """Make the file that the command line names."""
     file, folder, workers, module = sys.argv[1:]
-    engine_task.spawn_engine = partial(spawn_engine, module=module)
+    file_engine.spawn_engine = partial(spawn_engine, module=module)
     path = Path(file).resolve()
     result = asyncio.run(_make(path, path.stat().st_size, Path(folder), int(workers)))
     print(json.dumps(result))

@@ -7,14 +7,14 @@ end.
 
 import asyncio
 import logging
-import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
 from transcode.inspect.concurrency import probe_slot
-from transcode.protocol.engine_process import SILENT_SECONDS, spawn_engine
-from transcode.protocol.messages import FILE_NOT_READ, Probed, Refused, Trouble, WireError
+from transcode.protocol.engine_process import SILENT_SECONDS
+from transcode.protocol.file_engine import file_engine
+from transcode.protocol.messages import FILE_NOT_READ, Probed, Refused, Trouble
 
 __all__ = ["PROBE_SECONDS", "NotMedia", "ProbeError", "ProbeTimeout", "Probed", "probe"]
 
@@ -44,13 +44,14 @@ class ProbeTimeout(ProbeError):
 async def probe(
     path: Path,
     *,
+    name: str = "upload",
     seconds: float | None = PROBE_SECONDS,
     silent_seconds: float = SILENT_SECONDS,
 ) -> Probed:
     """Return the tracks, size and length of a file.
 
-    With `seconds` None there is no limit while it reads, and it needs no slot: uploads do not wait
-    for it.
+    `name` names it in the log. With `seconds` None there is no limit while it reads, and it needs
+    no slot: uploads do not wait for it.
 
     Raises:
         NotMedia: the file cannot be played or transcoded.
@@ -58,7 +59,6 @@ async def probe(
             reported nothing for `silent_seconds`.
         OSError: the file cannot be opened.
     """
-    file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         async with AsyncExitStack() as stack:
             # A file that gets no slot in time is probed again when it is transcoded.
@@ -66,41 +66,32 @@ async def probe(
                 async with asyncio.timeout(seconds):
                     await stack.enter_async_context(probe_slot())
             async with asyncio.timeout(seconds):
-                return await _run_engine(file, silent_seconds)
+                return await _run_engine(name, path, silent_seconds)
     except TimeoutError as error:
         raise ProbeTimeout(f"no answer within {seconds} s") from error
-    finally:
-        os.close(file)
 
 
-async def _run_engine(file: int, silent_seconds: float) -> Probed:
+async def _run_engine(name: str, path: Path, silent_seconds: float) -> Probed:
     result: Probed | Refused | None = None
-    broken = silent = unread = False
-    async with spawn_engine("probe", "probe", file=file) as child:
-        try:
-            async for report in child.reports(silent_seconds=silent_seconds):
-                if isinstance(report, Probed | Refused):
-                    result = report
-                    break
-                if isinstance(report, Trouble) and report.what == FILE_NOT_READ:
-                    unread = True
-        except (WireError, TimeoutError) as error:
-            # Raised in the block of the engine it would come out as an ExceptionGroup.
-            silent = isinstance(error, TimeoutError)
-            broken = not silent
-            child.kill()
-        status = await child.wait()
+    unread = False
+    async with file_engine("probe", name, path, silent_seconds=silent_seconds) as engine:
+        async for report in engine.reports():
+            if isinstance(report, Probed | Refused):
+                result = report
+            elif isinstance(report, Trouble) and report.what == FILE_NOT_READ:
+                unread = True
+        end = await engine.end()
     if unread:
         raise ProbeTimeout("the file could not be read")
     if isinstance(result, Probed):
         return result
     if result is not None:
         raise NotMedia(result.reason)
-    if silent:
+    if end.silent:
         raise ProbeTimeout(f"nothing was read for {silent_seconds:g} s")
     # A negative status is a signal: the file made it crash, or exceed the limits of its sandbox.
-    if broken or status < 0:
-        log.warning("probe died", extra={"status": status})
+    if end.failure is not None or end.status < 0:
+        log.warning("probe died", extra={"file": name, "status": end.status})
         raise NotMedia(_BROKE_IT)
-    log.error("probe failed", extra={"status": status})
-    raise ProbeTimeout(f"the probe ended with status {status}")
+    log.error("probe failed", extra={"file": name, "status": end.status})
+    raise ProbeTimeout(f"the probe ended with status {end.status}")

@@ -2,16 +2,13 @@
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from media.ladder import STANDARD_LABELS, Ladder, Rendition, ladder_for
 from transcode.inspect.concurrency import probe_slot
-from transcode.protocol.engine_process import spawn_engine
-from transcode.protocol.messages import FileOrder, Poster, Refused, WireError
+from transcode.protocol.file_engine import file_engine
+from transcode.protocol.messages import FileOrder, Poster, Refused
 
 __all__ = ["NotImage", "make_image", "make_posters"]
 
@@ -57,36 +54,26 @@ async def make_image(path: Path, width: int, height: int) -> bytes:
 
 
 async def _make(path: Path, ladder: Ladder | None) -> dict[str, bytes]:
-    file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         async with probe_slot(), asyncio.timeout(_SECONDS):
-            return await _run_engine(file, FileOrder(ladder=ladder))
+            return await _run_engine(path, FileOrder(ladder=ladder))
     except TimeoutError as error:
         raise NotImage(_BROKE_IT) from error
-    finally:
-        os.close(file)
 
 
-async def _run_engine(file: int, make: FileOrder) -> dict[str, bytes]:
+async def _run_engine(path: Path, order: FileOrder) -> dict[str, bytes]:
     posters: dict[str, bytes] = {}
     refused: Refused | None = None
-    broken = False
-    async with spawn_engine(
-        "still", "still", msgspec.json.encode(make).decode(), file=file
-    ) as child:
-        try:
-            async for report in child.reports():
-                if isinstance(report, Poster):
-                    posters[report.label] = report.data
-                elif isinstance(report, Refused):
-                    refused = report
-        except WireError:
-            broken = True
-            child.kill()
-        status = await child.wait()
+    async with file_engine("still", "uploaded image", path, order) as engine:
+        async for report in engine.reports():
+            if isinstance(report, Poster):
+                posters[report.label] = report.data
+            elif isinstance(report, Refused):
+                refused = report
+        end = await engine.end()
     if refused is not None:
         raise NotImage(refused.reason)
-    if broken or status or not posters:
-        log.warning("image engine died", extra={"status": status})
+    if end.failure is not None or end.status or not posters:
+        log.warning("image engine died", extra={"status": end.status})
         raise NotImage(_BROKE_IT)
     return posters

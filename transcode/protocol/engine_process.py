@@ -121,8 +121,8 @@ async def spawn_engine(
 
     `kind` is its task ("live"), `stream` names it in the log, and `module` is the Python module to
     run. `file` is the descriptor that it reads instead of orders; the caller still owns it. On
-    leaving, the input is closed. After `STOP_SECONDS`, or if the block is cancelled, the engine is
-    killed.
+    leaving, the input is closed. After `STOP_SECONDS`, or if the block fails or is cancelled, the
+    engine is killed.
     """
     child = await create_subprocess_exec(
         sys.executable,
@@ -142,6 +142,7 @@ async def spawn_engine(
     if child.stdin is not None:
         child.stdin.transport.set_write_buffer_limits(high=_WRITE_BYTES)
     handle = EngineProcess(child)
+    failure: Exception | None = None
     async with asyncio.TaskGroup() as tasks:
         listening = tasks.create_task(_log_stderr(child, stream))
         try:
@@ -150,6 +151,8 @@ async def spawn_engine(
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STOP_SECONDS):
                     await child.wait()
+        except Exception as error:  # noqa: BLE001 # raised below
+            failure = error  # raised in the group it would come out as an ExceptionGroup
         finally:
             if child.returncode is None:
                 handle.kill()
@@ -157,6 +160,8 @@ async def spawn_engine(
             listening.cancel()
             handle.close_input()
             await handle.wait_for_input()
+    if failure is not None:
+        raise failure
 
 
 async def _log_stderr(child: Process, stream: str) -> None:

@@ -125,7 +125,7 @@ class AssetAttempt:
 
     async def _make(self, path: Path) -> Original:
         # No request waits for the answer here, so a large file or a slow disk may take its time.
-        probed = await probe(path, seconds=None)
+        probed = await probe(path, name=self._work.hash, seconds=None)
         order = order_for(probed)
         await self._plan(probed, order)
         outcome = await self._encode(path, order, probed)
@@ -288,7 +288,9 @@ class AssetAttempt:
 
     async def _posters(self, path: Path, outcome: EngineOutcome) -> VodImages:
         try:
-            return await make_posters(path, self._ladder, length_us=self._claimed_us)
+            return await make_posters(
+                self._work.hash, path, self._ladder, length_us=self._claimed_us
+            )
         except (NotMedia, PosterError) as error:
             log.warning("no posters", extra={"video": self._work.hash, "cause": str(error)})
             outcome.warnings["no posters"] = 1

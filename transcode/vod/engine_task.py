@@ -1,9 +1,7 @@
 """Runs one engine over one file, passes on its reports, and kills it if it falls silent."""
 
-import asyncio
 import errno
 import logging
-import os
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from storage.errors import StorageError
 from transcode.inspect.probe import NotMedia
 from transcode.jobs.leased_task import AttemptFailed
-from transcode.protocol.engine_process import SILENT_SECONDS, spawn_engine
+from transcode.protocol.engine_process import SILENT_SECONDS
+from transcode.protocol.file_engine import EngineEnd, file_engine
 from transcode.protocol.messages import (
     FILE_NOT_READ,
     EngineReport,
@@ -23,9 +21,7 @@ from transcode.protocol.messages import (
     Progress,
     Refused,
     Trouble,
-    WireError,
 )
-from transcode.vod.rendition_store import OutOfStep
 
 __all__ = ["EngineOutcome", "run_engine", "warning_sentences"]
 
@@ -89,41 +85,33 @@ async def run_engine(
     Raises:
         NotMedia: the engine refused the file, or reached its limit of processor time.
         AttemptFailed: the engine broke off.
-        StorageError, OutOfStep: raised by `on_report`.
         OSError: the file cannot be opened or read.
+        Exception: raised by `on_report`, which ends the engine.
     """
     outcome = EngineOutcome()
-    failure: Exception | None = None
-    file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        order_json = msgspec.json.encode(order).decode()
-        async with spawn_engine(kind, name, order_json, file=file) as child:
-            try:
-                async for report in child.reports(silent_seconds=silent_seconds):
-                    _update(outcome, report)
-                    await on_report(report)
-            except (StorageError, OutOfStep, WireError, TimeoutError) as error:
-                # Raised in the block of the engine it would come out as an ExceptionGroup.
-                failure = error
-                child.kill()
-            status = await child.wait()
-    finally:
-        os.close(file)
-    if failure is not None and not isinstance(failure, WireError | TimeoutError):
-        raise failure
+    async with file_engine(kind, name, path, order, silent_seconds=silent_seconds) as engine:
+        async for report in engine.reports():
+            _update(outcome, report)
+            await on_report(report)
+        end = await engine.end()
     if FILE_NOT_READ in outcome.warnings:
         raise OSError(errno.EIO, "the engine could not read the file")
     if outcome.refused is not None:
         raise NotMedia(outcome.refused)
-    if status != 0 or failure is not None or not outcome.finished:
-        facts = {"video": name, "status": status, "cause": repr(failure)}
-        log.warning("engine lost", extra=facts)
-        if status < 0:  # a signal: a crash, or a limit of the sandbox
-            security.info("engine lost", extra={"video": name, "cause": f"signal {-status}"})
-        if status == -signal.SIGXCPU:
-            raise NotMedia(_TOO_COSTLY)
-        raise AttemptFailed("The transcoder broke off; the file may be damaged.")
+    if end.status != 0 or end.failure is not None or not outcome.finished:
+        raise _broken_off(name, end)
     return outcome
+
+
+def _broken_off(name: str, end: EngineEnd) -> NotMedia | AttemptFailed:
+    """Log that an engine broke off; return the error that says whose fault it was."""
+    facts = {"video": name, "status": end.status, "cause": repr(end.failure)}
+    log.warning("engine lost", extra=facts)
+    if end.status < 0:  # a signal: a crash, or a limit of the sandbox
+        security.info("engine lost", extra={"video": name, "cause": f"signal {-end.status}"})
+    if end.status == -signal.SIGXCPU:
+        return NotMedia(_TOO_COSTLY)
+    return AttemptFailed("The transcoder broke off; the file may be damaged.")
 
 
 def _update(outcome: EngineOutcome, report: EngineReport) -> None:

@@ -318,13 +318,10 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
                         previews = report
                     elif isinstance(report, Poster):
                         posters.append(report)
-            except (EngineLost, WireError, ObjectError, OSError) as error:
-                # Raised in the block of the engine it would come out as an ExceptionGroup.
+            except (EngineLost, WireError, TimeoutError) as error:
                 failure = error
                 engine.kill()
             status = await engine.wait()
-        if isinstance(failure, ObjectError | OSError) and not isinstance(failure, TimeoutError):
-            raise failure
         if failure is not None or status != 0:
             facts = {**self.facts, "status": status, "cause": repr(failure)}
             log.warning("engine lost", extra=facts)

@@ -4,9 +4,7 @@ Each track is one segment for the whole video: two hours of dialogue are 100 kB.
 subtitles is still a video, so every failure here is a warning.
 """
 
-import asyncio
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -17,9 +15,10 @@ from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.objects.addresses import video_subtitles
 from storage.objects.base import Objects
-from transcode.protocol.engine_process import SILENT_SECONDS, spawn_engine
+from transcode.protocol.engine_process import SILENT_SECONDS
+from transcode.protocol.file_engine import file_engine
 from transcode.protocol.file_messages import MOST_SUBTITLES, SubtitleTrack
-from transcode.protocol.messages import Refused, Trouble, WireError
+from transcode.protocol.messages import Refused, Trouble
 
 __all__ = ["read_subtitles", "store_subtitles"]
 
@@ -40,39 +39,25 @@ async def read_subtitles(
     Raises:
         OSError: the file cannot be opened.
     """
-    file = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        tracks, status = await _run_engine(name, file, warnings, seconds)
-    finally:
-        os.close(file)
+    tracks: list[SubtitleTrack] = []
+    async with file_engine("subtitles", name, path, silent_seconds=seconds) as engine:
+        async for report in engine.reports():
+            match report:
+                case SubtitleTrack() if len(tracks) < MOST_SUBTITLES:
+                    tracks.append(report)
+                case SubtitleTrack():  # a file controls the engine, and might fill the memory
+                    engine.kill()
+                case Trouble() if report.what in _TROUBLES:
+                    warnings[report.what] = 1
+                case Refused():
+                    warnings["subtitles not read"] = 1
+                case _:
+                    pass
+        status = (await engine.end()).status
     if status != 0:
         log.warning("subtitles not read", extra={"video": name, "status": status})
         warnings["subtitles not read"] = 1
-    return tracks
-
-
-async def _run_engine(
-    name: str, file: int, warnings: dict[str, int], seconds: float
-) -> tuple[tuple[SubtitleTrack, ...], int | None]:
-    tracks: list[SubtitleTrack] = []
-    async with spawn_engine("subtitles", name, file=file) as child:
-        try:
-            async for report in child.reports(silent_seconds=seconds):
-                match report:
-                    case SubtitleTrack() if len(tracks) < MOST_SUBTITLES:
-                        tracks.append(report)
-                    case SubtitleTrack():  # a file controls the engine, and might fill the memory
-                        child.kill()
-                    case Trouble() if report.what in _TROUBLES:
-                        warnings[report.what] = 1
-                    case Refused():
-                        warnings["subtitles not read"] = 1
-                    case _:
-                        pass
-        except (WireError, TimeoutError):
-            child.kill()
-        status = await child.wait()
-    return tuple(tracks), status
+    return tuple(tracks)
 
 
 async def store_subtitles(

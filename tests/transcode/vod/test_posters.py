@@ -30,17 +30,17 @@ async def test_posters_are_jpegs_of_each_rung(vod: VodFixture, short_film: Path)
 
 async def test_an_engine_that_takes_too_long_makes_no_posters(short_film: Path) -> None:
     with pytest.raises(PosterError, match="no answer within"):
-        await make_posters(short_film, ladder_for(854, 480, STANDARD_LABELS), seconds=0.01)
+        await make_posters("Ab3", short_film, ladder_for(854, 480, STANDARD_LABELS), seconds=0.01)
 
 
 async def test_a_file_without_media_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_text("no film")
     with pytest.raises(NotMedia):
-        await make_posters(tmp_path / "a.mp4", None)
+        await make_posters("Ab3", tmp_path / "a.mp4", None)
 
 
 async def test_without_a_ladder_there_are_covers_of_two_sizes(short_film: Path) -> None:
-    images = await make_posters(short_film, None)
+    images = await make_posters("Ab3", short_film, None)
     assert [each.label for each in images.posters] == ["720p", "360p"]
 
 
@@ -58,5 +58,5 @@ async def test_an_engine_that_makes_too_many_posters_is_ended(
     poster = Poster(label="480p", width=2, height=2, data=b"x")
     script_engines(monkeypatch, tmp_path, [poster] * (most + 1), lasts=True)
     async with asyncio.timeout(20):
-        images = await make_posters(short_film, ladder)
+        images = await make_posters("Ab3", short_film, ladder)
     assert len(images.posters) == most
