@@ -177,9 +177,10 @@ def _make(
     file: int,
     reports: ReportWriter,
 ) -> int:
+    made: Iterable[EngineReport] = ()
     match kind, make:
         case "probe", None:
-            reports.send(probe(file, reports))
+            made = (probe(file, reports),)
         case "video", FileOrder():
             convert(file, make, reports)
         case "asset", AssetOrder():
@@ -187,27 +188,19 @@ def _make(
         case "span", SpanOrder():
             make_span(file, make, reports, limit_cpu=limit_cpu)
         case "previews", PreviewOrder():
-            for report in make_previews(file, make):
-                reports.send(report)
-        case ("subtitles", None) | ("poster" | "still", FileOrder()):
-            for report in _posters_or_subtitles(kind, make, file, reports):
-                reports.send(report)
+            made = make_previews(file, make)
+        case "poster", FileOrder():
+            audio_only = make.ladder is None
+            made = make_covers(file, reports) if audio_only else make_posters(file, make, reports)
+        case "still", FileOrder():
+            made = make_stills(file, make)
+        case "subtitles", None:
+            made = read_subtitles(file, reports)
         case _:
             return _WRONG_CALL
+    for report in made:
+        reports.send(report)
     return 0
-
-
-def _posters_or_subtitles(
-    kind: str, make: FileOrder | None, file: int, reports: ReportWriter
-) -> Iterable[EngineReport]:
-    """Return the posters or subtitles of a file."""
-    if make is None:
-        return read_subtitles(file, reports)
-    if kind == "still":
-        return make_stills(file, make)
-    if make.ladder is None:
-        return make_covers(file, reports)
-    return make_posters(file, make, reports)
 
 
 def _live(reports: ReportWriter) -> int:
