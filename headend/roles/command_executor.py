@@ -27,6 +27,8 @@ _POLL_SECONDS: Final = 0.25
 _EXECUTE_SECONDS: Final = 30.0
 _DATABASE_SECONDS: Final = 5.0
 _MAX_RUNNING: Final = 16  # further commands wait in their rows
+# Removing a stream's media takes long, and somebody waits for the answers to other commands.
+_MAX_REMOVING: Final = 8
 
 _ENDED: Final = "the stream was ended by its owner"
 _KEY_CHANGED: Final = "the stream key was changed"
@@ -75,7 +77,7 @@ class CommandExecutor:
         self._media = media
         self._now_us = now_us
         self._nudged = asyncio.Event()
-        self._running: set[int] = set()
+        self._running: dict[int, CommandKind] = {}
         self._failed: set[int] = set()  # not tried again
         self._read_failed = False
 
@@ -92,8 +94,8 @@ class CommandExecutor:
                 for record in waiting:
                     if record.id in self._failed or record.id in self._running:
                         continue
-                    if len(self._running) < _MAX_RUNNING:
-                        self._running.add(record.id)
+                    if self._has_room(record.command.kind):
+                        self._running[record.id] = record.command.kind
                         tasks.create_task(self._execute(record))
                 try:
                     async with asyncio.timeout(_POLL_SECONDS):
@@ -101,6 +103,13 @@ class CommandExecutor:
                 except TimeoutError:
                     pass
                 self._nudged.clear()
+
+    def _has_room(self, kind: CommandKind) -> bool:
+        """Return whether another command of a kind may run now."""
+        removing = sum(each is CommandKind.FORGET for each in self._running.values())
+        return len(self._running) < _MAX_RUNNING and (
+            kind is not CommandKind.FORGET or removing < _MAX_REMOVING
+        )
 
     async def _waiting(self) -> tuple[CommandRecord, ...]:
         try:
@@ -153,7 +162,7 @@ class CommandExecutor:
             log.exception("command failed", extra=about)
             self._failed.add(record.id)
         finally:
-            self._running.discard(record.id)
+            del self._running[record.id]
 
     async def _perform(self, command: StreamCommand) -> dict[str, object]:
         """Perform a command and return its answer."""

@@ -1,7 +1,7 @@
 """Commands in rows, carried out on streams that are on their way."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -51,6 +51,7 @@ class CommandedIngest(msgspec.Struct, kw_only=True):
     ports: FakePorts
     streams: LiveStreams
     orders: CommandExecutor
+    media: StoredMedia
     ingest: IngestClient
     held: list[int]
 
@@ -107,6 +108,7 @@ async def ingest_fixture(
             presence = await registered(catalog) if shared else None
             async with asyncio.TaskGroup() as tasks:
                 streams = LiveStreams(ports, CatalogJournal(catalog, lambda: NOW), tasks)
+                media = StoredMedia(objects, edge)
                 orders = CommandExecutor(
                     catalog=catalog,
                     streams=streams,
@@ -117,7 +119,7 @@ async def ingest_fixture(
                             window=LiveWindow(listed_seconds=30.0, kept_seconds=60.0),
                         )
                     ),
-                    media=StoredMedia(objects, edge),
+                    media=media,
                     now_us=lambda: NOW,
                     presence=presence,
                     hold=hold,
@@ -132,7 +134,8 @@ async def ingest_fixture(
                     streams=streams,
                     orders=orders,
                     held=held,
-                    ingest=IngestClient(catalog, StoredMedia(objects, edge), *nudge),
+                    media=media,
+                    ingest=IngestClient(catalog, media, *nudge),
                 )
                 streams.drain()
                 await streams.wait_closed()
@@ -276,6 +279,38 @@ def test_a_deletion_that_no_ingest_heard_of_is_made_up_for_at_the_next_start(
         assert came is not None
         assert came.status is CommandStatus.DONE
         assert await ingest.objects.addresses("live") == []
+
+    play(tmp_path, scenario)
+
+
+def test_commands_are_carried_out_while_the_media_of_many_streams_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    go_on = asyncio.Event()
+
+    async def remove_slowly(hashes: Sequence[str]) -> None:
+        begun.extend(hashes)
+        await go_on.wait()
+
+    async def scenario(ingest: CommandedIngest) -> None:
+        monkeypatch.setattr(ingest.media, "remove", remove_slowly)
+        forgets = [
+            await ingest.catalog.commands.add(
+                StreamCommand(stream=each, hash=f"Gone{each}", kind=CommandKind.FORGET), 1
+            )
+            for each in range(70, 90)
+        ]
+        await until(lambda: len(begun) >= 8)
+        await ingest.publish()
+        came = await ingest.end()
+        assert came is not None
+        assert came.answer == {"ended": True}
+        assert len(begun) == 8
+        go_on.set()
+        for each in forgets:
+            assert (await ingest.ingest.wait(each)) is not None
+        assert len(begun) == 20
 
     play(tmp_path, scenario)
 
