@@ -50,7 +50,7 @@ class SettingsPage(Controller):
         """Show the settings; `tokens` is the page of the tokens."""
         number, size = project.id, _MOST_NAMED
         labels = catalog.labels
-        record = await catalog.settings.find_project(number)
+        record = await catalog.project_settings.find(number)
         return console.page(
             request,
             "settings.html",

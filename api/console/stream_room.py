@@ -67,7 +67,7 @@ class StreamRoomPage(Controller):
             search=None, sort_column=None, sort_order=None, page=page, columns=()
         ).page
         state = state_of(stream)
-        settings = await catalog.settings.find_stream(stream.id) or OwnerSettings()
+        settings = await catalog.stream_settings.find(stream.id) or OwnerSettings()
         events = await catalog.events.find_page(project.id, page=number, subject=stream.hash)
         return console.page(
             request,
@@ -84,7 +84,7 @@ class StreamRoomPage(Controller):
             newest=number == _NEWEST,
             settings=settings,
             slate=None if settings.slate is None else presenter.addresses.slate(settings.slate),
-            inherited=await catalog.settings.find_project(project.id) or OwnerSettings(),
+            inherited=await catalog.project_settings.find(project.id) or OwnerSettings(),
             stream_tag=stream_tag(stream),
             settings_tag=settings_tag(settings),
             categories=await category_choice(catalog, project.id, stream.category),

@@ -50,7 +50,7 @@ class StreamSettingsController(Controller):
         presenter: NamedDependency[Presenter],
     ) -> Response[SettingsData]:
         """Show what was set for a stream; null where its project's settings hold."""
-        record = await catalog.settings.find_stream(stream.id)
+        record = await catalog.stream_settings.find(stream.id)
         shown = SettingsData(data=present_settings(record, "stream", presenter.addresses))
         return Response(shown, headers=_version(record))
 
@@ -73,7 +73,7 @@ class StreamSettingsController(Controller):
         far they may go back; null takes back what was set.
         """
         change = await _read_change(request)
-        record = await catalog.settings.change_stream(
+        record = await catalog.stream_settings.change(
             stream.id,
             change,
             now_us=now_us,
@@ -100,7 +100,7 @@ class ProjectSettingsController(Controller):
         presenter: NamedDependency[Presenter],
     ) -> Response[SettingsData]:
         """Show what was set for a project's streams; null where the service's own settings hold."""
-        record = await catalog.settings.find_project(project.id)
+        record = await catalog.project_settings.find(project.id)
         shown = SettingsData(data=present_settings(record, "project", presenter.addresses))
         return Response(shown, headers=_version(record))
 
@@ -121,7 +121,7 @@ class ProjectSettingsController(Controller):
     ) -> Response[SettingsChanged]:
         """Set the same for all streams of a project that have no setting of their own."""
         change = await _read_change(request)
-        record = await catalog.settings.change_project(
+        record = await catalog.project_settings.change(
             project.id,
             change,
             now_us=now_us,

@@ -6,8 +6,7 @@ with the service. A slate applies to encoders that connect after it was set.
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -36,6 +35,7 @@ from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord, StreamRecord
 from storage.catalog.records.settings import OwnerSettings, SlateChange
+from storage.catalog.streams.settings import SettingsRepository
 from storage.errors import StorageError
 from storage.objects.addresses import slate_folder, slate_picture
 from storage.objects.base import Objects
@@ -50,18 +50,22 @@ _CHANGED: Final = "Slate updated."
 
 
 class SlateOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """The stream or the project (`noun`) whose slate a request sets, and the project's number.
+    """The stream or the project (`noun`) whose slate a request of token `by` sets.
 
-    `folder` is in the slate's address.
-
-    `set_slate` records a slate by its name, None for no slate. `settings` reads the settings.
+    `folder` is in the slate's address; the slate's name is among `settings`.
     """
 
     noun: str
+    number: int
     project: int
     folder: str
-    set_slate: Callable[[str | None], Awaitable[SlateChange | None]]
-    settings: Callable[[], Awaitable[OwnerSettings | None]]
+    settings: SettingsRepository
+    clock_us: Callable[[], int]
+    by: int
+
+    async def set_slate(self, name: str | None) -> SlateChange | None:
+        """Record a slate by its name, None for no slate; None if the owner is gone."""
+        return await self.settings.set_slate(self.number, name, now_us=self.clock_us(), by=self.by)
 
 
 def provide_stream_owner(
@@ -71,18 +75,14 @@ def provide_stream_owner(
     clock_us: NamedDependency[Callable[[], int]],
 ) -> SlateOwner:
     """Return a stream as the owner of a slate."""
-
-    async def set_slate(name: str | None) -> SlateChange | None:
-        return await catalog.settings.set_stream_slate(
-            stream.id, name, now_us=clock_us(), by=request.auth.id
-        )
-
     return SlateOwner(
         noun="stream",
+        number=stream.id,
         project=stream.project,
         folder=f"s-{stream.hash}",
-        set_slate=set_slate,
-        settings=partial(catalog.settings.find_stream, stream.id),
+        settings=catalog.stream_settings,
+        clock_us=clock_us,
+        by=request.auth.id,
     )
 
 
@@ -93,18 +93,14 @@ def provide_project_owner(
     clock_us: NamedDependency[Callable[[], int]],
 ) -> SlateOwner:
     """Return a project as the owner of a slate."""
-
-    async def set_slate(name: str | None) -> SlateChange | None:
-        return await catalog.settings.set_project_slate(
-            project.id, name, now_us=clock_us(), by=request.auth.id
-        )
-
     return SlateOwner(
         noun="project",
+        number=project.id,
         project=project.id,
         folder=f"p-{project.key}",
-        set_slate=set_slate,
-        settings=partial(catalog.settings.find_project, project.id),
+        settings=catalog.project_settings,
+        clock_us=clock_us,
+        by=request.auth.id,
     )
 
 
@@ -230,7 +226,7 @@ async def _make_slate(intake: UploadIntake, file: IncomingFile) -> bytes:
 async def _remove_unset(objects: Objects, owner: SlateOwner, address: str) -> None:
     """Delete a slate that was not recorded; keep it if the catalog does not answer."""
     with contextlib.suppress(StorageError):
-        settings = await owner.settings()
+        settings = await owner.settings.find(owner.number)
         if settings is None or settings.slate != address:
             await objects.delete(address)
 

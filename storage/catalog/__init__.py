@@ -37,7 +37,7 @@ from storage.catalog.queries.visibility import Visibility
 from storage.catalog.streams.commands import Commands
 from storage.catalog.streams.live_state import LiveStates
 from storage.catalog.streams.repository import Streams
-from storage.catalog.streams.settings import SettingsRepository
+from storage.catalog.streams.settings import OF_PROJECTS, OF_STREAMS, SettingsRepository
 from storage.catalog.uploads.links import UploadLinks
 from storage.catalog.uploads.repository import Uploads
 from storage.catalog.videos.clips import Clips
@@ -80,7 +80,8 @@ class Catalog:
         self.events = EventLog(database)
         self.outbox = BroadcastOutbox(database)
         self.streams = Streams(database)
-        self.settings = SettingsRepository(database)
+        self.stream_settings = SettingsRepository(database, OF_STREAMS)
+        self.project_settings = SettingsRepository(database, OF_PROJECTS)
         self.live_state = LiveStates(database)
         self.commands = Commands(database)
         self.hosts = Hosts(database)

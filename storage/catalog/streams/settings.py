@@ -8,14 +8,13 @@ address always shows the same picture. The values are `storage.catalog.records.s
 """
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, Table, select, update
+from sqlalchemy import ColumnElement, Row, Select, Table, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
 from storage.catalog.queries import project_lookup
@@ -29,7 +28,14 @@ from storage.catalog.records.settings import (
 from storage.catalog.schema.tables import projects, streams
 from storage.objects.addresses import slate_picture
 
-__all__ = ["SettingsRepository", "project_slate", "stream_slate"]
+__all__ = [
+    "OF_PROJECTS",
+    "OF_STREAMS",
+    "SettingsRepository",
+    "SettingsTable",
+    "project_slate",
+    "stream_slate",
+]
 
 Check = Callable[[OwnerSettings], None]
 
@@ -71,160 +77,140 @@ def project_slate(key: str, name: str | None) -> str | None:
     return None if name is None else slate_picture(f"p-{key}", name)
 
 
+class SettingsTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The table whose rows have settings: `noun` names one of them in events.
+
+    `name` is the hash or key that the address of a slate is made of, by `slate`; `is_present` is
+    the condition of a row that is not of a deleted project.
+    """
+
+    noun: str
+    table: Table
+    name: ColumnElement[str]
+    project: ColumnElement[int]
+    is_present: ColumnElement[bool]
+    slate: Callable[[str, str | None], str | None]
+
+
+OF_STREAMS: Final = SettingsTable(
+    noun="stream",
+    table=streams,
+    name=streams.c.hash,
+    project=streams.c.project_id,
+    is_present=project_lookup.is_of_present(streams.c.project_id),
+    slate=stream_slate,
+)
+OF_PROJECTS: Final = SettingsTable(
+    noun="project",
+    table=projects,
+    name=projects.c.key,
+    project=projects.c.id,
+    is_present=project_lookup.IS_PRESENT,
+    slate=project_slate,
+)
+
+
 class SettingsRepository:
-    """The settings of streams and projects (`catalog.settings`); each method is one transaction.
+    """The settings of streams (`catalog.stream_settings`), or of projects as the defaults of their
+    streams (`catalog.project_settings`); each method is one transaction.
 
     `by` is the number of the token that made the request. None is returned if there is no such
     stream or project. `check` may raise to keep the settings as they are; it gets them as they are
     before the change, locked against other changes.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, of: SettingsTable) -> None:
         self._database = database
+        self._of = of
 
-    async def find_stream(self, stream: int) -> OwnerSettings | None:
-        """Return what is set for a stream."""
-        if not 0 < stream <= MAX_ID:
+    async def find(self, number: int) -> OwnerSettings | None:
+        """Return what is set for a stream or project."""
+        if not 0 < number <= MAX_ID:
             return None
-        table = streams.c
-        statement = select(table.settings, table.hash, table.slate).where(table.id == stream)
         async with self._database.reading() as connection:
-            row = (await connection.execute(statement)).one_or_none()
-        if row is None:
-            return None
-        return _owner_settings(row.settings, stream_slate(row.hash, row.slate))
+            row = (await connection.execute(self._select(number))).one_or_none()
+        return None if row is None else self._settings(row)
 
-    async def find_project(self, project: int) -> OwnerSettings | None:
-        """Return what is set for a project's streams."""
-        table = projects.c
-        statement = select(table.settings, table.key, table.slate).where(table.id == project)
-        async with self._database.reading() as connection:
-            row = (await connection.execute(statement)).one_or_none()
-        if row is None:
-            return None
-        return _owner_settings(row.settings, project_slate(row.key, row.slate))
-
-    async def change_stream(
+    async def change(
         self,
-        stream: int,
+        number: int,
         change: SettingsChange,
         *,
         now_us: int,
         by: int | None,
         check: Check | None = None,
     ) -> OwnerSettings | None:
-        """Change what a stream's runs do; returns what is set afterwards."""
+        """Change what runs do; return what is set afterwards."""
         async with self._database.writing() as connection:
-            row = await _lock_stream(connection, stream)
+            row = await self._lock(connection, number)
             if row is None:
                 return None
             if check is not None:
-                check(_owner_settings(row.settings, stream_slate(row.hash, row.slate)))
+                check(self._settings(row))
             settings, keys = _changed(row.settings, change)
             if keys:
-                await _update(connection, streams, stream, {"settings": settings}, now_us)
-                await event_log.record(
-                    connection,
-                    row.project_id,
-                    "stream settings changed",
-                    {"keys": keys},
-                    now_us,
-                    subject=row.hash,
-                    by=by,
-                )
-            return _owner_settings(settings, stream_slate(row.hash, row.slate))
+                await self._update(connection, number, {"settings": settings}, now_us)
+                await self._record(connection, row, "settings", {"keys": keys}, now_us, by)
+            return _owner_settings(settings, self._of.slate(row.name, row.slate))
 
-    async def change_project(
+    async def set_slate(
+        self, number: int, name: str | None, *, now_us: int, by: int | None
+    ) -> SlateChange | None:
+        """Make the picture of that name the slate; None removes it.
+
+        A stream without a slate shows that of its project.
+        """
+        async with self._database.writing() as connection:
+            row = await self._lock(connection, number)
+            if row is None:
+                return None
+            if row.slate != name:
+                await self._update(connection, number, {"slate": name}, now_us)
+                which = {"stream": number} if self._of is OF_STREAMS else {}
+                facts = {**which, "picture": name is not None}
+                await self._record(connection, row, "slate", facts, now_us, by)
+            before, after = self._of.slate(row.name, row.slate), self._of.slate(row.name, name)
+            unused = None if before == after else before
+            return SlateChange(settings=_owner_settings(row.settings, after), unused=unused)
+
+    def _select(self, number: int) -> Select[str, str | None, str, int]:
+        table, of = self._of.table.c, self._of
+        columns = (table.settings, table.slate, of.name.label("name"), of.project.label("project"))
+        return select(*columns).where(table.id == number)
+
+    async def _lock(
+        self, connection: AsyncConnection, number: int
+    ) -> Row[str, str | None, str, int] | None:
+        if not 0 < number <= MAX_ID:
+            return None
+        statement = self._select(number).where(self._of.is_present).with_for_update()
+        return (await connection.execute(statement)).one_or_none()
+
+    def _settings(self, row: Row[str, str | None, str, int]) -> OwnerSettings:
+        return _owner_settings(row.settings, self._of.slate(row.name, row.slate))
+
+    async def _update(
+        self, connection: AsyncConnection, number: int, values: dict[str, Any], now_us: int
+    ) -> None:  # Any: a column of any type
+        table = self._of.table
+        changed = {**values, "updated_us": now_us, "version": table.c.version + 1}
+        await connection.execute(update(table).where(table.c.id == number).values(changed))
+
+    async def _record(
         self,
-        project: int,
-        change: SettingsChange,
-        *,
+        connection: AsyncConnection,
+        row: Row[str, str | None, str, int],
+        what: str,
+        facts: Mapping[str, object],
         now_us: int,
         by: int | None,
-        check: Check | None = None,
-    ) -> OwnerSettings | None:
-        """Change the defaults of a project's streams; returns what is set afterwards."""
-        async with self._database.writing() as connection:
-            row = await _lock_project(connection, project)
-            if row is None:
-                return None
-            if check is not None:
-                check(_owner_settings(row.settings, project_slate(row.key, row.slate)))
-            settings, keys = _changed(row.settings, change)
-            if keys:
-                await _update(connection, projects, project, {"settings": settings}, now_us)
-                facts = {"keys": keys}
-                kind = "project settings changed"
-                await event_log.record(connection, project, kind, facts, now_us, by=by)
-            return _owner_settings(settings, project_slate(row.key, row.slate))
-
-    async def set_stream_slate(
-        self, stream: int, name: str | None, *, now_us: int, by: int | None
-    ) -> SlateChange | None:
-        """Make the picture of that name a stream's slate; None removes its own slate."""
-        async with self._database.writing() as connection:
-            row = await _lock_stream(connection, stream)
-            if row is None:
-                return None
-            if row.slate != name:
-                await _update(connection, streams, stream, {"slate": name}, now_us)
-                await event_log.record(
-                    connection,
-                    row.project_id,
-                    "stream slate changed",
-                    {"stream": stream, "picture": name is not None},
-                    now_us,
-                    subject=row.hash,
-                    by=by,
-                )
-            before, after = stream_slate(row.hash, row.slate), stream_slate(row.hash, name)
-            return _slate_change(row.settings, before, after)
-
-    async def set_project_slate(
-        self, project: int, name: str | None, *, now_us: int, by: int | None
-    ) -> SlateChange | None:
-        """Make a picture the slate of a project's streams that have none of their own."""
-        async with self._database.writing() as connection:
-            row = await _lock_project(connection, project)
-            if row is None:
-                return None
-            if row.slate != name:
-                await _update(connection, projects, project, {"slate": name}, now_us)
-                facts = {"picture": name is not None}
-                kind = "project slate changed"
-                await event_log.record(connection, project, kind, facts, now_us, by=by)
-            before, after = project_slate(row.key, row.slate), project_slate(row.key, name)
-            return _slate_change(row.settings, before, after)
-
-
-def _slate_change(settings: str, before: str | None, after: str | None) -> SlateChange:
-    unused = None if before == after else before
-    return SlateChange(settings=_owner_settings(settings, after), unused=unused)
-
-
-async def _lock_stream(
-    connection: AsyncConnection, stream: int
-) -> Row[str, int, PublicHash, str | None] | None:
-    if not 0 < stream <= MAX_ID:
-        return None
-    table = streams.c
-    statement = select(table.settings, table.project_id, table.hash, table.slate)
-    present = project_lookup.is_of_present(table.project_id)
-    locked = statement.where(table.id == stream, present).with_for_update()
-    return (await connection.execute(locked)).one_or_none()
-
-
-async def _lock_project(
-    connection: AsyncConnection, project: int
-) -> Row[str, str, str | None] | None:
-    table = projects.c
-    statement = select(table.settings, table.key, table.slate)
-    statement = statement.where(table.id == project, project_lookup.IS_PRESENT)
-    return (await connection.execute(statement.with_for_update())).one_or_none()
-
-
-async def _update(
-    connection: AsyncConnection, table: Table, number: int, values: dict[str, Any], now_us: int
-) -> None:  # Any: a column of any type
-    changed = {**values, "updated_us": now_us, "version": table.c.version + 1}
-    await connection.execute(update(table).where(table.c.id == number).values(changed))
+    ) -> None:
+        await event_log.record(
+            connection,
+            row.project,
+            f"{self._of.noun} {what} changed",
+            facts,
+            now_us,
+            subject=row.name if self._of is OF_STREAMS else "",
+            by=by,
+        )

@@ -62,8 +62,8 @@ async def test_a_stall_is_noticed_sooner_at_low_latency_unless_its_time_is_set(
     async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
         stream = (await catalog.installation.first_start(1)).stream
         assert stream is not None
-        await catalog.settings.change_project(1, _change(project), now_us=2, by=None)
-        await catalog.settings.change_stream(stream.id, _change(own), now_us=2, by=None)
+        await catalog.project_settings.change(1, _change(project), now_us=2, by=None)
+        await catalog.stream_settings.change(stream.id, _change(own), now_us=2, by=None)
         directory = CatalogDirectory(catalog, GrantDefaults(**defaults))
         grant = await directory.grant("live", stream.key)
         assert grant is not None

@@ -499,7 +499,7 @@ def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
             latency="normal",
             dvr_seconds=3600.0,
         )
-        assert await ingest.catalog.settings.change_stream(
+        assert await ingest.catalog.stream_settings.change(
             ingest.stream.id, change, now_us=NOW, by=BY
         )
         grant = await directory.grant("live", ingest.stream.key)

@@ -229,7 +229,7 @@ class RandomCatalog:
         await self.put(f"slates/s-{hash_}/{new_hash()}.jpg", stays=False)
         if chance.random() < 0.5:
             name = new_hash()
-            await self._catalog.settings.set_stream_slate(
+            await self._catalog.stream_settings.set_slate(
                 stream.id, name, now_us=_now_us(), by=None
             )
             await self.put(f"slates/s-{hash_}/{name}.jpg", stays=not deleted)
@@ -257,7 +257,7 @@ class RandomCatalog:
         projects = await self._catalog.projects.find_page()
         for project in projects.items:
             name = new_hash()
-            await self._catalog.settings.set_project_slate(
+            await self._catalog.project_settings.set_slate(
                 project.id, name, now_us=_now_us(), by=None
             )
             await self.put(f"slates/p-{project.key}/{name}.jpg", stays=True)

@@ -77,8 +77,8 @@ async def test_moments_ahead_of_the_clock_are_seen(
 async def test_slates_are_named_by_their_owners(catalog: Catalog, project: ProjectRecord) -> None:
     stream = await catalog.streams.add(project.id, "Morning", NOW_US)
     name = "AAAAAAAAAAAA"
-    await catalog.settings.set_stream_slate(stream.id, name, now_us=NOW_US, by=None)
-    await catalog.settings.set_project_slate(project.id, name, now_us=NOW_US, by=None)
+    await catalog.stream_settings.set_slate(stream.id, name, now_us=NOW_US, by=None)
+    await catalog.project_settings.set_slate(project.id, name, now_us=NOW_US, by=None)
     mine, ours = f"s-{stream.key.hash}", f"p-{project.key}"
     addresses = {f"slates/{mine}/{name}.jpg", f"slates/{ours}/{name}.jpg"}
     assert set(await catalog.health.find_slates()) == addresses

@@ -64,9 +64,9 @@ async def test_a_streams_latency_is_its_own_or_its_projects(catalog: Catalog) ->
     stream = await catalog.streams.add(1, "A stream", NOW)
     assert (await shown(catalog, stream.hash)).latency is None
     normal, low = SettingsChange(latency="normal"), SettingsChange(latency="low")
-    await catalog.settings.change_project(1, normal, now_us=NOW, by=None)
+    await catalog.project_settings.change(1, normal, now_us=NOW, by=None)
     assert (await shown(catalog, stream.hash)).latency == "normal"
-    await catalog.settings.change_stream(stream.id, low, now_us=NOW, by=None)
+    await catalog.stream_settings.change(stream.id, low, now_us=NOW, by=None)
     assert (await shown(catalog, stream.hash)).latency == "low"
 
 

@@ -125,7 +125,7 @@ async def test_what_belongs_to_another_project_is_not_there(catalog: Catalog) ->
 
 
 async def test_a_stream_that_does_not_exist_cannot_be_changed(catalog: Catalog) -> None:
-    streams, settings = catalog.streams, catalog.settings
+    streams = catalog.streams
     for stream in (99, 1 << 31, 1 << 65):
         assert await streams.edit(stream, StreamChange(title="x"), now_us=1, by=1) is None
         assert await streams.publish(stream, now_us=1, by=1) is None
@@ -135,13 +135,13 @@ async def test_a_stream_that_does_not_exist_cannot_be_changed(catalog: Catalog) 
         assert await streams.request_end(stream, now_us=1, deadline_us=2, by=1) is None
         assert await streams.add_backup(stream, now_us=1, by=1) is None
         assert not await streams.remove_backup(stream, 1, now_us=1, by=1)
-        assert await settings.find_stream(stream) is None
+        assert await catalog.stream_settings.find(stream) is None
         change = SettingsChange(failover=FailoverChange(goodbye_seconds=1.0))
-        assert await settings.change_stream(stream, change, now_us=1, by=1) is None
+        assert await catalog.stream_settings.change(stream, change, now_us=1, by=1) is None
         assert await streams.pause(stream, now_us=1, by=1) is None
         assert await streams.resume(stream, now_us=1, by=1) is None
         assert await streams.request_drill(stream, now_us=1, deadline_us=2, by=1) is None
-        assert await settings.set_stream_slate(stream, "1", now_us=1, by=1) is None
+        assert await catalog.stream_settings.set_slate(stream, "1", now_us=1, by=1) is None
     assert await catalog.commands.find_unanswered() == ()
 
 

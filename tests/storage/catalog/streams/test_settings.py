@@ -86,8 +86,7 @@ async def test_ingest_gets_the_streams_own_settings_before_its_projects(
     catalog: Catalog,
 ) -> None:
     stream = await begun(catalog)
-    settings = catalog.settings
-    assert await settings.find_stream(stream.id) == OwnerSettings()
+    assert await catalog.stream_settings.find(stream.id) == OwnerSettings()
 
     async def current() -> StreamSettings:
         ingest_stream = await catalog.live_state.find_ingest(stream.key)
@@ -103,7 +102,7 @@ async def test_ingest_gets_the_streams_own_settings_before_its_projects(
         latency="low",
         dvr_seconds=3600.0,
     )
-    for_all = await settings.change_project(1, everything, now_us=NOW, by=BY)
+    for_all = await catalog.project_settings.change(1, everything, now_us=NOW, by=BY)
     failover = StreamFailover(**msgspec.structs.asdict(ALL_FAILOVER))
     expected = StreamSettings(
         failover=failover,
@@ -112,11 +111,11 @@ async def test_ingest_gets_the_streams_own_settings_before_its_projects(
         dvr_seconds=3600.0,
     )
     assert for_all == OwnerSettings(**msgspec.structs.asdict(expected))
-    assert await settings.find_project(1) == for_all
-    assert await settings.find_stream(stream.id) == OwnerSettings()
+    assert await catalog.project_settings.find(1) == for_all
+    assert await catalog.stream_settings.find(stream.id) == OwnerSettings()
     assert await current() == expected
     change = SettingsChange(failover=FailoverChange(goodbye_seconds=0.0), latency="normal")
-    own = await settings.change_stream(stream.id, change, now_us=NOW, by=BY)
+    own = await catalog.stream_settings.change(stream.id, change, now_us=NOW, by=BY)
     assert own == OwnerSettings(failover=StreamFailover(goodbye_seconds=0.0), latency="normal")
     assert await current() == msgspec.structs.replace(
         expected,
@@ -124,26 +123,30 @@ async def test_ingest_gets_the_streams_own_settings_before_its_projects(
         latency="normal",
     )
     change = SettingsChange(failover=FailoverChange(goodbye_seconds=None), latency=None)
-    assert await settings.change_stream(stream.id, change, now_us=NOW, by=BY) == OwnerSettings()
+    assert (
+        await catalog.stream_settings.change(stream.id, change, now_us=NOW, by=BY)
+        == OwnerSettings()
+    )
     assert await current() == expected
 
 
 async def test_a_change_names_the_keys_that_are_others_now(catalog: Catalog) -> None:
     stream = await begun(catalog)
-    settings = catalog.settings
     both = SettingsChange(
         failover=FailoverChange(mode="sticky", detect_seconds=2.0),
         recording=RecordingChange(enabled=False),
         latency="normal",
         dvr_seconds=60.0,
     )
-    await settings.change_stream(stream.id, both, now_us=NOW, by=BY)
+    await catalog.stream_settings.change(stream.id, both, now_us=NOW, by=BY)
     again = SettingsChange(failover=FailoverChange(mode="sticky", detect_seconds=3.0))
-    await settings.change_stream(stream.id, again, now_us=NOW, by=BY)
+    await catalog.stream_settings.change(stream.id, again, now_us=NOW, by=BY)
     before = await catalog.streams.find(stream.id)
     assert before is not None
-    await settings.change_stream(stream.id, again, now_us=NOW + 1, by=BY)
-    await settings.change_stream(stream.id, changed(goodbye_seconds=None), now_us=NOW + 1, by=BY)
+    await catalog.stream_settings.change(stream.id, again, now_us=NOW + 1, by=BY)
+    await catalog.stream_settings.change(
+        stream.id, changed(goodbye_seconds=None), now_us=NOW + 1, by=BY
+    )
     after = await catalog.streams.find(stream.id)
     assert after is not None
     assert after == before  # which says nothing new
@@ -167,7 +170,6 @@ async def test_a_stream_has_its_own_picture_its_projects_or_none(catalog: Catalo
     stream = await begun(catalog)
     project = await catalog.projects.find("1")
     assert project is not None
-    settings = catalog.settings
 
     async def shown() -> str | None:
         ingest_stream = await catalog.live_state.find_ingest(stream.key)
@@ -175,30 +177,30 @@ async def test_a_stream_has_its_own_picture_its_projects_or_none(catalog: Catalo
         return ingest_stream.slate
 
     assert await shown() is None
-    edited = await settings.set_project_slate(1, "41", now_us=NOW, by=BY)
+    edited = await catalog.project_settings.set_slate(1, "41", now_us=NOW, by=BY)
     assert edited is not None
     of_project = f"slates/p-{project.key}/41.jpg"
     assert (edited.settings.slate, edited.unused) == (of_project, None)
     assert await shown() == of_project
-    edited = await settings.set_stream_slate(stream.id, "42", now_us=NOW, by=BY)
+    edited = await catalog.stream_settings.set_slate(stream.id, "42", now_us=NOW, by=BY)
     assert edited is not None
     assert (edited.settings.slate, edited.unused) == (f"slates/s-{stream.hash}/42.jpg", None)
     assert await shown() == edited.settings.slate
-    ingest_stream = await settings.find_stream(stream.id)
+    ingest_stream = await catalog.stream_settings.find(stream.id)
     assert ingest_stream is not None
     assert ingest_stream.slate == edited.settings.slate
-    replaced = await settings.set_stream_slate(stream.id, "43", now_us=NOW, by=BY)
+    replaced = await catalog.stream_settings.set_slate(stream.id, "43", now_us=NOW, by=BY)
     assert replaced is not None
     assert replaced.unused == edited.settings.slate
     # The same once more: a picture in use is not to be removed.
-    same = await settings.set_stream_slate(stream.id, "43", now_us=NOW, by=BY)
+    same = await catalog.stream_settings.set_slate(stream.id, "43", now_us=NOW, by=BY)
     assert same is not None
     assert same.unused is None
-    removed = await settings.set_stream_slate(stream.id, None, now_us=NOW, by=BY)
+    removed = await catalog.stream_settings.set_slate(stream.id, None, now_us=NOW, by=BY)
     assert removed is not None
     assert (removed.settings.slate, removed.unused) == (None, f"slates/s-{stream.hash}/43.jpg")
     assert await shown() == of_project
     assert [kind for kind, _ in await kinds(catalog)] == [
         "project slate changed", *["stream slate changed"] * 3,
     ]  # fmt: skip
-    assert await settings.set_project_slate(99, "1", now_us=NOW, by=BY) is None
+    assert await catalog.project_settings.set_slate(99, "1", now_us=NOW, by=BY) is None
