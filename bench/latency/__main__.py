@@ -24,7 +24,7 @@ from bench.ingest.clip import make_clip
 from bench.ingest.measure import Overloaded
 from bench.ingest.processes import Child, child, cpu_ns
 from bench.ingest.publishers import looping
-from bench.latency.encoder import PROFILES
+from bench.latency.encoder import PROFILES, SIZES
 from bench.latency.parts import PartReader, reading, stages
 from bench.latency.report import HEADINGS, LatencyFigures, LatencyTarget, figures, missed, row
 from bench.latency.servers import LiveServer, headend, nginx
@@ -75,8 +75,9 @@ _DEFAULT: Final = ("low", "normal", "nginx")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is measured; times in seconds."""
+    """What is measured, with pictures of which `height`; times in seconds."""
 
+    height: int
     modes: list[str]
     profiles: list[str]
     seconds: float
@@ -102,9 +103,10 @@ def target(mode: str, profile: str, streams: int) -> LatencyTarget | None:
 
 
 @contextmanager
-def _encoder(url: str, profile: str, folder: Path, streams: int) -> Generator[Child]:
+def _encoder(url: str, profile: str, folder: Path, plan: Plan) -> Generator[Child]:
     command = [sys.executable, "-m", "bench.latency.encoder", url, "--profile", profile]
-    if streams > 1:
+    command += ["--height", str(plan.height)]
+    if plan.streams > 1:
         # A broadcaster's machine does not share its cores with the ladders of other streams. An
         # ordinary user may not raise a priority: `nice` reports that and runs the command anyway.
         command = ["nice", "-n", "-5", *command]
@@ -150,7 +152,7 @@ def _measure(
     for mode in modes:
         with (
             TemporaryDirectory(prefix="headend-bench-") as folder,
-            _encoder(at.publish, profile, Path(folder), plan.streams) as encoder,
+            _encoder(at.publish, profile, Path(folder), plan) as encoder,
         ):
             time.sleep(plan.before)
             spent: list[int] = []
@@ -210,6 +212,9 @@ def main() -> int:
     parser.add_argument("--settle", type=float, default=10.0, help="seconds not measured: 10")
     parser.add_argument("--streams", type=int, default=1, help="of Headend; one of them is watched")
     parser.add_argument(
+        "--height", type=int, choices=SIZES, default=720, help="of the pictures: 720"
+    )
+    parser.add_argument(
         "--stages", action="store_true", help="also read the parts, and say how old they are"
     )
     options = parser.parse_args()
@@ -220,11 +225,11 @@ def main() -> int:
         before=options.before,
         settle=options.settle,
         streams=options.streams,
+        height=options.height,
         stages=options.stages,
     )
-    print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {plan.streams} stream(s), 720p30"
-    )
+    load = os.getloadavg()[0]
+    print(f"{os.cpu_count()} cores, load {load:.1f}; {plan.streams} stream(s), {plan.height}p30")
     print(f"at 2.5 Mbit/s, {plan.seconds:g} s for each row\n\n{HEADINGS}", flush=True)
     results: list[tuple[str, LatencyFigures, LatencyTarget | None]] = []
     try:

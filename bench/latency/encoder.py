@@ -2,10 +2,10 @@
 
     python -m bench.latency.encoder URL --profile fast
 
-1280x720 at 30 frames a second with stereo sound, to any RTMP address, until SIGTERM. Each picture
-carries the time at which it was drawn (`bench.latency.clock`), at the moment when it is due. Lines
-of JSON on standard output say when the server has accepted the stream, and at the end how long
-pictures took from being drawn to being sent, and how many there were in a second.
+1280x720 (or 640x360) at 30 frames a second with stereo sound, to any RTMP address, until SIGTERM.
+Each picture carries the time at which it was drawn (`bench.latency.clock`), at the moment when it
+is due. Lines of JSON on standard output say when the server has accepted the stream, and at the end
+how long pictures took from being drawn to being sent, and how many there were in a second.
 """
 
 import argparse
@@ -25,9 +25,10 @@ from bench.latency.clock import WRAP_MS, draw
 from media.ticks import AUDIO_SCALE
 from transcode.engine.testsource.testcard import TestCard, Tone
 
-__all__ = ["PROFILES", "main"]
+__all__ = ["PROFILES", "SIZES", "main"]
 
-_WIDTH, _HEIGHT, _FPS = 1280, 720, 30
+SIZES: Final = {720: (1280, 720), 360: (640, 360)}
+_FPS: Final = 30
 _AUDIO_FRAME: Final = 1024
 _KILOBITS: Final = 2500  # OBS' default for video; its sound has 160
 
@@ -50,7 +51,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.latency.encoder", description=__doc__)
     parser.add_argument("url")
     parser.add_argument("--profile", choices=PROFILES, default="fast")
+    parser.add_argument("--height", type=int, choices=SIZES, default=720)
     options = parser.parse_args()
+    size = SIZES[options.height]
     # An exception raised amid the libraries' calls would leave their threads waiting.
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda _number, _frame: over.set())
@@ -58,11 +61,11 @@ def main() -> int:
     # Written at once: FFmpeg would collect pictures until its buffer is full.
     container = {"flush_packets": "1", "flvflags": "no_duration_filesize"}
     with av.open(options.url, "w", format="flv", container_options=container) as target:
-        _add_tracks(target, PROFILES[options.profile])
+        _add_tracks(target, size, PROFILES[options.profile])
         target.start_encoding()
         began = time.monotonic()
         print(json.dumps({"event": "accepted"}), flush=True)
-        _publish(target, began, delays, over)
+        _publish(target, size, began, delays, over)
     median = statistics.median(delays) if delays else None
     rate = len(delays) / (time.monotonic() - began)
     summary = {"event": "ended", "pictures": len(delays), "delay": median, "rate": rate}
@@ -70,10 +73,10 @@ def main() -> int:
     return 0
 
 
-def _add_tracks(target: OutputContainer, profile: dict[str, str]) -> None:
+def _add_tracks(target: OutputContainer, size: tuple[int, int], profile: dict[str, str]) -> None:
     video = target.add_stream("libx264", rate=_FPS)  # pyright: ignore[reportUnknownMemberType]  # PyAV's stubs leave **kwargs open
     context = video.codec_context
-    context.width, context.height, context.pix_fmt = _WIDTH, _HEIGHT, "yuv420p"
+    (context.width, context.height), context.pix_fmt = size, "yuv420p"
     context.time_base, context.framerate = Fraction(1, _FPS), Fraction(_FPS)
     context.bit_rate = _KILOBITS * 1000
     rate = f"{_KILOBITS}k"
@@ -84,14 +87,18 @@ def _add_tracks(target: OutputContainer, profile: dict[str, str]) -> None:
 
 
 def _publish(
-    target: OutputContainer, began: float, delays: list[float], over: threading.Event
+    target: OutputContainer,
+    size: tuple[int, int],
+    began: float,
+    delays: list[float],
+    over: threading.Event,
 ) -> None:
     """Send a picture whenever one is due, until `over` is set.
 
     `delays` gets the seconds from drawing to sending. A picture that is late by a whole frame is
     left out, as in OBS, so that timestamps keep pace with the wall clock.
     """
-    card, tone = TestCard(_WIDTH, _HEIGHT, _FPS), Tone()
+    card, tone = TestCard(*size, _FPS), Tone()
     number = sample = 0
     drawn: dict[int, float] = {}
     while not over.is_set():
@@ -101,7 +108,7 @@ def _publish(
         drawn[number] = time.monotonic()
         plane = picture.planes[0]
         now = int(time.time() * 1000) % WRAP_MS
-        draw(memoryview(plane), plane.line_size, _WIDTH, _HEIGHT, now)
+        draw(memoryview(plane), plane.line_size, *size, now)
         picture.pts, picture.time_base = number, Fraction(1, _FPS)
         for packet in _encoded(target, 0, picture):
             pts = round(float(packet.pts * packet.time_base) * _FPS)
