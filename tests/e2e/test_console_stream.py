@@ -16,6 +16,29 @@ from tests.support.waiting import poll
 pytestmark = pytest.mark.e2e
 
 HOSTILE: Final = "\"'><img src=x onerror=alert(1)><script>window.pwned = true</script>"
+# The answers to requests for the whole list come when that of a search has been shown.
+_HOLD_LISTS: Final = """() => {
+  window.shown = [];
+  const send = XMLHttpRequest.prototype.send, open = XMLHttpRequest.prototype.open;
+  XMLHttpRequest.prototype.open = function (method, url, ...rest) {
+    this.ofList = !String(url).includes("search=");
+    return open.call(this, method, url, ...rest);
+  };
+  XMLHttpRequest.prototype.send = function (body) {
+    const { onload } = this;
+    if (this.ofList) this.onload = function (...all) {
+      const late = setInterval(() => {
+        if (!location.search.includes("search=sought")) return;
+        clearInterval(late);
+        setTimeout(() => {
+          onload?.apply(this, all);
+          window.shown.push(document.querySelector("#streams").innerText);
+        }, 300);
+      }, 50);
+    };
+    return send.call(this, body);
+  };
+}"""
 _CHARTS: Final = "() => document.querySelectorAll('#health canvas').length"
 
 
@@ -105,6 +128,21 @@ def test_several_streams_are_acted_on_at_once(
     viewer.visit(f"{shared_service.http}/console/1/streams")
     shows(viewer, "#streams", "Another")
     assert viewer.breaches() == []
+
+
+def test_a_search_is_not_undone_by_an_answer_that_was_asked_for_before_it(
+    shared_service: ServiceProcess, browser: Chromium
+) -> None:
+    for title in ("Sought", "Passed over"):
+        shared_service.add_stream(title)
+    viewer = sign_in(browser, shared_service)
+    viewer.visit(f"{shared_service.http}/console/1/streams")
+    viewer.evaluate(_HOLD_LISTS)
+    viewer.evaluate("() => document.dispatchEvent(new CustomEvent('headend:refresh'))")
+    viewer.fill('input[name="search"]', "sought")
+    viewer.wait_for_page("() => window.shown.length > 0", 10, "answered late")
+    shown = viewer.evaluate("() => window.shown")
+    assert all("Sought" in each and "Passed over" not in each for each in shown), shown
 
 
 def test_an_edit_is_saved_and_the_later_of_two_conflicting_ones_is_refused(

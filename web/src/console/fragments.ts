@@ -22,6 +22,7 @@ export function bindFragments(): void {
     const id = (event as CustomEvent<string | null>).detail;
     void (id ? refresh(id) : refreshAll());
   });
+  document.addEventListener("htmx:beforeSwap", discardIfOutdated);
   htmx.defineExtension("morph", {
     isInlineSwap: (style) => style === "morph" || style === "morph:outerHTML",
     handleSwap(style, target, fragment) {
@@ -36,6 +37,24 @@ export function bindFragments(): void {
       return Array.isArray(found) ? found : [];
     },
   });
+}
+
+/** Discard what was fetched for an address that the page has left since, by a search for example. */
+function discardIfOutdated(event: Event): void {
+  const { detail } = event as CustomEvent<{ shouldSwap: boolean; requestConfig: Requested }>;
+  const { elt, path } = detail.requestConfig;
+  if (elt instanceof HTMLElement && elt.dataset.fragment !== undefined && path !== shownAddress())
+    detail.shouldSwap = false;
+}
+
+/** The request that htmx answers: the element that made it, and the address. */
+interface Requested {
+  readonly elt: unknown;
+  readonly path: string;
+}
+
+function shownAddress(): string {
+  return location.pathname + location.search;
 }
 
 /** Return whether a person may be entering something there; a button's label is morphed all the same. */
@@ -55,7 +74,10 @@ function isBeingFilled(form: HTMLFormElement): boolean {
   return form.ariaBusy === "true" || (form.dataset.api !== undefined && isEdited(form));
 }
 
-/** Fetch a fragment anew; while it is being fetched, once more afterwards. */
+/** Fetch a fragment anew.
+ *
+ * If it is being fetched, or the page's address changes meanwhile, it is fetched once more.
+ */
 export async function refresh(id: string): Promise<void> {
   const running = pending.get(id);
   if (running) {
@@ -72,17 +94,18 @@ export async function refresh(id: string): Promise<void> {
 }
 
 async function fetchUntilQuiet(id: string): Promise<void> {
+  let address: string;
   do {
     again.delete(id);
     const target = document.getElementById(id);
     if (!target) return;
-    const address = location.pathname + location.search;
+    address = shownAddress();
     try {
       await htmx.ajax("get", address, { target, source: target, swap: "morph:innerHTML" });
     } catch {
       return; // what is shown stays; whoever asked asks again
     }
-  } while (again.has(id));
+  } while (again.has(id) || address !== shownAddress());
 }
 
 /** Fetch every fragment of the page anew. */
