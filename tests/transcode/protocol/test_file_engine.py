@@ -1,13 +1,13 @@
 """An engine over a file: what it reports, how it ends, and that nothing of it stays behind."""
 
 import asyncio
-import os
 import signal
 from pathlib import Path
 
 import pytest
 
 from tests.support.transcode.scripted_engine import script_engines
+from tests.transcode.inspect.test_probe import descriptors
 from tests.transcode.vod.test_job import engines
 from transcode.protocol.file_engine import EngineEnd, file_engine
 from transcode.protocol.messages import BytesRead, EngineReport, Probed, WireError
@@ -75,11 +75,11 @@ async def test_an_error_of_the_block_is_raised_as_it_is_and_ends_the_engine(
 
 
 async def test_the_file_is_closed_however_the_engine_ends(short_film: Path, tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 # descriptors, no paths
+    before = descriptors()
     await end_over(short_film)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await end_over(short_film)
     with pytest.raises(FileNotFoundError):
         await end_over(tmp_path / "none.mp4")
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert descriptors() == before
