@@ -13,6 +13,8 @@ PART ?= 1/1
 ALONE := tests/e2e/test_demo.py
 # As new as the compiled tests.
 COMPILED := .venv/.tests-compiled
+# What pyright said beside the last `make test`.
+TYPES := .venv/.types
 
 .PHONY: help pictures run demo demo-hosts install setup tools fmt lint types house compiled quick test spare-types all-tests e2e bench fuzz prove proofs cover web requirements advisories engines clean
 
@@ -67,11 +69,14 @@ quick: setup ## the pure ring: no process, socket, browser or database server
 	@scripts/tests.sh 2 --quick $(ARGS)
 
 test: setup tools ## everything a change must pass
-	@$(MAKE) --jobs=2 --keep-going spare-types all-tests
+	@rm -f $(TYPES)
+	@$(MAKE) --jobs=2 --keep-going spare-types all-tests; code=$$?; \
+		echo "pyright:"; cat $(TYPES); [ $$code = 0 ] || echo "make test: failed, look above"; exit $$code
 
-# pyright takes what the tests leave of the cores, which is enough for it.
+# pyright takes what the tests leave of the cores, which is enough for it. It ends long before them:
+# what it found is shown at the end.
 spare-types: setup ## pyright, with what others leave of the cores
-	@nice -n 15 $(MAKE) types
+	@nice -n 15 $(BIN)/pyright > $(TYPES) 2>&1
 
 all-tests: compiled lint house ## the linters and every test, without pyright
 	@HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-3} scripts/tests.sh 4 -m "not prove" --ignore=$(ALONE) $(ARGS)
