@@ -9,7 +9,7 @@ from litestar.params import FromQuery
 from api.console.page import Console, is_fragment_request
 from api.http.auth import ApiRequest, needs_all_projects
 from api.http.parameters import missing
-from api.operations.report import DoctorFinding, OperationsReporter
+from api.operations.report import Finding, OperationsReporter
 
 __all__ = ["operations_page"]
 
@@ -30,7 +30,7 @@ async def operations_page(
     """
     if operations is None:
         raise missing("page")
-    findings: list[DoctorFinding] | None = None
+    findings: list[Finding] | None = None
     too_slow = False
     # The fragment that is fetched every few seconds must not examine again.
     if examine and not is_fragment_request(request):

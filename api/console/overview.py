@@ -13,7 +13,7 @@ from api.console.stream_states import poster_of
 from api.console.stream_states import state_of as viewers_get
 from api.http.auth import ApiRequest
 from api.http.paging import read_query
-from api.operations.report import DoctorFinding, OperationsReporter, StreamRoom
+from api.operations.report import Finding, OperationsReporter, StreamRoom
 from api.schemas.presenter import Presenter
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
@@ -73,7 +73,7 @@ async def overview_page(
     )
 
 
-async def _concerns(operations: OperationsReporter | None) -> Sequence[DoctorFinding]:
+async def _concerns(operations: OperationsReporter | None) -> Sequence[Finding]:
     """Return the known findings that need an operator; none if this process cannot report any."""
     return [] if operations is None else await operations.concerns()
 

@@ -12,7 +12,7 @@ from api.http.auth import needs_all_projects
 from api.http.errors import documented, unavailable
 from api.operations.report import (
     DiskReport,
-    DoctorFinding,
+    Finding,
     MachineReport,
     OperationsReport,
     OperationsReporter,
@@ -88,7 +88,7 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
     hosts: list[HostBody]
     queue: JobQueue
     problems: list[str]
-    concerns: list[DoctorFinding]
+    concerns: list[Finding]
     logged: list[LoggedLine]
 
 
@@ -102,7 +102,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     """What `headend doctor` finds; `healthy`: nothing needs an operator."""
 
     healthy: bool
-    findings: list[DoctorFinding]
+    findings: list[Finding]
 
 
 class ExaminationData(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ class OperationsController(Controller):
         return ExaminationData(data=Examination(healthy=healthy, findings=list(findings)))
 
 
-def _operations(report: OperationsReport, concerns: Sequence[DoctorFinding]) -> Operations:
+def _operations(report: OperationsReport, concerns: Sequence[Finding]) -> Operations:
     return Operations(
         versions=report.versions,
         machine=report.machine,

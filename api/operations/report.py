@@ -12,9 +12,9 @@ from storage.catalog.hosts.repository import HostRecord
 from storage.catalog.maintenance.workload import WorkloadRecord
 
 __all__ = [
-    "CheckedThing",
     "DiskReport",
-    "DoctorFinding",
+    "Finding",
+    "FindingItem",
     "LoggedProblem",
     "MachineReport",
     "OperationsReport",
@@ -103,21 +103,25 @@ class OperationsReport(msgspec.Struct, frozen=True, kw_only=True):
     logged: Sequence[LoggedProblem]
 
 
-class CheckedThing(msgspec.Struct, frozen=True, kw_only=True):
+class FindingItem(msgspec.Struct, frozen=True, kw_only=True):
     """A file or folder of a finding: its path below the data folder, and its size if known."""
 
     path: str
     what: str
-    bytes: int | None
+    bytes: int | None = None
 
 
-class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One sentence of `headend doctor` about one topic; `act` needs an operator."""
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One sentence of `headend doctor` about one topic.
+
+    `verdict` is `well`, `tidy` (cleaned up automatically, or by `--clean`) or `act` (an operator
+    must act).
+    """
 
     topic: str
     verdict: Literal["well", "tidy", "act"]
     text: str
-    things: Sequence[CheckedThing]
+    items: Sequence[FindingItem] = msgspec.field(default=(), name="things")
 
 
 @runtime_checkable  # Litestar checks the types of dependencies
@@ -132,7 +136,7 @@ class OperationsReporter(Protocol):
         """
         ...
 
-    async def concerns(self) -> Sequence[DoctorFinding]:
+    async def concerns(self) -> Sequence[Finding]:
         """Return the known findings that need an operator.
 
         Those on certificates, settings and jobs are of now, the others of the last examination in
@@ -140,7 +144,7 @@ class OperationsReporter(Protocol):
         """
         ...
 
-    async def examine(self) -> Sequence[DoctorFinding]:
+    async def examine(self) -> Sequence[Finding]:
         """Examine the installation as `headend doctor` does; it reads the whole database.
 
         Raises:

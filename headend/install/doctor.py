@@ -17,9 +17,10 @@ from typing import Final
 
 from cryptography import x509
 
+from api.operations.report import Finding, FindingItem
 from headend.config.settings import ServiceSettings
 from headend.install.certificates import CertificateFiles
-from headend.install.findings import Finding, FindingItem, size_text
+from headend.install.findings import size_text
 from headend.install.installation import (
     bind_objects,
     catalog_location,

@@ -1,35 +1,16 @@
-"""The findings of `headend doctor`, and their text and JSON forms. Pure."""
+"""The text and JSON forms of what `headend doctor` found. Pure."""
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
-__all__ = ["Finding", "FindingItem", "as_json", "as_text", "needs_action", "size_text"]
+from api.operations.report import Finding
+
+__all__ = ["as_json", "as_text", "needs_action", "size_text"]
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _MARKS: Final = {"well": "ok  ", "tidy": "tidy", "act": "ACT "}
-
-
-class FindingItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A file or folder of a finding: its path below the data folder, and its size if known."""
-
-    path: str
-    what: str
-    bytes: int | None = None
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One sentence about one topic.
-
-    `verdict` is `well`, `tidy` (cleaned up automatically, or by `--clean`) or `act` (an operator
-    must act).
-    """
-
-    topic: str
-    verdict: Literal["well", "tidy", "act"]
-    text: str
-    items: tuple[FindingItem, ...] = msgspec.field(default=(), name="things")
 
 
 def needs_action(findings: Sequence[Finding]) -> bool:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from api.operations.report import (
-    CheckedThing,
     DiskReport,
-    DoctorFinding,
+    Finding,
     LoggedProblem,
     MachineReport,
     OperationsReport,
@@ -22,7 +21,6 @@ from api.operations.report import (
 )
 from headend.config.settings import ServiceSettings
 from headend.install.doctor import examine, examine_briefly
-from headend.install.findings import Finding
 from media.no_op import do_nothing
 from storage.catalog import Catalog
 from storage.objects.disk_threads import FILES
@@ -64,7 +62,7 @@ class InstallationReporter:
         self._logged = logged
         self._room = room
         self._examining = asyncio.Lock()
-        self._examined: Sequence[DoctorFinding] = ()
+        self._examined: Sequence[Finding] = ()
 
     async def report(self) -> OperationsReport:
         """Return the state of the installation.
@@ -106,24 +104,22 @@ class InstallationReporter:
             logged=self._logged(),
         )
 
-    async def examine(self) -> Sequence[DoctorFinding]:
+    async def examine(self) -> Sequence[Finding]:
         """Examine the installation as `headend doctor` does, one call at a time.
 
         Raises:
             TimeoutError: it takes too long.
         """
         async with asyncio.timeout(_EXAMINE_SECONDS), self._examining:
-            self._examined = [
-                _doctor_finding(each) for each in await examine(self._settings, wall_clock_us())
-            ]
+            self._examined = await examine(self._settings, wall_clock_us())
             return self._examined
 
-    async def concerns(self) -> Sequence[DoctorFinding]:
+    async def concerns(self) -> Sequence[Finding]:
         """Return the known findings that need an operator."""
         brief = await examine_briefly(self._settings, self._catalog, wall_clock_us())
         newer = {finding.topic for finding in brief}
         findings = [
-            *map(_doctor_finding, brief),
+            *brief,
             *(finding for finding in self._examined if finding.topic not in newer),
         ]
         # The present state of the disk is among the problems.
@@ -153,14 +149,3 @@ def memory_of(meminfo: str) -> tuple[int, int]:
         if name in sizes:
             sizes[name] = int(rest.split()[0]) * _KIB
     return sizes["MemTotal"], sizes["MemAvailable"]
-
-
-def _doctor_finding(finding: Finding) -> DoctorFinding:
-    return DoctorFinding(
-        topic=finding.topic,
-        verdict=finding.verdict,
-        text=finding.text,
-        things=[
-            CheckedThing(path=each.path, what=each.what, bytes=each.bytes) for each in finding.items
-        ],
-    )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from api.operations.report import DoctorFinding, LoggedProblem
+from api.operations.report import Finding, LoggedProblem
 from headend.roles.operations import InstallationReporter
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.operations_site import operations_site
@@ -21,7 +21,7 @@ async def no_problems() -> list[str]:
 class SlowReporter(InstallationReporter):
     """A reporter whose examination does not end in time."""
 
-    async def examine(self) -> Sequence[DoctorFinding]:
+    async def examine(self) -> Sequence[Finding]:
         raise TimeoutError
 
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from api.operations.report import DoctorFinding, OperationsReporter, VersionsReport
+from api.operations.report import Finding, OperationsReporter, VersionsReport
 
 
 class OnlyExamines:
     """Has half of the protocol."""
 
-    async def examine(self) -> Sequence[DoctorFinding]:
+    async def examine(self) -> Sequence[Finding]:
         return []
 
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from headend.install.findings import Finding, FindingItem, as_json, as_text, needs_action, size_text
+from api.operations.report import Finding, FindingItem
+from headend.install.findings import as_json, as_text, needs_action, size_text
 
 WELL = Finding(topic="jobs", verdict="well", text="none is stuck")
 TIDY = Finding(

@@ -74,7 +74,7 @@ async def test_the_report_describes_this_machine_and_its_catalog(tmp_path: Path)
         assert findings["database"].verdict == "well"
         # The file of the video above was never stored.
         assert findings["files"].verdict == "act"
-        assert [each.what for each in findings["files"].things] == ["uploaded file"]
+        assert [each.what for each in findings["files"].items] == ["uploaded file"]
 
 
 def test_memory_is_read_from_the_kernels_text() -> None:
