@@ -3,12 +3,14 @@
 Modules log these events with the logger `security`: wrong stream keys, refused tokens, callers over
 a rate limit, engines that ended unexpectedly. Each line is a JSON object with `time`, `event`, and
 facts such as `peer`, the client's address; a flood is summed up. A thread writes, so that a slow
-disk holds up nothing else. Each role has a file of its own, with four older ones beside it.
+disk holds up nothing else. Each role has a file of its own, with four older ones beside it; several
+processes of one role may share it.
 """
 
 import datetime
 import json
 import logging
+import os
 import queue
 import time
 from collections.abc import Callable, Generator
@@ -70,6 +72,24 @@ class _Events(QueueHandler):
             return  # the disk does not answer; the service continues
 
 
+class _RoleFile(RotatingFileHandler):
+    """The file of a role, which another process of that role may have rotated since."""
+
+    def shouldRollover(self, record: logging.LogRecord) -> bool:
+        """Return whether the file is full, after opening the one that now has its name."""
+        if self.stream and not _is_at(Path(self.baseFilename), self.stream.fileno()):
+            before, self.stream = self.stream, self._open()
+            before.close()
+        return bool(super().shouldRollover(record))
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
 @contextmanager
 def security_log(
     folder: Path, role: str, *, clock: Callable[[], float] = time.monotonic
@@ -80,9 +100,7 @@ def security_log(
         OSError: the file cannot be opened.
     """
     path = security_log_path(folder, role)
-    file = RotatingFileHandler(
-        path, maxBytes=_FILE_BYTES, backupCount=_OLDER_FILES, encoding="utf-8"
-    )
+    file = _RoleFile(path, maxBytes=_FILE_BYTES, backupCount=_OLDER_FILES, encoding="utf-8")
     events: queue.Queue[Any] = queue.Queue(_WAITING)
     handler = _Events(events, clock)
     listener = QueueListener(events, file)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headend.security_log import security_log, security_log_path
+from tests.support.waiting import poll
 
 SECURITY = logging.getLogger("security")
 
@@ -61,3 +62,15 @@ def test_the_file_is_continued_after_a_restart(tmp_path: Path) -> None:
     path = security_log_path(tmp_path, "serve")
     assert [each["stream"] for each in lines(path)] == ["0", "1"]
     assert stat.S_ISREG(path.stat().st_mode)
+
+
+def test_after_another_process_has_rotated_the_file_lines_go_to_the_new_one(tmp_path: Path) -> None:
+    older = tmp_path / "security-transcode.log.1"
+    with security_log(tmp_path, "transcode") as path:
+        SECURITY.info("engine lost", extra={"stream": "0"})
+        poll(path.read_text, within=5, what="the first line")
+        path.rename(older)
+        SECURITY.info("engine lost", extra={"stream": "1"})
+        poll(path.exists, within=5, what="a new file")
+    assert [each["stream"] for each in lines(older)] == ["0"]
+    assert [each["stream"] for each in lines(path)] == ["1"]
