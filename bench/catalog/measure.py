@@ -145,6 +145,7 @@ async def hold_ups() -> AsyncGenerator[HoldUps]:
         ticking = tasks.create_task(tick())
         try:
             yield longest
+            await asyncio.sleep(_TICK_SECONDS)  # the timer rings after what came last, too
         finally:
             ticking.cancel()
 
