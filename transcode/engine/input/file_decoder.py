@@ -44,14 +44,21 @@ class FileVideoDecoder:
         """Decode one access unit."""
         self._packets_in += 1
         heapq.heappush(self._times, pts)
-        return self._stamped(self._context.decode(av_packet(data, dts, pts)))
+        frames = self._context.decode(av_packet(data, dts, pts))
+        return self._stamped(frames, held=self._context.reorder_depth + self._context.delay)
 
     def drain(self) -> list[VideoFrame]:
         """Return the frames that the decoder still holds."""
-        return self._stamped(self._context.decode(None))
+        return self._stamped(self._context.decode(None), held=0)
 
-    def _stamped(self, frames: list[VideoFrame]) -> list[VideoFrame]:
-        """Give frames without a time the earliest one left: they come in presentation order."""
+    def _stamped(self, frames: list[VideoFrame], held: int) -> list[VideoFrame]:
+        """Give frames without a time the earliest one left: they come in presentation order.
+
+        The decoder holds at most `held` packets after these frames; the others that came to nothing
+        are damaged, or one of two fields.
+        """
+        for _ in range(len(self._times) - len(frames) - held if not self._timed else 0):
+            heapq.heappop(self._times)
         for frame in frames:
             self._pictures_out += 1
             if self._times and (not self._timed or frame.pts is None):

@@ -47,6 +47,34 @@ def test_frames_come_in_the_order_of_their_times(tmp_path: Path, timed: bool) ->
     assert times != sorted(times)  # or there would be nothing to put in order
 
 
+@pytest.mark.parametrize(
+    ("codec", "errors"),
+    [pytest.param("libx264", 2, id="reported"), pytest.param("mpeg2video", 0, id="dropped")],
+)
+def test_damaged_packets_without_times_do_not_shift_later_frames(
+    tmp_path: Path, codec: str, errors: int
+) -> None:
+    path = film(tmp_path / "a.ts", "-c:v", codec, "-bf", "2", "-g", "50", seconds=2, sound=None)
+    with av.open(path) as container:
+        picture = container.streams.video[0]
+        decoder = FileVideoDecoder(picture, timed=False)
+        frames: list[int | None] = []
+        raised = number = 0
+        for packet in container.demux(picture):
+            if not packet.size:
+                continue
+            data = b"\xff" * packet.size if number in {14, 21} else bytes(packet)
+            try:
+                frames += [frame.pts for frame in decoder.decode(data, number, number)]
+            except FFmpegError:
+                raised += 1
+            number += 1
+        frames += [frame.pts for frame in decoder.drain()]
+    assert (number, len(frames), raised) == (50, 48, errors)
+    assert frames[:10] == list(range(10))
+    assert frames[-20:] == list(range(30, 50))
+
+
 def test_a_decoder_that_gives_nothing_is_known(tmp_path: Path) -> None:
     with opened(tmp_path) as container:
         decoder = FileVideoDecoder(container.streams.video[0], timed=True)
