@@ -4,7 +4,6 @@ An undefined name in a template is an error. English texts are in the templates,
 that a catalogue can translate them.
 """
 
-import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -101,7 +100,9 @@ def bytes_text(size: int) -> str:
     """Return a size in bytes as people read it: `1.4 GB`, in powers of 1000."""
     if size < _STEP:
         return f"{size} B"
-    power = min(int(math.log(size, _STEP) + 1e-9), len(_UNITS))
+    power = 1
+    while power < len(_UNITS) and round(size / _STEP**power, 1) >= _STEP:
+        power += 1
     return f"{size / _STEP**power:.1f} {_UNITS[power - 1]}"
 
 

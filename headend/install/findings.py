@@ -39,7 +39,7 @@ def size_text(size: int) -> str:
     """Format a number of bytes with a binary unit and one decimal."""
     shown = float(size)
     for unit in _UNITS[:-1]:
-        if shown < 1024:
+        if round(shown, 1) < 1024:
             return f"{shown:.1f} {unit}" if unit != "B" else f"{size} B"
         shown /= 1024
     return f"{shown:.1f} {_UNITS[-1]}"
