@@ -2,8 +2,8 @@
 
 `rtmp` is the protocol without I/O and `server` has its sockets. `stream` assigns encoders to slots
 and switches between them, `relay` passes media to the host that owns their stream, and `report`
-says what an encoder sends. Nothing is decoded or stored here: `stream.ports` names what this room
-needs of the rest of the service, and `headend.roles.wiring` binds it.
+says what an encoder sends. Nothing is decoded or stored here: `stream.ports` names what this
+package needs of the rest of the service, and `headend.roles.wiring` binds it.
 
 Read in this order: `rtmp`, `server`, `stream`, then `report` and `relay`.
 """

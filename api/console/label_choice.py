@@ -1,4 +1,4 @@
-"""The tags and categories that forms offer: a record's own, and those of its project in use."""
+"""The tags and categories that forms offer: a record's own, and its project's active ones."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -57,7 +57,6 @@ class VideoPage(Controller):
         if record.project != project.id:
             raise missing("video")
         status = still_there(await catalog.videos.find_status(record.id), "video")
-        number = project.id
         return console.page(
             request,
             "video.html",
@@ -71,7 +70,7 @@ class VideoPage(Controller):
             embed=embed_snippets(video_presenter.addresses, record.hash, record.title, "video"),
             box_labels=BOX_LABELS,
             countries=COUNTRIES,
-            categories=await category_choice(catalog, number, video.category),
-            known_tags=await tag_choice(catalog, number, video.tags),
-            players=await catalog.players.find_page(number, sort=BY_NAME, size=MOST_CHOICES),
+            categories=await category_choice(catalog, project.id, video.category),
+            known_tags=await tag_choice(catalog, project.id, video.tags),
+            players=await catalog.players.find_page(project.id, sort=BY_NAME, size=MOST_CHOICES),
         )

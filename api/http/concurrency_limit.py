@@ -22,7 +22,7 @@ _REFUSALS: Final = {
 
 
 class ConcurrencyLimit:
-    """Allows `total` operations at once; `what` describes them in refusals."""
+    """Allows `total` operations at once; refusals name them with `what`, after "Too many"."""
 
     def __init__(self, total: int, what: str = "files are coming in") -> None:
         self._share = FairShare(total)
@@ -33,10 +33,10 @@ class ConcurrencyLimit:
 
     @contextmanager
     def acquire(self, holders: tuple[Holder, ...]) -> Generator[None]:
-        """Hold one slot for the length of the block.
+        """Hold one place for the length of the block.
 
         Raises:
-            ApiError: 429 if a holder has its share, 503 if all slots are in use.
+            ApiError: 429 if a holder has its share, 503 if all places are taken.
         """
         refusal = self._share.acquire(holders)
         if refusal is not None:

@@ -16,7 +16,7 @@ from media.networks import client_network, site_network
 
 __all__ = ["FairShare", "Holder", "Refusal", "client_holders"]
 
-# Sites with many networks, and providers that give their customers less than a /48.
+# A /48 may hold twice the free places: it is one site with many networks, or many customers.
 _SITE_SHARE: Final = 2
 
 

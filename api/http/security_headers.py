@@ -1,8 +1,8 @@
-"""Headers that keep a browser from treating an answer as a page of its own making.
+"""Headers that keep a browser from running an answer as a page.
 
-An answer that is opened as a page, such as JSON or uploaded media, may load nothing, run nothing
-and be framed by nothing. Pages have policies of their own. Source: CSP Level 3; Fetch, section 3.6
-(`nosniff`).
+An answer that is opened as a page, such as JSON or uploaded media, may load nothing and run
+nothing; only media may be framed. Pages have policies of their own. Source: CSP Level 3; Fetch,
+section 3.6 (`nosniff`).
 """
 
 from typing import Final

@@ -90,10 +90,10 @@ def project_tag(record: ProjectRecord) -> str:
 
 
 def player_tag(record: PlayerRecord) -> str:
-    """Return the tag of what can be edited of a player."""
+    """Return the edit tag of a player."""
     return edit_tag(record.name, record.options)
 
 
 def label_tag(record: LabelRecord) -> str:
-    """Return the tag of what can be edited of a tag or a category."""
+    """Return the edit tag of a label: a tag or a category."""
     return edit_tag(record.name, record.active)

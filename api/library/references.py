@@ -23,7 +23,7 @@ __all__ = [
 _RESOLUTIONS: Final = frozenset(box.number for box in SELECTABLE_BOXES)
 
 _MAX_TAGS: Final = 100
-# There are 250 countries: a body that names each twice still gets a list of its mistakes.
+# There are 250 countries: a body may name each several times, by number and by code.
 _MAX_COUNTRIES: Final = 1_000
 
 
@@ -63,7 +63,7 @@ def read_countries(references: Sequence[int | str]) -> tuple[Country, ...]:
     """Return the countries that a body names, in its order and without repetitions.
 
     Raises:
-        ApiError: 422 with every reference that is no country.
+        ApiError: 422 with the first references that are no countries.
     """
     countries: dict[int, Country] = {}
     faults: list[str] = []

@@ -1,6 +1,6 @@
 """What two hosts send each other about the publishers that one relays to the other.
 
-Each message is one frame, in MessagePack. `number` is that of a relayed session. The relaying host
+Each message is in MessagePack. `number` is that of a relayed session. The relaying host
 numbers the sessions of a connection; each number is higher than the one before. Packets belong to
 the newest track of their kind, as in an RTMP session, so that a decoder configuration is sent once.
 Sans-IO.

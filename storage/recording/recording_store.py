@@ -1,7 +1,7 @@
 """One recording in the object store: the linked media of its run, and the pages of its steps.
 
-Segments and init sections are hard-linked from the run's folder into the video's, so they use no
-more room and remain when the run's own are deleted. After a crash, steps that were linked but not
+Segments and init sections are linked from the run's folder into the video's (a bucket copies them),
+so they remain when the run's own are deleted. After a crash, steps that were linked but not
 yet written into a page are linked again from the state of the run. The pages of a recording remain
 with its video: clips are made from them, since they record which segments were on air at a time.
 """
@@ -301,7 +301,7 @@ class RecordingStore:
         return await find_begin_us(self._log, range(self._pages))
 
     async def find_steps(self, wanted: TimeRange) -> list[Step]:
-        """Return the steps of the pages that overlap a time, and a few before and after.
+        """Return all steps of the pages that overlap a time: also some before and after it.
 
         Raises:
             ObjectError: the disk failed.

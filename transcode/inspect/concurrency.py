@@ -11,12 +11,12 @@ __all__ = ["MAX_PROBES", "probe_slot"]
 
 # Each probe may use 1 GiB of memory, and hostile files do; a good file takes 0.3 s.
 MAX_PROBES: Final = 4
-_slots: WeakKeyDictionary[AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_places: WeakKeyDictionary[AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 @asynccontextmanager
 async def probe_slot() -> AsyncGenerator[None, None]:
-    """Wait for one of this event loop's `MAX_PROBES` slots and hold it within the block."""
-    slots = _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_PROBES))
-    async with slots:
+    """Wait for one of this event loop's `MAX_PROBES` places and hold it within the block."""
+    places = _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_PROBES))
+    async with places:
         yield

@@ -1,6 +1,6 @@
 """Probes an uploaded file in a sandboxed engine.
 
-The probe of an upload gets a few seconds, and as many before that to wait for a slot. The probe of
+The probe of an upload gets a few seconds, and as many before that to wait for a place. The probe of
 a worker may take as long as it reads: a recording of 20 GB that was never closed is read to its
 end.
 """
@@ -51,17 +51,17 @@ async def probe(
     """Return the tracks, size and length of a file.
 
     `name` names it in the log. With `seconds` None there is no limit while it reads, and it needs
-    no slot: uploads do not wait for it.
+    no place: uploads do not wait for it.
 
     Raises:
         NotMedia: the file cannot be played or transcoded.
-        ProbeTimeout: the engine took more than `seconds`, had no slot within as many, or read and
+        ProbeTimeout: the engine took more than `seconds`, had no place within as many, or read and
             reported nothing for `silent_seconds`.
         OSError: the file cannot be opened.
     """
     try:
         async with AsyncExitStack() as stack:
-            # A file that gets no slot in time is probed again when it is transcoded.
+            # A file that gets no place in time is probed again when it is transcoded.
             if seconds is not None:
                 async with asyncio.timeout(seconds):
                     await stack.enter_async_context(probe_slot())

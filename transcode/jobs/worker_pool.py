@@ -41,7 +41,7 @@ class WorkerPool(Generic[HeldT]):
 
     `new_owner` makes random names. No new work is begun while `may_begin` returns False, or the
     store is not well by `health`; work under way continues. Each piece of work is leased and done
-    within a block of `slot`. `prefix` is put before the names of log events.
+    within a block of `place`. `prefix` is put before the names of log events.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class WorkerPool(Generic[HeldT]):
         size: int,
         new_owner: Callable[[], str],
         may_begin: Callable[[], bool] = always,
-        slot: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        place: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
         health: StoreHealth | None = None,
         prefix: str = "",
     ) -> None:
@@ -59,7 +59,7 @@ class WorkerPool(Generic[HeldT]):
         self._size = size
         self._new_owner = new_owner
         self._may_begin = may_begin
-        self._slot = slot
+        self._place = place
         self._health = health or StoreHealth()
         self._prefix = prefix
         self._more = asyncio.Event()
@@ -77,12 +77,12 @@ class WorkerPool(Generic[HeldT]):
 
     async def _work(self) -> None:
         while True:
-            async with AsyncExitStack() as slot:
-                await self._do(await self._find_work(slot))
+            async with AsyncExitStack() as place:
+                await self._do(await self._find_work(place))
             self.nudge()  # its end may allow other work to be leased
 
-    async def _find_work(self, slot: AsyncExitStack) -> HeldT:
-        """Return what was leased; `slot` then holds the slot for doing it.
+    async def _find_work(self, place: AsyncExitStack) -> HeldT:
+        """Return what was leased; `place` then holds the place for doing it.
 
         Of all workers without work one looks for some, and the others wait for their turn.
         """
@@ -90,16 +90,16 @@ class WorkerPool(Generic[HeldT]):
             while True:
                 self._more.clear()
                 await self._health.wait()
-                # The slot comes first: a lease would expire while it waits for one.
+                # The place comes first: a lease would expire while it waits for one.
                 async with AsyncExitStack() as taken:
-                    await taken.enter_async_context(self._slot())
+                    await taken.enter_async_context(self._place())
                     try:
                         held = await self._lease()
                     except CatalogError as error:
                         self._health.report(error)
                         continue
                     if held is not None:
-                        await slot.enter_async_context(taken.pop_all())
+                        await place.enter_async_context(taken.pop_all())
                         return held
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_POLL_SECONDS):

@@ -23,7 +23,7 @@ __all__ = ["QUEUE_BYTES", "QUEUE_SECONDS", "Backlog", "NoSource", "QueueItem", "
 # A backup's GOP buffer (24 MiB at most), which comes in at once, and 4 s at 32 Mbit/s: far more
 # than comes in during an engine's start.
 QUEUE_BYTES: Final = 40 << 20
-# Older media are better skipped than shown: players are 12 s behind the live edge.
+# Older media are better skipped than shown: players are 12 s behind the live edge at most.
 QUEUE_SECONDS: Final = 10.0
 
 

@@ -19,7 +19,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     `resume_seconds` is how old the last step of an interrupted run may be for it to continue.
     `low_latency`: its playlists are low-latency HLS. `part_seconds` is the target duration of a
     partial segment. `dvr_seconds` is how far viewers may go back, if that is farther than the
-    playlists of all runs reach. `generation` counts the hosts that have owned the stream.
+    playlists of all runs reach. `generation` rises with each owner of the stream.
     """
 
     resume_seconds: float = 60.0

@@ -104,7 +104,7 @@ async def remove_unlisted(objects: Objects, hash_: str, media: str | None) -> No
     try:
         names = {each.removeprefix(f"{folder}/") for each in await objects.addresses(folder)}
     except ObjectError as error:
-        log.warning("old attempts not listed", extra={"video": hash_, "cause": str(error)})
+        log.warning("renditions not listed", extra={"video": hash_, "cause": str(error)})
         return
     renditions = {each.partition("/")[0] for each in names if "/" in each}
     unlisted = [name for name in sorted(renditions) if f"{name}/{_INDEX}" not in names]
@@ -120,7 +120,7 @@ async def remove_attempt(objects: Objects, hash_: str, folders: Sequence[str]) -
     try:
         addresses = set(await objects.addresses(video(hash_)))
     except ObjectError as error:
-        log.warning("old attempts not listed", extra={"video": hash_, "cause": str(error)})
+        log.warning("attempt not listed", extra={"video": hash_, "cause": str(error)})
         return
     unmarked = [name for name in folders if video_replaced_mark(hash_, name) not in addresses]
     await remove_folders(objects, hash_, unmarked)

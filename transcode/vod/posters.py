@@ -25,7 +25,7 @@ class PosterError(Exception):
 
 
 class VodImages(msgspec.Struct, frozen=True, kw_only=True):
-    """A poster for each rung of a video's ladder, largest first, and the previews.
+    """The posters of a video, one for each rung or size, largest first, and the previews.
 
     `previews` is None if there is only one keyframe, or if the engine broke off making them.
     """
@@ -61,7 +61,7 @@ async def make_posters(
             match report:
                 case Poster() if len(posters) < most:
                     posters.append(report)
-                case Poster():  # a file controls the engine, and might fill the memory
+                case Poster():  # a hostile file may control the engine: it would fill our memory
                     engine.kill()
                 case Previews():
                     previews = report

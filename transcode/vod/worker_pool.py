@@ -30,7 +30,7 @@ class TranscodeWorkers(WorkerPool[HeldJob | HeldSpan]):
             size=size,
             new_owner=new_owner,
             may_begin=may_begin,
-            slot=transcoder.cores.one,
+            place=transcoder.cores.one,
             health=transcoder.health,
         )
         transcoder.on_work_queued = self.nudge

@@ -20,7 +20,7 @@ from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
 __all__ = ["NOW_US", "engines", "translation"]
 
-# In milliseconds, from the Julian day of the Unix epoch.
+# Microseconds since the Unix epoch, in steps of 1 ms.
 NOW_US: Final = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
 # Each has a page cache of up to 2 MB. One writer: more would only poll for the single lock.
 _READERS: Final = 4

@@ -1,7 +1,8 @@
 """Prepares decoded frames for the encoders, live or from a file.
 
-Frames are thinned to 60 a second, matched with the cuts that they have reached, and replaced by a
-black picture where they cannot be scaled. Times are ticks of 90 000 a second.
+Of more than 66 frames a second at most 60 are kept. Frames are matched with the cuts that they have
+reached, and replaced by a black picture where they cannot be scaled. Times are ticks of 90 000 a
+second.
 """
 
 from collections.abc import Sequence

@@ -13,8 +13,8 @@ from media.ladder import Rendition
 __all__ = ["cpu_seconds", "survey_seconds"]
 
 _FLOOR: Final = 300.0  # starting, opening, and what short files cost
-# Per picture. 1080p takes 0.009 s (`bench.vod`, two slow cores); the rest is for slower machines,
-# costly codecs and tone mapping.
+# Seconds per picture and megapixel. 1080p takes 0.009 s (`bench.vod`, two slow cores); the rest is
+# for slower machines, costly codecs and tone mapping.
 _PER_MEGAPIXEL: Final = 0.16
 _PER_SOUND_SECOND: Final = 0.25  # decoding and encoding take 0.012 s
 # Reading 100 MB of MPEG-TS takes 0.5 s.

@@ -36,7 +36,7 @@ from transcode.protocol.file_messages import AssetOrder, SpanOrder, Surveyed
 
 __all__ = ["LEAP", "Survey", "own_config", "seek_time", "survey"]
 
-_MOST_RATE: Final = 61  # frames a second: faster pictures are thinned, which needs encoding
+_MOST_RATE: Final = 61  # frames a second: what is faster is encoded, as most of it must be thinned
 # A source with more than this times its rung's maximum rate costs viewers more than it is worth.
 _MOST_BITS: Final = 2
 LEAP: Final = "the times jump"
