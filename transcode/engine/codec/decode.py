@@ -23,6 +23,7 @@ from media.ticks import VIDEO_SCALE
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
 __all__ = [
+    "MOST_PIXELS",
     "TIME_BASE",
     "AudioDecoder",
     "DecoderFactory",
@@ -36,7 +37,7 @@ TIME_BASE: Final = Fraction(1, VIDEO_SCALE)
 
 # The largest picture of H.264's highest level (14496-10, table A-1: 139 264 macroblocks). A few
 # bytes can declare a larger one, which would cost gigabytes.
-_MOST_PIXELS: Final = str(139_264 * 256)
+MOST_PIXELS: Final = 139_264 * 256
 
 _VIDEO_CODECS: Final = {
     VideoCodec.AVC: "h264",
@@ -111,7 +112,7 @@ class TrackVideoDecoder:
             raise TypeError(track.codec.name)
         context.extradata = track.config or None
         context.thread_count = 1
-        context.options = {"max_pixels": _MOST_PIXELS}
+        context.options = {"max_pixels": str(MOST_PIXELS)}
         if not order_known:
             context.options["strict"] = "1"
         context.open()

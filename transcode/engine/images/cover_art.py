@@ -17,10 +17,11 @@ from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from transcode.engine.codec.decode import MOST_PIXELS
 from transcode.engine.codec.jpeg import encode_jpeg
 from transcode.engine.codec.scaler import Cascade
 from transcode.engine.core.reports import ReportWriter
-from transcode.engine.input.container import MOST_PIXELS, Upload, open_upload
+from transcode.engine.input.container import Upload, open_upload
 from transcode.protocol.file_messages import COVER_SIZES
 from transcode.protocol.messages import Poster
 

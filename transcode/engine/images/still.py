@@ -18,11 +18,11 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 
 from media.ladder import STANDARD_LABELS, Ladder, ladder_for
-from transcode.engine.codec.decode import TIME_BASE, av_packet
+from transcode.engine.codec.decode import MOST_PIXELS, TIME_BASE, av_packet
 from transcode.engine.codec.frame_format import rotation_of
 from transcode.engine.codec.jpeg import encode_jpeg
 from transcode.engine.codec.scaler import Cascade
-from transcode.engine.input.container import MOST_PIXELS, BadUpload
+from transcode.engine.input.container import BadUpload
 from transcode.protocol.messages import FileOrder, Poster
 
 __all__ = ["decode_image", "make_stills"]

@@ -34,7 +34,6 @@ from transcode.engine.core.reports import ReportWriter
 
 __all__ = [
     "ENCRYPTED",
-    "MOST_PIXELS",
     "MOST_TRACKS",
     "BadUpload",
     "Upload",
@@ -62,8 +61,6 @@ _OPTIONS: Final = {
     "max_streams": str(MOST_TRACKS),
 }
 _READ_BYTES: Final = 1 << 18
-# The largest picture of H.264's highest level (14496-10, table A-1): 8192x4320 and the like.
-MOST_PIXELS: Final = 139_264 * 256
 _MOST_ASPECT: Final = 8
 # Scaling to whole pixels leaves unintended aspects such as 2560:2561.
 _LEAST_ASPECT: Final = Fraction(1, 50)

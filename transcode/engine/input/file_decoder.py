@@ -12,8 +12,8 @@ from av.audio.stream import AudioStream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from transcode.engine.codec.decode import av_packet
-from transcode.engine.input.container import MOST_PIXELS, pixel_aspect
+from transcode.engine.codec.decode import MOST_PIXELS, av_packet
+from transcode.engine.input.container import pixel_aspect
 
 __all__ = ["FileAudioDecoder", "FileDecoders", "FileVideoDecoder"]
 

@@ -19,10 +19,10 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from media.ticks import MICROSECONDS
+from transcode.engine.codec.decode import MOST_PIXELS
 from transcode.engine.codec.frame_format import rotation_of
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import (
-    MOST_PIXELS,
     BadUpload,
     Upload,
     audio_stream,

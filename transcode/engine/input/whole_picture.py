@@ -17,7 +17,8 @@ from av.stream import Stream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from transcode.engine.input.container import MOST_PIXELS, Upload
+from transcode.engine.codec.decode import MOST_PIXELS
+from transcode.engine.input.container import Upload
 from transcode.engine.input.demux import demux
 
 __all__ = ["decode_whole", "first_whole_picture"]
