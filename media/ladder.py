@@ -16,6 +16,7 @@ __all__ = [
     "BOX_LABELS",
     "BOX_NUMBERS",
     "BURST_SECONDS",
+    "MOST_SOURCE_RATE",
     "SELECTABLE_BOXES",
     "STANDARD_LABELS",
     "Box",
@@ -33,6 +34,9 @@ AUDIO_PEAK_RATE: Final = 150_000
 # What a live encoder may send at once beyond its rate, in seconds of that rate. More gains nothing:
 # SSIM of sport, talk and screen is the same to 0.002 with 0.5, 1 and 2 s.
 BURST_SECONDS: Final = 0.5
+# A source with more than this times the rate of its rung costs viewers more than it is worth: bits
+# above the rate of the encoders are invisible.
+MOST_SOURCE_RATE: Final = 2
 _PEAK_SECONDS: Final = 2  # the shortest time for which a playlist's peak counts
 
 

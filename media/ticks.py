@@ -5,6 +5,7 @@ and audio output its sample rate. Wall-clock times are integer microseconds sinc
 their names end in `_us`, so `seconds * MICROSECONDS` is a duration of that kind.
 """
 
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "ORIGIN_SECONDS",
     "VIDEO_SCALE",
     "rescale",
+    "since_epoch_us",
+    "utc",
 ]
 
 MILLISECONDS: Final = 1_000
@@ -25,8 +28,23 @@ AUDIO_SCALE: Final = 48_000
 # Output time of the first frame of a run. Decode times of B-frames and AAC priming precede it, and
 # the base decode time of a fragment (ISO/IEC 14496-12, tfdt) cannot be negative.
 ORIGIN_SECONDS: Final = 10
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rescale(ticks: int, old: int, new: int) -> int:
     """Convert `ticks` from scale `old` to scale `new`, rounding to the nearest tick, halves up."""
     return ticks if old == new else (2 * ticks * new + old) // (2 * old)
+
+
+def utc(moment_us: int) -> datetime:
+    """Return a wall-clock time in UTC, exact to the microsecond.
+
+    Raises:
+        OverflowError: it is outside of the years 1 to 9999.
+    """
+    return _EPOCH + timedelta(microseconds=moment_us)
+
+
+def since_epoch_us(moment: datetime) -> int:
+    """Return a time with a zone in microseconds since the Unix epoch; the inverse of `utc`."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -5,7 +5,6 @@ that a catalogue can translate them.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,11 +14,11 @@ from markupsafe import Markup
 
 from api.http.static_files import BUNDLE, public_name
 from api.schemas.urls import Addresses
+from media.ticks import utc
 
 __all__ = ["Renderer"]
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ("kB", "MB", "GB", "TB")
 _STEP: Final = 1000
 
@@ -88,7 +87,7 @@ def moment_tag(moment_us: int, *, since: bool = False, seconds: bool = False) ->
 
     With `since` it shows how long ago the moment was, counting on; with `seconds` the seconds, too.
     """
-    moment = _EPOCH + timedelta(microseconds=moment_us)
+    moment = utc(moment_us)
     kind = Markup(" data-since") if since else Markup(" data-seconds") if seconds else ""
     shown = moment.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
     return Markup('<time datetime="{}"{}>{}</time>').format(

@@ -6,6 +6,7 @@ from litestar import Controller, Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
+from api.console.label_choice import BY_NAME
 from api.console.page import Console
 from api.http.auth import ApiRequest
 from api.http.paging import read_query
@@ -13,14 +14,13 @@ from api.library.lookup import PROJECT, label_tag, player_tag, project_tag
 from api.schemas.presenter import Presenter
 from api.streams.presenter import present_settings, settings_tag
 from storage.catalog import Catalog
-from storage.catalog.records.common import Page, ProjectRecord, Sort, TokenRecord
+from storage.catalog.records.common import Page, ProjectRecord, TokenRecord
 from storage.catalog.records.settings import OwnerSettings
 
 __all__ = ["SettingsPage"]
 
 _MOST_NAMED: Final = 500  # players, tags and categories that the page lists
 _MOST_RESTRICTED: Final = 100
-_BY_NAME: Final = Sort("name", descending=False)
 _FRAGMENTS: Final = {
     "project": "_settings_project.html",
     "defaults": "_settings_defaults.html",
@@ -61,9 +61,9 @@ class SettingsPage(Controller):
             defaults=present_settings(record, "project", presenter.addresses),
             player_tag=player_tag,
             label_tag=label_tag,
-            players=await catalog.players.find_page(number, sort=_BY_NAME, size=size),
-            tags=await labels.find_page("tag", number, sort=_BY_NAME, size=size),
-            categories=await labels.find_page("category", number, sort=_BY_NAME, size=size),
+            players=await catalog.players.find_page(number, sort=BY_NAME, size=size),
+            tags=await labels.find_page("tag", number, sort=BY_NAME, size=size),
+            categories=await labels.find_page("category", number, sort=BY_NAME, size=size),
             restricted=await catalog.restrictions.find(number, _MOST_RESTRICTED),
             tokens=await _tokens(request, catalog, tokens or None),
             projects={each.id: each for each in await _projects(request, catalog)},

@@ -17,7 +17,7 @@ import msgspec
 
 from api.http.response import HttpRequest, HttpResponse, new_response, text_response
 
-__all__ = ["BUNDLE", "Asset", "Assets", "StaticFiles", "public_name"]
+__all__ = ["BUNDLE", "FOREVER", "Asset", "Assets", "StaticFiles", "public_name"]
 
 BUNDLE = Path(__file__).parents[1] / "static"
 
@@ -30,7 +30,7 @@ _TYPES = {
 }
 _DIGEST_CHARACTERS = 12  # 48 bits: enough to distinguish two releases of one file
 
-_FOREVER: Final = "public, max-age=31536000, immutable"
+FOREVER: Final = "public, max-age=31536000, immutable"
 # Foreign pages embed this script by a name without a digest, so browsers have to revalidate it.
 _FIVE_MINUTES: Final = "public, max-age=300"
 # Read by people, who cannot know its digest.
@@ -100,7 +100,7 @@ class StaticFiles:
     async def respond(self, name: str, request: HttpRequest) -> HttpResponse:
         """Return a file by its public name, or 404."""
         if asset := self.assets.public.get(name):
-            return await self._respond(request, asset, _FOREVER)
+            return await self._respond(request, asset, FOREVER)
         if name == _NOTICES:
             return await self._respond(request, self.assets.built[name], _FIVE_MINUTES)
         return text_response(404, "not found")

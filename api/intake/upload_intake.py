@@ -23,6 +23,7 @@ from api.intake.writer_turns import WriterTurns
 from api.ports import FileFacts, FileRefused, PosterMaker, Probe, SlateMaker
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.records.uploads import LinkRecord
+from storage.catalog.records.videos import OWN_POSTERS
 from storage.file_intake import probe_file
 from storage.objects import addresses
 from storage.objects.base import ObjectError, Objects, StoreFull
@@ -61,8 +62,6 @@ _PART_HEADERS: Final = 1 << 16  # headers and boundaries of a form's parts
 PICTURE_FORM_BYTES: Final = MAX_PICTURE + MAX_TEXT_BYTES + _PART_HEADERS
 VIDEO_FORM_BYTES: Final = PICTURE_FORM_BYTES
 FIRST_GENERATION: Final = 1  # of a video's file
-# Folders of posters that the owner uploaded begin so; transcoding does not replace those.
-_OWN_POSTERS: Final = "own-"
 _RETRY_SECONDS: Final = 60
 # Each upload holds a file, a chunk in memory and, at the end, a child process for the probe.
 _MAX_CONCURRENT: Final = 24
@@ -231,7 +230,7 @@ async def make_posters(
 
 def new_poster_folder() -> str:
     """Return an unused name for a folder of posters that an owner uploaded."""
-    return f"{_OWN_POSTERS}{new_hash()}"
+    return f"{OWN_POSTERS}{new_hash()}"
 
 
 async def put_posters(

@@ -10,6 +10,7 @@ import re
 from functools import cache
 from typing import Final
 
+from api.http.static_files import FOREVER
 from media.ladder import AUDIO_RENDITION
 from storage.catalog.records.common import PublicRecord
 
@@ -47,7 +48,6 @@ _VIDEO: Final = re.compile(
     r"(?P<media>[0-9]{1,12}\.(?:m4s|vtt)|init-[0-9]{1,9}\.mp4)))"
 )
 
-_FOREVER: Final = "public, max-age=31536000, immutable"
 _LIVE_TEXT: Final = "public, max-age=1"  # seconds: less than half of the shortest segment
 # A part is published before its segment is certainly listed, and may be replaced.
 _PART: Final = "public, max-age=10"
@@ -120,9 +120,9 @@ def is_available_early(match: re.Match[str]) -> bool:
 def content_type_and_caching(match: re.Match[str]) -> tuple[str, str]:
     """Return the media type and the `Cache-Control` of the object at a path."""
     if match[0].endswith(".vtt"):
-        return "text/vtt", _FOREVER
+        return "text/vtt", FOREVER
     if match["preview"]:
-        return "image/jpeg", _FOREVER
+        return "image/jpeg", FOREVER
     return _form(match.re is LIVE, match.lastgroup, match["rendition"] == AUDIO_RENDITION)
 
 
@@ -131,7 +131,7 @@ def _form(live: bool, kind: str | None, sound: bool) -> tuple[str, str]:
     media = "audio/mp4" if sound else "video/mp4"
     match kind:
         case "media":
-            return media, _FOREVER
+            return media, FOREVER
         case "part":
             return media, _PART
         case "poster":

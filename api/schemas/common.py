@@ -1,7 +1,7 @@
 """The bodies that several nouns of the API share, key by key as documented."""
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from litestar.params import Parameter
@@ -9,6 +9,8 @@ from litestar.params import Parameter
 from api.schemas.text_fields import Title
 
 __all__ = [
+    "BROADCASTER",
+    "CLUSTER",
     "Backup",
     "Category",
     "CountryBody",
@@ -28,6 +30,10 @@ __all__ = [
     "named_schema",
     "shown_as",
 ]
+
+# What Laravel Echo is told of the web-sockets: it connects with pusher-js.
+BROADCASTER: Final = "pusher"
+CLUSTER: Final = "headend"
 
 T = TypeVar("T")
 _Body = TypeVar("_Body", bound=type[msgspec.Struct])

@@ -5,6 +5,8 @@ from typing import Final
 import msgspec
 
 from api.schemas.common import (
+    BROADCASTER,
+    CLUSTER,
     Backup,
     Category,
     CountryBody,
@@ -27,8 +29,6 @@ __all__ = ["Presenter"]
 
 _PRIMARY: Final = Slot(0)
 # The protocol is that of Pusher, version 7; clients require a cluster name.
-_BROADCASTER: Final = "pusher"
-_CLUSTER: Final = "headend"
 _EVENT: Final = "live"
 
 
@@ -66,9 +66,9 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             receiving_count=record.receiving_count,
             processing=record.processing,
             paused=record.paused,
-            web_socket_broadcaster=_BROADCASTER,
+            web_socket_broadcaster=BROADCASTER,
             web_socket_key=self.broadcaster_key,
-            web_socket_cluster=_CLUSTER,
+            web_socket_cluster=CLUSTER,
             image_urls=self._posters(record),
             embed=self._embed(record),
             player=_player(record),
@@ -97,9 +97,9 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             live=record.live,
             live_channel=_channel(record),
             live_event=_EVENT,
-            web_socket_broadcaster=_BROADCASTER,
+            web_socket_broadcaster=BROADCASTER,
             web_socket_key=self.broadcaster_key,
-            web_socket_cluster=_CLUSTER,
+            web_socket_cluster=CLUSTER,
             image_urls=self._posters(record),
             embed=self._embed(record),
             player=_player(record),

@@ -4,11 +4,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from media.ticks import since_epoch_us, utc
+
 __all__ = ["Moment", "format_timestamp", "parse_timestamp"]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_BARE_EPOCH: Final = _EPOCH.replace(tzinfo=None)
-_MICROSECOND: Final = timedelta(microseconds=1)
+_BARE_EPOCH: Final = utc(0).replace(tzinfo=None)
 _RFC_3339: Final = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII
 )
@@ -51,4 +51,4 @@ def parse_timestamp(text: str) -> int | None:
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return max(0, (moment - _EPOCH) // _MICROSECOND)
+    return max(0, since_epoch_us(moment))

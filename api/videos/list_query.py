@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import msgspec
@@ -11,14 +11,13 @@ from litestar.params import QueryParameter
 
 from api.http.paging import read_query
 from api.http.parameters import PageNumber, Search, SortOrder, sort_columns
+from media.ticks import MICROSECONDS, since_epoch_us
 from storage.catalog.records.videos import Phase, VideoQuery
 
 __all__ = ["VideoListQuery", "provide_list_query"]
 
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-_RECENT: Final = timedelta(days=7)
+_DAY_US: Final = 86_400 * MICROSECONDS
 _PHASES: Final[Mapping[str, Phase]] = {
     "completed": "completed",
     "inprogress": "inprogress",
@@ -89,7 +88,7 @@ def provide_list_query(
         faults=errors,
     )
     if type_ == "recent":
-        since_us = now_us - _RECENT // _MICROSECOND
+        since_us = now_us - 7 * _DAY_US
         from_us = since_us if from_us is None else max(from_us, since_us)
     parameters = {"type": type_, "search": search, "from": from_, "to": to}
     parameters |= {"sort_column": sort_column, "sort_order": sort_order}
@@ -112,7 +111,7 @@ def _day(text: str) -> int | None:
         day = datetime.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
         return None
-    return None if day is None else (day.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+    return None if day is None else since_epoch_us(day.replace(tzinfo=UTC))
 
 
 def _span(
@@ -133,4 +132,4 @@ def _span(
             errors[name] = [f"The {name} must be a day such as 2026-01-31."]
     if begins is None or ends is None:
         return None, None
-    return begins, ends + timedelta(days=1) // _MICROSECOND
+    return begins, ends + _DAY_US

@@ -4,7 +4,15 @@ from typing import Any, Final
 
 import msgspec
 
-from api.schemas.common import Category, CountryBody, Embed, PlayerReference, TagBody
+from api.schemas.common import (
+    BROADCASTER,
+    CLUSTER,
+    Category,
+    CountryBody,
+    Embed,
+    PlayerReference,
+    TagBody,
+)
 from api.schemas.embed_snippets import embed_snippets
 from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
@@ -24,8 +32,6 @@ from storage.catalog.records.videos import VideoRecord, VideoStatus, WholeVideo
 __all__ = ["VideoPresenter", "iso8601_duration", "present_status"]
 
 # The protocol is Pusher's (version 7). The cluster is a placeholder that clients require.
-_BROADCASTER: Final = "pusher"
-_CLUSTER: Final = "headend"
 _CARD: Final = "default"  # the poster that always exists: a placeholder until there is a real one
 _Values = dict[str, Any]  # Any: fields of every type, by their names
 
@@ -92,9 +98,9 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
                 player=_player(whole),
                 resolutions=_resolutions(whole),
             ),
-            web_socket_broadcaster=_BROADCASTER,
+            web_socket_broadcaster=BROADCASTER,
             web_socket_key=self.broadcaster_key,
-            web_socket_cluster=_CLUSTER,
+            web_socket_cluster=CLUSTER,
         )
 
     def shown(self, whole: WholeVideo) -> VideoShown:

@@ -28,7 +28,7 @@ from headend.install.installation import (
 )
 from headend.install.locks import schema_in_use
 from headend.install.media_store import bucket_of, open_store, read_store
-from media.ticks import MICROSECONDS
+from media.ticks import MICROSECONDS, utc
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
 from storage.cleanup.expired_uploads import remove_expired_uploads
@@ -223,7 +223,7 @@ def _certificates(settings: ServiceSettings, folder: Path, now_us: int) -> list[
 
 def _certificate(path: Path, remedy: str, now_us: int) -> Finding:
     topic = f"certificate {path.name}"
-    now = datetime.datetime.fromtimestamp(now_us / MICROSECONDS, datetime.UTC)
+    now = utc(now_us)
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError):

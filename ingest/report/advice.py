@@ -14,7 +14,7 @@ from media.encoder_report import (
     PictureReport,
     SoundReport,
 )
-from media.ladder import box_of, ladder_for
+from media.ladder import MOST_SOURCE_RATE, box_of, ladder_for
 from media.stream_keys import Slot
 
 __all__ = ["advice", "compare_encoders"]
@@ -30,8 +30,6 @@ _SETTLED_SECONDS: Final = 10.0
 _MISSING: Final = 0.02  # of all frames: one in fifty is visible as stutter
 _RATE_SHORT: Final = 0.95  # of the announced frame rate
 _HALF: Final = (0.48, 0.52)  # of it: the encoder counted fields, which is no fault
-# Above the ladder's ceilings more bits are invisible; twice that is waste.
-_MOST_BITS: Final = 2
 _MOST_SWING: Final = 3  # times the average, in one second; a keyframe alone makes that 1.5
 _JITTER_MS: Final = 500  # what a player two segments behind can absorb
 _CALM_MS: Final = 200  # with more, drift cannot be measured
@@ -184,7 +182,7 @@ def _frames(picture: PictureReport) -> str | None:
 
 def _bit_rate(picture: PictureReport) -> str | None:
     rate, box = picture.bit_rate or 0, box_of(picture.width, picture.height)
-    if rate <= _MOST_BITS * box.rate:
+    if rate <= MOST_SOURCE_RATE * box.rate:
         return None
     return (
         f"The picture takes {_mega(rate)} Mbit/s: {_mega(box.rate)} are enough for {box.label},"

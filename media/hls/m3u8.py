@@ -9,7 +9,7 @@ requires of clients.
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -22,7 +22,7 @@ from media.hls.playlist import (
     SubtitleRendition,
     Variant,
 )
-from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
+from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale, since_epoch_us, utc
 
 __all__ = [
     "ENDLIST",
@@ -55,7 +55,6 @@ MAX_TEXT: Final = 4 << 20  # characters; a day of 2 s segments is 43 200 entries
 VERSION: Final = 7
 ENDLIST: Final = "#EXT-X-ENDLIST\n"
 _VOD: Final = "#EXT-X-PLAYLIST-TYPE:VOD"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _INTEGER: Final = re.compile(r"[0-9]{1,15}")
 _DECIMAL: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,15}))?")
@@ -274,7 +273,7 @@ def utc_text(wall_us: int) -> str:
         M3u8Error: the time is outside of the years 1 to 9999.
     """
     try:
-        moment = _EPOCH + timedelta(milliseconds=rescale(wall_us, MICROSECONDS, 1000))
+        moment = utc(rescale(wall_us, MICROSECONDS, 1000) * 1000)
     except OverflowError as error:
         raise M3u8Error(f"no time of a calendar: {wall_us} µs") from error
     # `strftime` takes four times as long, which was most of a segment's rendering.
@@ -516,6 +515,6 @@ def _wall_us(text: str) -> int:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:  # a zone is only recommended; servers mean UTC
             moment = moment.replace(tzinfo=UTC)
-        return (moment - _EPOCH) // timedelta(microseconds=1)
+        return since_epoch_us(moment)
     except (ValueError, OverflowError) as error:
         raise M3u8Error("no date and time") from error

@@ -9,13 +9,14 @@ begin a run of a later name before it finds out that it is no longer the owner.
 import logging
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
 from media.hls.m3u8 import M3u8Error, parse
 from media.hls.playlist import MultivariantPlaylist
+from media.ticks import utc
 from storage.live.page_log import PageLog
 from storage.live.run_state import PAGE_STEPS, RunState, Step, StepPage, decode_state
 from storage.objects.addresses import (
@@ -46,7 +47,6 @@ _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{9}")
 # A minute of steps. By default Linux writes what is older than 30 s, and checks every 5 s.
 _CHECKED_STEPS: Final = 32
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def next_run_name(now_us: int, previous: str | None) -> str:
     """Return the name of a run that begins now, greater than that of the previous run."""
-    name = _name(_EPOCH + timedelta(microseconds=now_us))
+    name = _name(utc(now_us))
     if previous is None or name > previous:
         return name
     moment = datetime.strptime(previous + "000+0000", "%Y%m%dT%H%M%S%f%z")

@@ -45,7 +45,7 @@ from storage.objects.durable import place_file, sync_file, sync_tree
 from storage.objects.read_only import addresses_below, subfolders, to_object_stat
 from storage.objects.reserve import RESERVE_BYTES, Reserve
 
-__all__ = ["SYNC_SECONDS", "DiskObjects"]
+__all__ = ["SYNC_SECONDS", "DiskObjects", "disk_failure"]
 
 # It begins with a dot, so no address leads there.
 _TEMPORARIES: Final = ".temporary"
@@ -449,6 +449,11 @@ def _remove_tree(folder: Path) -> None:
 def _translated(address: str, error: OSError) -> ObjectError:
     if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
         return ObjectMissing(address)
+    return disk_failure(address, error)
+
+
+def disk_failure(name: str, error: OSError) -> ObjectError:
+    """Return the failure of a disk, which happened to the object or file `name`."""
     kind = StoreFull if error.errno in _FULL else StoreFailed
     # The text of the OSError would name the path on this machine.
-    return kind(address, os.strerror(error.errno) if error.errno else type(error).__name__)
+    return kind(name, os.strerror(error.errno) if error.errno else type(error).__name__)

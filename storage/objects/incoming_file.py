@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from storage.errors import StorageError
-from storage.objects.base import StoreFailed, StoreFull
-from storage.objects.disk import SYNC_SECONDS
+from storage.objects.base import StoreFailed
+from storage.objects.disk import SYNC_SECONDS, disk_failure
 from storage.objects.disk_threads import FILES, DiskThreads
 from storage.objects.store import MediaStore
 
@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 PIECE_BYTES: Final = 1 << 19
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 # A disk that cannot write half a megabyte in this time is treated as broken.
 _SECONDS: Final = 20.0
 # A large file is written through as it arrives, so that keeping it does not wait for all of it.
@@ -223,9 +222,7 @@ async def disk_errors(seconds: float, name: str = _NAME) -> AsyncGenerator[None,
     except TimeoutError as error:
         raise StoreFailed(name, f"no answer within {seconds:.0f} s") from error
     except OSError as error:
-        kind = StoreFull if error.errno in _FULL else StoreFailed
-        # The text of the OSError would name the path on this machine.
-        raise kind(name, os.strerror(error.errno or errno.EIO)) from error
+        raise disk_failure(name, error) from error
 
 
 @asynccontextmanager

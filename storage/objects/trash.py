@@ -7,9 +7,9 @@ media do not go through the trash: owners rely on their removal.
 """
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
+from media.ticks import utc
 from storage.objects.addresses import TRASH, trash, trashed
 from storage.objects.base import ObjectError, Objects
 
@@ -17,7 +17,6 @@ __all__ = ["discard", "empty_trash", "find_trash"]
 
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TrashFolders(Protocol):
@@ -72,4 +71,4 @@ async def empty_trash(objects: Objects, until_us: int) -> int:
 
 
 def _name(at_us: int) -> str:
-    return (_EPOCH + timedelta(microseconds=at_us)).strftime(_TIME)
+    return utc(at_us).strftime(_TIME)

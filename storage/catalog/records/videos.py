@@ -4,7 +4,7 @@ Times are microseconds since the Unix epoch (`_us`), lengths microseconds.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -14,6 +14,7 @@ from storage.catalog.records.common import Named, Sort
 from storage.catalog.records.transcoding import MadeSubtitles
 
 __all__ = [
+    "OWN_POSTERS",
     "NewVideo",
     "Phase",
     "VideoFile",
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 Phase = Literal["inprogress", "completed", "failed"]
+# The names of folders with uploaded posters begin with this; transcoding does not replace them.
+OWN_POSTERS: Final = "own-"
 
 
 class VideoRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,6 @@ deleted before it ends.
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +13,7 @@ from sqlalchemy import Row, Select, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
-from media.ticks import MICROSECONDS
+from media.ticks import MICROSECONDS, utc
 from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
@@ -48,7 +47,6 @@ __all__ = [
 BORROWED_POSTERS: Final = "poster-1-0"
 _DAY_US: Final = 86_400_000_000
 _LONGEST_TITLE: Final = 255  # characters, as the column has it
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _COMPLETED: Final = "completed"
 _TABLE: Final = recordings.c
 
@@ -84,7 +82,7 @@ class RecordingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def dated_title(title: str, at_us: int, form: str = "%Y-%m-%d %H:%M") -> str:
     """Return a stream's title with the time `at_us`, cut to the length of the column."""
-    when = f", {_EPOCH + timedelta(microseconds=at_us):{form}}"
+    when = f", {utc(at_us):{form}}"
     return f"{title[: _LONGEST_TITLE - len(when)]}{when}"
 
 

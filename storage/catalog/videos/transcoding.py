@@ -21,6 +21,7 @@ from storage.catalog.records.transcoding import (
     PlannedRung,
     VideoWork,
 )
+from storage.catalog.records.videos import OWN_POSTERS
 from storage.catalog.schema.tables import video_resolutions, videos
 from storage.catalog.videos import jobs, rows
 from storage.job_leases import HeldJob
@@ -29,8 +30,6 @@ __all__ = ["Transcoding", "fail", "mark_failed", "record_progress"]
 
 _TABLE: Final = videos.c
 _PROGRESS, _COMPLETED, _FAILED = "progress", "completed", "failed"
-# The names of folders with an owner's posters begin with this; transcoding does not replace them.
-_OWN_POSTERS: Final = "own-"
 _NEARLY: Final = 99  # percent, shown until it plays
 
 
@@ -115,7 +114,7 @@ async def _record(
 
 
 def _are_replaceable(posters: str | None) -> bool:
-    return posters is None or not posters.startswith(_OWN_POSTERS)
+    return posters is None or not posters.startswith(OWN_POSTERS)
 
 
 def _texts(warnings: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from av.packet import Packet as AvPacket
 from av.stream import Stream
 from av.video.stream import VideoStream
 
+from media.ladder import MOST_SOURCE_RATE
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from transcode.engine.core.reports import ReportWriter
@@ -47,8 +48,6 @@ _SOUND: Final = AudioCodec.AAC
 _LENGTHS_FOLLOW: Final = b"\x01"  # the first octet of avcC and hvcC; Annex B begins with a 0
 # How far the tracks of a file may be apart before their packets are used in the file's order.
 _HELD_BYTES: Final = 32 << 20
-# A source with more than this times its rung's maximum rate costs viewers more than it is worth.
-_MOST_RATE: Final = 2
 
 
 class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +144,7 @@ def _is_lean(make: FileOrder, scan: PacketScan) -> bool:
     if make.ladder is None or scan.end <= scan.first:
         return False
     rate = scan.size * 8 * VIDEO_SCALE // (scan.end - scan.first)
-    return rate <= _MOST_RATE * make.ladder.renditions[0].rate
+    return rate <= MOST_SOURCE_RATE * make.ladder.renditions[0].rate
 
 
 def _video_track(picture: VideoStream) -> VideoTrack:

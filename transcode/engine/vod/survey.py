@@ -23,7 +23,7 @@ from av.video.stream import VideoStream
 
 from media.codecs.avc import AvcConfig, AvcError, is_idr, is_picture
 from media.codecs.sei import is_rotated
-from media.ladder import Rendition
+from media.ladder import MOST_SOURCE_RATE, Rendition
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from transcode.engine.input.container import BadUpload, Upload, audio_stream, video_stream
 from transcode.engine.input.demux import decode_times, demux, packet_times, to_ticks
@@ -37,8 +37,6 @@ from transcode.protocol.file_messages import AssetOrder, SpanOrder, Surveyed
 __all__ = ["LEAP", "Survey", "own_config", "seek_time", "survey"]
 
 _MOST_RATE: Final = 61  # frames a second: what is faster is encoded, as most of it must be thinned
-# A source with more than this times its rung's maximum rate costs viewers more than it is worth.
-_MOST_BITS: Final = 2
 LEAP: Final = "the times jump"
 _JUMP: Final = 20 * VIDEO_SCALE
 # Formats with an index of keyframes; others must be read from the beginning.
@@ -247,7 +245,7 @@ class _VideoSurvey:
             (rung.width, rung.height) != (config.width, config.height)
             or config.aspect != 1
             or len(survey.shown) * VIDEO_SCALE > _MOST_RATE * length
-            or self._size * 8 * VIDEO_SCALE > _MOST_BITS * rung.rate * length
+            or self._size * 8 * VIDEO_SCALE > MOST_SOURCE_RATE * rung.rate * length
         ):
             return None
         entries = [time + survey.offset for time in self._entries]
