@@ -19,13 +19,19 @@ from tests.support.storage.query_plans import caught_statements, plan_of
 NOW = 1_800_000_000_000_000
 ROWS = 6_000
 MANY_ROWS = 100_000
-MOST_MS = 5.0  # of a lease, and of a poll that finds nothing
+FEW_ROWS = 300  # more than a test leases
+MOST_TIMES = 3  # what a lease, or a poll that finds nothing, takes in a long queue of a short one's
 PROJECTS = 3
 
 
-def _fill(location: str | Path, rows: int, *, kind: str = TRANSCODE) -> None:
-    """Queue `rows` videos of some projects, each with a job; of transcodes, with a span each."""
-    numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
+def _fill(location: str | Path, rows: int, *, kind: str = TRANSCODE, first: int = 1) -> None:
+    """Queue videos of some projects from number `first` to `rows`, each with a job.
+
+    Transcodes have a span each.
+    """
+    numbers = (
+        f"WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
+    )
     project = f"1 + i % {PROJECTS}"
     spans = (
         "INSERT INTO spans (job_id, project_id, number, state, attempt, failures, run_after_us,"
@@ -43,7 +49,8 @@ def _fill(location: str | Path, rows: int, *, kind: str = TRANSCODE) -> None:
         f" created_us, updated_us) {numbers} SELECT '{kind}', i, {project}, 'queued', 0,"
         f" {NOW - rows} + i, '{{}}', 1, 1 FROM n",
         *((spans,) if kind == TRANSCODE else ()),
-        "ANALYZE",
+        # As PostgreSQL does by itself. On SQLite, nothing does.
+        *(() if isinstance(location, Path) else ("ANALYZE",)),
     )
 
 
@@ -96,16 +103,18 @@ async def test_leases_and_polls_read_by_the_indexes_of_the_queues(
 
 @pytest.mark.prove
 @pytest.mark.parametrize("queued", [TRANSCODE, IMPORT])
-async def test_leases_and_idle_polls_of_a_long_queue_take_milliseconds(
+async def test_leases_and_idle_polls_take_about_as_long_in_a_long_queue(
     database: Database, location: str | Path, queued: str
 ) -> None:
     """With imports alone in the queue, polling for other work finds nothing."""
-    _fill(location, MANY_ROWS, kind=queued)
-    catalog = Catalog(database)
-    rounds = [await _typical_ms(catalog, leased=queued == TRANSCODE) for _ in range(3)]
-    print(rounds)  # noqa: T201  # for the log of `make prove`
+    leased, catalog = queued == TRANSCODE, Catalog(database)
+    _fill(location, FEW_ROWS, kind=queued)
+    short = [await _typical_ms(catalog, leased=leased) for _ in range(3)]
+    _fill(location, MANY_ROWS, kind=queued, first=FEW_ROWS + 1)
+    long = [await _typical_ms(catalog, leased=leased) for _ in range(3)]
+    print(short, long)  # noqa: T201  # for the log of `make prove`
     # The best of three rounds: another program may have used the processor.
-    assert min(map(max, rounds)) <= MOST_MS, rounds
+    assert min(map(max, long)) <= MOST_TIMES * min(map(max, short)), (short, long)
 
 
 async def _typical_ms(catalog: Catalog, *, leased: bool) -> tuple[float, float]:
