@@ -76,7 +76,7 @@ test: setup tools ## everything a change must pass
 # pyright takes what the tests leave of the cores, which is enough for it. It ends long before them:
 # what it found is shown at the end.
 spare-types: setup ## pyright, with what others leave of the cores
-	@nice -n 15 $(BIN)/pyright > $(TYPES) 2>&1
+	@nice -n 15 $(MAKE) types > $(TYPES) 2>&1
 
 all-tests: compiled lint house ## the linters and every test, without pyright
 	@HEADEND_TEST_SCALE=$${HEADEND_TEST_SCALE:-3} scripts/tests.sh 4 -m "not prove" --ignore=$(ALONE) $(ARGS)

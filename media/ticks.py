@@ -10,6 +10,7 @@ from typing import Final
 
 __all__ = [
     "AUDIO_SCALE",
+    "DAY_US",
     "MICROSECONDS",
     "MILLISECONDS",
     "ORIGIN_SECONDS",
@@ -21,6 +22,7 @@ __all__ = [
 
 MILLISECONDS: Final = 1_000
 MICROSECONDS: Final = 1_000_000
+DAY_US: Final = 86_400 * MICROSECONDS
 # 90 kHz holds 24, 25, 30, 60 and 30000/1001 frames a second exactly.
 VIDEO_SCALE: Final = 90_000
 # The sample rate of every audio rendition, so a tick is a sample.

@@ -11,13 +11,12 @@ from typing import Final
 
 import msgspec
 
-from media.ticks import MICROSECONDS
+from media.ticks import DAY_US, MICROSECONDS
 from storage.catalog.projects.usage import ProjectUsage, Usage
 
 __all__ = ["NO_QUOTAS", "QUOTA_DAYS", "QuotaCheck", "QuotaLimits"]
 
 QUOTA_DAYS: Final = 30  # the period over which minutes are counted
-_DAY_US: Final = 24 * 3600 * MICROSECONDS
 _MINUTE_US: Final = 60 * MICROSECONDS
 
 
@@ -96,5 +95,5 @@ class QuotaCheck:
         )
 
     async def _find(self, project: int) -> ProjectUsage:
-        since_us = self._clock_us() - QUOTA_DAYS * _DAY_US
+        since_us = self._clock_us() - QUOTA_DAYS * DAY_US
         return await self._usage.find(project, since_us)

@@ -11,13 +11,12 @@ from litestar.params import QueryParameter
 
 from api.http.paging import read_query
 from api.http.parameters import PageNumber, Search, SortOrder, sort_columns
-from media.ticks import MICROSECONDS, since_epoch_us
+from media.ticks import DAY_US, since_epoch_us
 from storage.catalog.records.videos import Phase, VideoQuery
 
 __all__ = ["VideoListQuery", "provide_list_query"]
 
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_DAY_US: Final = 86_400 * MICROSECONDS
 _PHASES: Final[Mapping[str, Phase]] = {
     "completed": "completed",
     "inprogress": "inprogress",
@@ -88,7 +87,7 @@ def provide_list_query(
         faults=errors,
     )
     if type_ == "recent":
-        since_us = now_us - 7 * _DAY_US
+        since_us = now_us - 7 * DAY_US
         from_us = since_us if from_us is None else max(from_us, since_us)
     parameters = {"type": type_, "search": search, "from": from_, "to": to}
     parameters |= {"sort_column": sort_column, "sort_order": sort_order}
@@ -132,4 +131,4 @@ def _span(
             errors[name] = [f"The {name} must be a day such as 2026-01-31."]
     if begins is None or ends is None:
         return None, None
-    return begins, ends + _DAY_US
+    return begins, ends + DAY_US

@@ -28,7 +28,7 @@ from headend.install.installation import (
 )
 from headend.install.locks import schema_in_use
 from headend.install.media_store import bucket_of, open_store, read_store
-from media.ticks import MICROSECONDS, utc
+from media.ticks import DAY_US, MICROSECONDS, utc
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
 from storage.cleanup.expired_uploads import remove_expired_uploads
@@ -58,7 +58,6 @@ _CERTIFICATE_DAYS: Final = 14
 _AHEAD_US: Final = 60 * MICROSECONDS
 _SKEW_US: Final = MICROSECONDS
 _BATCH: Final = 500
-_DAY_US: Final = 86_400 * MICROSECONDS
 _MOST_SHOWN: Final = 50
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
 StoredFiles = ReadOnlyObjects | S3Bucket
@@ -135,7 +134,7 @@ async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = Fal
             removed += await remove_orphans(
                 objects, catalog.references, now_us, confirmed=confirmed
             )
-            await empty_trash(objects, now_us - settings.storage.trash_days * _DAY_US)
+            await empty_trash(objects, now_us - settings.storage.trash_days * DAY_US)
             await catalog.links.remove_expired(now_us)
             return removed
 

@@ -27,7 +27,7 @@ from typing import Final, Literal, Protocol, TypeVar
 import msgspec
 
 from media.stream_keys import PublicHash, is_hash
-from media.ticks import MICROSECONDS
+from media.ticks import DAY_US, MICROSECONDS
 from storage.catalog.maintenance.references import VideoReferences
 from storage.errors import StorageError
 from storage.objects.addresses import video_folder, video_sources
@@ -52,7 +52,6 @@ log = logging.getLogger(__name__)
 # Even on the slowest disks only minutes pass between a file and its row.
 AGE_US: Final = 3600 * MICROSECONDS
 _AGAIN_SECONDS: Final = 6 * 3600.0
-_DAY_US: Final = 86_400 * MICROSECONDS
 _AT_ONCE: Final = 500
 _MAX_ERRORS: Final = 20  # a disk with so many fails as a whole, and takes 20 s each time
 # A crash leaves only what was being added or deleted at that moment, fewer than ten videos. Failed
@@ -369,7 +368,7 @@ async def _clean(
         removed = await remove_orphans(objects, references, now_us)
     except ObjectError as error:
         failed = error
-    await empty_trash(objects, now_us - trash_days * _DAY_US)
+    await empty_trash(objects, now_us - trash_days * DAY_US)
     if failed is not None:
         raise failed
     if removed:

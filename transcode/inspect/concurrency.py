@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 from weakref import WeakKeyDictionary
 
-__all__ = ["MAX_PROBES", "probe_slot"]
+__all__ = ["MAX_PROBES", "probe_place"]
 
 # Each probe may use 1 GiB of memory, and hostile files do; a good file takes 0.3 s.
 MAX_PROBES: Final = 4
@@ -15,7 +15,7 @@ _places: WeakKeyDictionary[AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictio
 
 
 @asynccontextmanager
-async def probe_slot() -> AsyncGenerator[None, None]:
+async def probe_place() -> AsyncGenerator[None, None]:
     """Wait for one of this event loop's `MAX_PROBES` places and hold it within the block."""
     places = _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_PROBES))
     async with places:

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
-from transcode.inspect.concurrency import probe_slot
+from transcode.inspect.concurrency import probe_place
 from transcode.protocol.engine_process import SILENT_SECONDS
 from transcode.protocol.file_engine import file_engine
 from transcode.protocol.messages import FILE_NOT_READ, Probed, Refused, Trouble
@@ -64,7 +64,7 @@ async def probe(
             # A file that gets no place in time is probed again when it is transcoded.
             if seconds is not None:
                 async with asyncio.timeout(seconds):
-                    await stack.enter_async_context(probe_slot())
+                    await stack.enter_async_context(probe_place())
             async with asyncio.timeout(seconds):
                 return await _run_engine(name, path, silent_seconds)
     except TimeoutError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from media.ladder import STANDARD_LABELS, Ladder, Rendition, ladder_for
-from transcode.inspect.concurrency import probe_slot
+from transcode.inspect.concurrency import probe_place
 from transcode.protocol.file_engine import file_engine
 from transcode.protocol.messages import FileOrder, Poster, Refused
 
@@ -55,7 +55,7 @@ async def make_image(path: Path, width: int, height: int) -> bytes:
 
 async def _make(path: Path, ladder: Ladder | None) -> dict[str, bytes]:
     try:
-        async with probe_slot(), asyncio.timeout(_SECONDS):
+        async with probe_place(), asyncio.timeout(_SECONDS):
             return await _run_engine(path, FileOrder(ladder=ladder))
     except TimeoutError as error:
         raise NotImage(_BROKE_IT) from error

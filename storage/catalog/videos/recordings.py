@@ -13,7 +13,7 @@ from sqlalchemy import Row, Select, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
-from media.ticks import MICROSECONDS, utc
+from media.ticks import DAY_US, MICROSECONDS, utc
 from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
@@ -45,7 +45,6 @@ __all__ = [
 
 # The folder of a clip's posters while they are those of the stream or video that it is cut out of.
 BORROWED_POSTERS: Final = "poster-1-0"
-_DAY_US: Final = 86_400_000_000
 _LONGEST_TITLE: Final = 255  # characters, as the column has it
 _COMPLETED: Final = "completed"
 _TABLE: Final = recordings.c
@@ -388,7 +387,7 @@ class Recordings:
                 made=made,
                 dated_title=title,
                 name=name_of(title),
-                expires_us=now_us + facts.keep_days * _DAY_US,
+                expires_us=now_us + facts.keep_days * DAY_US,
             )
             number = await add_video(connection, video, now_us)
             if stream is not None and made.time is not None:

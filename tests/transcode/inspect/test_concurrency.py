@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from transcode.inspect.concurrency import MAX_PROBES, probe_slot
+from transcode.inspect.concurrency import MAX_PROBES, probe_place
 from transcode.inspect.probe import ProbeTimeout, probe
 
 pytestmark = pytest.mark.usefixtures("children_start")
@@ -38,7 +38,7 @@ async def test_a_caller_without_a_turn_in_time_is_refused_and_holds_none(short_f
         done = asyncio.Event()
 
         async def busy() -> None:
-            async with probe_slot():
+            async with probe_place():
                 await done.wait()
 
         for _ in range(MAX_PROBES):

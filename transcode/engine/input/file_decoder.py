@@ -57,8 +57,9 @@ class FileVideoDecoder:
         The decoder holds at most `held` packets after these frames; the others that came to nothing
         are damaged, or one of two fields.
         """
-        for _ in range(len(self._times) - len(frames) - held if not self._timed else 0):
-            heapq.heappop(self._times)
+        if not self._timed:
+            for _ in range(len(self._times) - len(frames) - held):
+                heapq.heappop(self._times)
         for frame in frames:
             self._pictures_out += 1
             if self._times and (not self._timed or frame.pts is None):
