@@ -139,7 +139,7 @@ class Origin:
         `target` is the raw target: a path with escapes needs ASGI. The caller sends the response
         and closes it. `peer` is the address of the connection's peer.
         """
-        if method not in {"GET", "HEAD"}:
+        if method != "GET":
             return None
         path, _, query = target.partition("?")
         match = match_path(path)
@@ -156,8 +156,6 @@ class Origin:
                 answer = None  # fails again below, and is logged there
             if answer is not None:
                 return answer
-        if method == "HEAD":
-            return None
         return self._answer(request, path, query, Requester(peer, headers))
 
     def _ready(

@@ -38,8 +38,8 @@ __all__ = ["FastAnswer", "FastPath", "FastPathProtocol"]
 FastAnswer = (
     HttpResponse | PendingResponse | Coroutine[Any, Any, HttpResponse | PendingResponse] | None
 )
-# Takes the method, the target, the headers (names in lower case) and the peer's address (None for a
-# local socket). Returns None if the request needs ASGI.
+# Takes the method, which is not HEAD, the target, the headers (names in lower case) and the peer's
+# address (None for a local socket). Returns None if the request needs ASGI.
 FastPath = Callable[[str, str, Sequence[tuple[bytes, bytes]], str | None], FastAnswer]
 
 log = logging.getLogger(__name__)
@@ -164,15 +164,14 @@ class FastPathProtocol(BoundedProtocol):
             parser is None
             or self._is_busy()
             or self.expect_100_continue
+            or (method := parser.get_method()) == b"HEAD"  # uvicorn leaves the bodies out
             or parser.get_http_version() != "1.1"
             or not parser.should_keep_alive()
             or parser.should_upgrade()
         ):
             return False
         try:
-            answer = self.fast_path(
-                parser.get_method().decode(), self.url.decode(), self.headers, self._peer
-            )
+            answer = self.fast_path(method.decode(), self.url.decode(), self.headers, self._peer)
             if isinstance(answer, PendingResponse):
                 self._park(answer)
                 self._forget_request()

@@ -6,15 +6,23 @@ request, and waits forever for a client to read an answer. Here, limits apply to
 connections (see `headend.http.connections`), to bytes that complete neither a head nor a body, and
 to requests that wait for the answer to another. A connection must complete its request, and read
 its answer, within some seconds. A handler that reads a body limits its duration itself.
+
+A proxy in front shares its connections to this server among strangers. So a head whose end or whose
+host the two might read differently is refused (RFC 9112, sections 3.2, 6.3 and 11.2): one that
+offers another protocol and has a body, has a transfer coding other than chunked, or does not name
+exactly one host. Nothing after an offer of another protocol is parsed as HTTP, and trailer fields
+are not header fields.
 """
 
 import asyncio
 from collections import deque
 from enum import Enum, auto
+from http import HTTPStatus
 from typing import Any, Final, cast
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from websockets.http11 import MAX_LINE_LENGTH
 
 from api.http.fair_share import Holder
 from headend.http.connections import ConnectionLimiter
@@ -35,18 +43,44 @@ _LINGER_SECONDS: Final = 10.0
 # tunnel. Players fetch a segment of 4 s in less than that.
 _WRITE_SECONDS: Final = 60.0
 _WRITE_BYTES: Final = 64 * 1024
+# Versions that know no Host.
+_WITHOUT_HOST: Final = frozenset({"0.9", "1.0"})
 # Requests that come before the answer to an earlier one. Browsers and proxies send none, a few
 # programs send some; each that waits holds 2 KB.
 _MOST_PIPELINED: Final = 32
 # An idle connection: players send the next request within a target duration, 4 s.
 _KEEP_ALIVE_SECONDS: Final = 5
-_TOO_LARGE: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-length: 0\r\nconnection: close\r\n\r\n"
+# The web-socket library reads no longer line of a head.
+_SOCKET_LINE_BYTES: Final = MAX_LINE_LENGTH - len(b"GET  HTTP/1.1\r\n")
+
+
+class _Refusal:
+    """An answer after which the connection is closed."""
+
+    __slots__ = ("body", "head")
+
+    def __init__(self, status: HTTPStatus, text: str, fields: str = "") -> None:
+        self.body = text.encode()
+        self.head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+            f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(self.body)}\r\n"
+            f"cache-control: no-store\r\n{fields}connection: close\r\n\r\n"
+        ).encode()
+
+
+_TOO_LARGE: Final = _Refusal(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head of the request is too large."
 )
-_BUSY: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\n"
-    b"content-length: 0\r\nconnection: close\r\n\r\n"
+_BUSY: Final = _Refusal(
+    HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections: try again later.", "retry-after: 5\r\n"
+)
+_NOT_HTTP: Final = _Refusal(HTTPStatus.BAD_REQUEST, "The request is not valid HTTP.")
+_NOT_ONE_HOST: Final = _Refusal(HTTPStatus.BAD_REQUEST, "A request must name one Host.")
+_UNKNOWN_CODING: Final = _Refusal(
+    HTTPStatus.BAD_REQUEST, "The only supported Transfer-Encoding is chunked."
+)
+_UPGRADE_WITH_BODY: Final = _Refusal(
+    HTTPStatus.BAD_REQUEST, "A request with Upgrade must not have a body."
 )
 
 
@@ -86,6 +120,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     # uvicorn's attributes are in a dictionary; with these it would be twice as large.
     __slots__ = (
+        "_becomes_socket",
         "_charged",
         "_deadline",
         "_heads",
@@ -115,7 +150,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.pipeline = _NOTHING_QUEUED
         self._stage = _Stage.BETWEEN
         self._pending_bytes = self._heads = 0
-        self._refused = False
+        self._refused = self._becomes_socket = False
         self._deadline: asyncio.TimerHandle | None = None
         self._write_deadline: asyncio.TimerHandle | None = None
         self._unsent_bytes = 0
@@ -142,12 +177,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._pending_bytes += len(data)
         self._heads = 0
         super().data_received(data)
+        if self.transport.is_closing():
+            return
         # Most requests arrive whole and need no timer.
-        if self._stage is _Stage.BETWEEN or self.transport.is_closing():
+        if self._stage is _Stage.BETWEEN:
+            if self.timeout_keep_alive_task is None and self._deadline is None:
+                self._wait_for_next_request()
             return
         if self._pending_bytes > HEAD_BYTES or len(self.headers) > _MOST_FIELDS:
-            answers = self._stage is _Stage.HEAD and not self._is_answering()
-            self._refuse(_TOO_LARGE if answers else b"")
+            self._refuse(_TOO_LARGE)
         elif self._deadline is None:
             if self._stage is _Stage.HEAD:
                 self._start_timer(self.head_seconds)
@@ -170,7 +208,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         if self._is_answering():  # an earlier answer would be written among the frames
-            self._refuse(b"")
+            self._refuse(None)
             return
         self._stage = _Stage.BETWEEN
         self._stop_timer()
@@ -182,26 +220,65 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         self._stage = _Stage.HEAD
+        self._becomes_socket = False
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Handle a complete head, or refuse a request beyond the limits."""
         if self._refused:
             return
-        self._stage = _Stage.BODY
         self._pending_bytes = 0
         self._stop_timer()
         # Started by an answer that was complete before the rest of its packet was parsed.
         self._unset_keepalive_if_required()
         self._heads += 1
+        refusal = self._refusal_of_head()
+        if refusal is not None:
+            self._refuse(refusal)
+            return
+        self.handle_head()
+        self._stage = _Stage.BODY
+        # Trailer fields are collected here and never read: the request keeps the list of its head.
+        self.headers = []
+
+    def _refusal_of_head(self) -> _Refusal | None:
+        """Return the refusal of a complete head, None if it is handled."""
         if max(self._heads - 1, len(self.pipeline)) >= _MOST_PIPELINED:
-            self._refuse(b"")
-        elif len(self.headers) > _MOST_FIELDS:
-            self._refuse(b"" if self._is_answering() else _TOO_LARGE)
-        elif self._is_proxied and not self._charge():
-            self._refuse(b"" if self._is_answering() else _BUSY)
-        else:
-            self.handle_head()
+            return _BUSY
+        if len(self.headers) > _MOST_FIELDS:
+            return _TOO_LARGE
+        refusal = self._refusal_of_framing()
+        if refusal is None and self._is_proxied and not self._charge():
+            return _BUSY
+        return refusal
+
+    def _refusal_of_framing(self) -> _Refusal | None:
+        """Return the refusal of a head that a proxy may read in another way, None of others."""
+        parser = self.parser
+        if parser is None:
+            return None
+        names = [name for name, _ in self.headers]
+        hosts = names.count(b"host")
+        if hosts != 1 and (hosts or parser.get_http_version() not in _WITHOUT_HOST):
+            return _NOT_ONE_HOST
+        is_chunked = b"transfer-encoding" in names
+        if is_chunked and self._field(b"transfer-encoding").lower() != b"chunked":
+            return _UNKNOWN_CODING
+        if not parser.should_upgrade():
+            return None
+        # httptools takes a head with an upgrade for the whole message, and what follows for the
+        # other protocol.
+        if is_chunked or self._field(b"content-length").strip(b"0"):
+            return _UPGRADE_WITH_BODY
+        self._becomes_socket = super()._should_upgrade()
+        lines = (len(self.url), *(len(name) + len(value) for name, value in self.headers))
+        if self._becomes_socket and max(lines) > _SOCKET_LINE_BYTES:
+            return _TOO_LARGE
+        return None
+
+    def _field(self, name: bytes) -> bytes:
+        """Return the values of a header field, joined as one (RFC 9110, section 5.3)."""
+        return b", ".join(value.strip() for each, value in self.headers if each == name)
 
     def handle_head(self) -> None:
         """Pass a request to the application."""
@@ -229,6 +306,30 @@ class BoundedProtocol(HttpToolsProtocol):
         """Begin the next request, or wait for one."""
         self._discharge()
         super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's
+        """Refuse what the parser does not understand."""
+        self._refuse(_NOT_HTTP)
+
+    def _should_upgrade(self) -> bool:
+        """Return True for a web-socket, as decided at the end of the head."""
+        return self._becomes_socket
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Ignore the offer of another protocol: answer the request, close, parse nothing more.
+
+        Clients that offer `h2c` get their answer. A proxy may read what follows as a request, and
+        this server's answers must not depend on whether it does.
+        """
+        self._refused = True
+        self.shutdown()
+
+    def _wait_for_next_request(self) -> None:
+        """Limit the time of a connection whose answer was complete before its request was."""
+        if not self._is_answering():
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def _is_answering(self) -> bool:
         cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
@@ -265,12 +366,20 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self._start_write_timer()
 
-    def _refuse(self, answer: bytes) -> None:
-        """Close the connection with an answer, or with b"" without one; parse nothing more."""
+    def _refuse(self, refusal: _Refusal | None) -> None:
+        """Close the connection, with an answer if it can be read as one; parse nothing more."""
+        parser = self.parser
+        if refusal is not None and self._may_answer():
+            is_head = parser is not None and parser.get_method() == b"HEAD"
+            self.transport.write(refusal.head + (b"" if is_head else refusal.body))
         self._refused = True
-        if answer:
-            self.transport.write(answer)
         self.transport.close()
+
+    def _may_answer(self) -> bool:
+        """Return True if what is written now is the answer to the request that is being parsed."""
+        if self._stage is _Stage.BODY:
+            return not (self.cycle.response_started or self.pipeline)
+        return not self._is_answering()
 
     def _charge(self) -> bool:
         """Charge the connection to the client that a proxy forwards it for."""

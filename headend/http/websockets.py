@@ -1,5 +1,8 @@
 """uvicorn's WebSocket protocol, with limits for clients that do not read.
 
+A handshake must be completed within some seconds, and a head that the library does not understand
+is refused: the library itself ends its parser without an answer.
+
 Messages are written one by one, and a full socket pauses the writer. Closing does not wait for
 that: the close frame follows the pending bytes, and a client that has not read it after some
 seconds is disconnected.
@@ -26,6 +29,10 @@ MAX_MESSAGE: Final = 16 * 1024  # bytes
 # The kernel's send buffer, which would otherwise grow to megabytes for a client that does not read.
 _KERNEL_BYTES: Final = 64 * 1024
 _CLOSE_SECONDS: Final = 5.0
+# From the head to the answer. The application looks nothing up before it accepts a web-socket, so
+# this is time for a client to read a refusal.
+_HANDSHAKE_SECONDS: Final = 10.0
+_NOT_UNDERSTOOD: Final = b"This is not a valid web-socket handshake."
 # Fragments of one message. Its bytes are limited elsewhere, but fragments may be empty.
 _MOST_PIECES: Final = 1024
 
@@ -34,15 +41,26 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """A connection after its upgrade; `on_lost` is called at its end."""
 
     on_lost: Callable[[], None] = staticmethod(do_nothing)
+    handshake_seconds: float = _HANDSHAKE_SECONDS
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over the connection from the HTTP protocol, which set up its flow control."""
         super().connection_made(transport)
         handle: socket.socket = transport.get_extra_info("socket")
         handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_BYTES)
+        self._deadline = self.loop.call_later(self.handshake_seconds, self.transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """Handle the head, which comes whole and first, or frames."""
+        super().data_received(data)
+        if not self.handshake_initiated:
+            refusal = b"HTTP/1.1 400 Bad Request\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+            self.transport.write(refusal % len(_NOT_UNDERSTOOD) + _NOT_UNDERSTOOD)
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the connection's place."""
+        self._deadline.cancel()
         self.on_lost()
         super().connection_lost(exc)
 
@@ -79,6 +97,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     async def send(self, message: "ASGISendEvent") -> None:
         """Send a message; a close is not delayed by flow control."""
+        if message["type"] == "websocket.accept":
+            self._deadline.cancel()
         closes = message["type"] == "websocket.close"
         if closes:
             self.writable.set()

@@ -249,6 +249,23 @@ def test_a_body_that_ends_soon_after_its_refusal_leaves_the_connection_to_the_ne
     at(scenario)
 
 
+@pytest.mark.parametrize("rest", [b"z" * 10, b"z" * 10 + b"\r\n", b"z" * 10 + b"\r"])
+def test_an_idle_connection_ends_however_its_last_request_ended(
+    at: At, monkeypatch: pytest.MonkeyPatch, rest: bytes
+) -> None:
+    """The rest of an answered request, or a lone line break, is no reason to wait for ever."""
+    monkeypatch.setattr(BoundedProtocol, "keep_alive_seconds", SHORT)
+
+    async def scenario(port: int) -> None:
+        async with client(port) as (reader, writer):
+            writer.write(b"POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
+            await one(reader)
+            writer.write(rest)
+            assert await read_all(reader) == b""
+
+    at(scenario)
+
+
 def test_a_few_requests_may_come_before_the_first_is_answered(at: At) -> None:
     async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):

@@ -3,10 +3,15 @@
 import asyncio
 import logging
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from headend.config.listen_sockets import bind
+from headend.http.connections import ConnectionLimiter
+from headend.http.server import serving
+from headend.http.websockets import SocketProtocol
 from tests.support.headend.websocket_clients import (
     DEADLINE,
     KEY,
@@ -69,20 +74,26 @@ def test_a_client_that_never_reads_again_is_cut_off(caplog: pytest.LogCaptureFix
     assert caplog.records == []
 
 
+def handshake(*fields: bytes, method: bytes = b"GET", query: bytes = b"") -> bytes:
+    """Return the head of a client that is no library, with further fields."""
+    lines = (
+        b"%b /app/%b?protocol=7%b HTTP/1.1" % (method, KEY.encode(), query),
+        b"Host: here",
+        b"Connection: Upgrade",
+        b"Upgrade: websocket",
+        b"Sec-WebSocket-Version: 13",
+        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+        *fields,
+        b"",
+        b"",
+    )
+    return b"\r\n".join(lines)
+
+
 async def upgraded(server: BroadcastServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect without a library; return the connection after the upgrade."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    lines = [
-        f"GET /app/{KEY}?protocol=7 HTTP/1.1",
-        "Host: here",
-        "Connection: Upgrade",
-        "Upgrade: websocket",
-        "Sec-WebSocket-Version: 13",
-        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
-        "",
-        "",
-    ]
-    writer.write("\r\n".join(lines).encode())
+    writer.write(handshake())
     async with asyncio.timeout(DEADLINE):
         await reader.readuntil(b"\r\n\r\n")
     return reader, writer
@@ -133,5 +144,86 @@ def test_a_message_of_too_many_fragments_ends_the_connection() -> None:
                                 await reader.read(1000)
             writer.close()
             await until(lambda: len(server.broadcaster.hub) == 0)
+
+    run_on_uvloop(scenario)
+
+
+REFUSED = {
+    "a long field": (handshake(b"X: " + b"y" * 8192), b"431"),
+    "a field of the library's length": (handshake(b"X: " + b"y" * 8190), b"431"),
+    "a long target": (handshake(query=b"&x=" + b"y" * 8192), b"431"),
+    "many fields": (handshake(*(b"X: y",) * 128), b"431"),
+    "a length": (handshake(b"Content-Length: 1"), b"400"),
+    "chunks": (handshake(b"Transfer-Encoding: chunked"), b"400"),
+    "another method": (handshake(method=b"POST"), b"405"),
+    "no key": (handshake().replace(b"Sec-WebSocket-Key: ", b"X: "), b"400"),
+    "another version": (handshake().replace(b"Version: 13", b"Version: 8"), b"400"),
+    "two keys": (handshake(b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="), b"400"),
+    "an older HTTP": (handshake().replace(b"HTTP/1.1", b"HTTP/1.0"), b"101"),
+    "a target that is not ASCII": (handshake(query=b"&x=\xe4"), b"400"),
+    "an empty body": (handshake(b"Content-Length: 0"), b"101"),
+    "fields of the longest length": (handshake(b"X: " + b"y" * 8100), b"101"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_handshake_is_always_answered(what: str) -> None:
+    head, status = REFUSED[what]
+
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(head)
+            async with asyncio.timeout(DEADLINE):
+                line = await reader.readline()
+                assert line.split()[1] == status, line
+                if status != b"101":
+                    with suppress(ConnectionError):
+                        while await reader.read(65_536):
+                            pass
+            writer.close()
+
+    run_on_uvloop(scenario)
+
+
+def test_a_handshake_that_is_not_completed_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a silent application nor a client that does not close holds a place."""
+    monkeypatch.setattr(SocketProtocol, "handshake_seconds", 0.3)
+
+    async def silent(scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
+        if scope["type"] == "lifespan":
+            for each in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{each}.complete"})
+            return
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
+
+    async def scenario() -> None:
+        limiter = ConnectionLimiter()
+        with bind("127.0.0.1:0") as sock:
+            async with serving(silent, sock, limiter):
+                port = sock.getsockname()[1]
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(handshake())
+                await until(lambda: len(limiter) == 1)
+                async with asyncio.timeout(DEADLINE):
+                    with suppress(ConnectionError):
+                        assert await reader.read() == b""
+                await until(lambda: len(limiter) == 0)
+                writer.close()
+
+    run_on_uvloop(scenario)
+
+
+def test_a_completed_handshake_has_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SocketProtocol, "handshake_seconds", 0.3)
+
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server, server.client() as client:
+            await subscribe(client, "a")
+            await asyncio.sleep(0.6)
+            server.broadcaster.hub.deliver(["a"], "live", "{}")
+            assert (await receive_event(client))["event"] == "live"
 
     run_on_uvloop(scenario)
