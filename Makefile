@@ -120,8 +120,8 @@ pictures: setup ## retake the screenshots of docs/console.md in Chromium
 requirements: ## compile requirements/ from pyproject.toml anew (needs uv; ARGS=--upgrade)
 	@scripts/pins.sh $(ARGS)
 
-advisories: setup ## known vulnerabilities of the pinned packages, from their registry
-	@$(BIN)/python scripts/advisories.py requirements/runtime.txt requirements/dev.txt
+advisories: setup ## known vulnerabilities of what is pinned, bundled and served; fails if not all could be checked
+	@$(BIN)/python -m scripts.advisories requirements/runtime.txt requirements/dev.txt web/package-lock.json requirements/ffmpeg.toml
 
 clean: ## remove what was built or fetched, never ./data
 	rm -rf .venv bench/pyrtmp/.venv bench/nms/node_modules bench/players/node_modules web/node_modules dist
