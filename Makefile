@@ -16,7 +16,7 @@ COMPILED := .venv/.tests-compiled
 # What pyright said beside the last `make test`.
 TYPES := .venv/.types
 
-.PHONY: help pictures run demo demo-hosts install setup tools fmt lint types house compiled quick test spare-types all-tests e2e bench fuzz prove proofs cover web requirements advisories engines clean
+.PHONY: help pictures run demo demo-hosts install setup tools fmt lint types house compiled quick test spare-types all-tests e2e bench fuzz prove proofs cover web requirements advisories images engines clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -120,8 +120,11 @@ pictures: setup ## retake the screenshots of docs/console.md in Chromium
 requirements: ## compile requirements/ from pyproject.toml anew (needs uv; ARGS=--upgrade)
 	@scripts/pins.sh $(ARGS)
 
-advisories: setup ## known vulnerabilities of the pinned packages, from their registry
-	@$(BIN)/python scripts/advisories.py requirements/runtime.txt requirements/dev.txt
+advisories: setup ## known vulnerabilities of what is pinned, bundled and served; fails if not all could be checked
+	@$(BIN)/python -m scripts.advisories requirements/runtime.txt requirements/dev.txt web/package-lock.json requirements/ffmpeg.toml
+
+images: ## write the digests of the images that deploy/ builds on to deploy/.env (needs Docker or skopeo)
+	@scripts/images.sh
 
 clean: ## remove what was built or fetched, never ./data
 	rm -rf .venv bench/pyrtmp/.venv bench/nms/node_modules bench/players/node_modules web/node_modules dist

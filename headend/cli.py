@@ -34,6 +34,7 @@ from headend.install.installation import (
 from headend.install.locks import DataFolderError
 from headend.install.media_copy import MediaTarget, copy_media, media_place, media_target
 from headend.install.media_store import bucket_of
+from headend.printable import printable
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
@@ -60,6 +61,14 @@ _SETTINGS: Final = {
 }
 
 Command = Callable[..., Any]  # decorated by click
+
+
+class _Failure(click.ClickException):
+    """Ends a command with a message, which may have the words of a server or the name of a file."""
+
+    def format_message(self) -> str:
+        """Return the message, fit for a terminal."""
+        return "\n".join(printable(line) for line in self.message.split("\n"))
 
 
 def _settings_options(command: Command) -> Command:
@@ -100,7 +109,7 @@ def _read(config: Path | None, **arguments: str | None) -> tuple[ServiceSettings
     try:
         return load_settings(file=config, environment=os.environ, options=options)
     except SettingsError as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(str(error)) from error
 
 
 @click.group()
@@ -169,7 +178,7 @@ def _run(role: str, settings: ServiceSettings, *, demo: float | None = None) -> 
     try:
         run(ROLES[role], settings, demo=demo)
     except StartError as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(str(error)) from error
 
 
 @main.command("settings")
@@ -229,7 +238,7 @@ def migrate(
         create_data_folder(folder)
         asyncio.run(install(folder, catalog_location(settings), bucket_of(settings)))
     except (DataFolderError, StorageError) as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(str(error)) from error
     click.echo("the database is up to date")
     if (folder / OWNER_TOKEN).exists():  # absent if the database was created elsewhere
         click.echo(f"the owner's token is in {folder / OWNER_TOKEN}")
@@ -249,7 +258,7 @@ def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
     try:
         result = copy_media(settings, target, report if terminal else lambda _: None)
     except ObjectError as error:
-        raise click.ClickException(
+        raise _Failure(
             f"copying to {target.location} failed: {error}; not all media are copied: the same"
             " command goes on from here"
         ) from error
@@ -288,7 +297,7 @@ def doctor(settings: ServiceSettings, *, cleans: bool, confirms: bool, as_json: 
         try:
             removed = asyncio.run(clean(settings, wall_clock_us(), confirmed=confirms))
         except (DataFolderError, StorageError) as error:
-            raise click.ClickException(str(error)) from error
+            raise _Failure(str(error)) from error
         click.echo(f"removed: {removed}", err=True)
     results = asyncio.run(examine(settings, wall_clock_us()))
     click.echo(findings.as_json(results) if as_json else findings.as_text(results))
@@ -302,7 +311,7 @@ def streams(settings: ServiceSettings) -> None:
 
     async def work(catalog: Catalog) -> None:
         for record in await catalog.streams.find_all():
-            click.echo(f"{record.id}\t{record.hash}\t{record.key.text}\t{record.title}")
+            _print_row(record.id, record.hash, record.key.text, record.title)
 
     _with_catalog(settings, work)
 
@@ -320,9 +329,9 @@ def hosts(settings: ServiceSettings) -> None:
             state = "alive" if host.alive else "gone"
             seen = f"{host.silent_us / MICROSECONDS:.1f}"
             address = host.address or "-"
-            click.echo(
-                f"{host.name}\t{host.role}\t{host.version}\t{seen}\t{state}\t{host.streams}"
-                f"\t{address}\t{'-' if host.capacity is None else host.capacity}"
+            capacity = "-" if host.capacity is None else host.capacity
+            _print_row(
+                host.name, host.role, host.version, seen, state, host.streams, address, capacity
             )
 
     _with_catalog(settings, work)
@@ -340,7 +349,7 @@ def broadcaster(settings: ServiceSettings) -> None:
             ("key", first.broadcaster_key),
             ("secret", first.broadcaster_secret),
         ):
-            click.echo(f"{name}\t{text}")
+            _print_row(name, text)
 
     _with_catalog(settings, work)
 
@@ -357,7 +366,7 @@ def print_console_link(*, number: int | None, settings: ServiceSettings) -> None
         try:
             click.echo(await console_link(catalog, base, wall_clock_us(), number))
         except NoSuchToken as error:
-            raise click.ClickException(str(error)) from error
+            raise _Failure(str(error)) from error
 
     _with_catalog(settings, work)
 
@@ -377,7 +386,7 @@ def token_create(name: str, *, project: int | None, write: bool, settings: Servi
 
     async def work(catalog: Catalog) -> None:
         record, text = await catalog.tokens.add(name, project, write=write, now_us=wall_clock_us())
-        click.echo(f"{record.id}\t{text}")
+        _print_row(record.id, text)
 
     _with_catalog(settings, work)
 
@@ -392,7 +401,7 @@ def token_list(settings: ServiceSettings) -> None:
             state = "revoked" if record.revoked_us else "write" if record.write else "read"
             project = record.project if record.project is not None else "all"
             maker = record.created_by if record.created_by is not None else "-"
-            click.echo(f"{record.id}\t{state}\t{project}\t{record.name}\t{maker}")
+            _print_row(record.id, state, project, record.name, maker)
 
     _with_catalog(settings, work)
 
@@ -408,9 +417,9 @@ def token_revoke(number: int, *, descendants: bool, settings: ServiceSettings) -
 
     async def work(catalog: Catalog) -> None:
         if await catalog.tokens.find(number) is None:
-            raise click.ClickException(f"there is no token {number}")
+            raise _Failure(f"there is no token {number}")
         for record in await catalog.tokens.revoke(number, wall_clock_us(), descendants=descendants):
-            click.echo(f"{record.id}\trevoked\t{record.name}")
+            _print_row(record.id, "revoked", record.name)
 
     _with_catalog(settings, work)
 
@@ -440,6 +449,11 @@ def pattern(url: str, seconds: float | None, size: str, fps: int) -> None:
         sys.exit(child.wait())
 
 
+def _print_row(*fields: object) -> None:
+    """Print fields with tabs between them; a title or name may be anything."""
+    click.echo("\t".join(printable(str(each)) for each in fields))
+
+
 def _with_catalog(settings: ServiceSettings, work: Callable[[Catalog], Any]) -> None:
     """Run `work` with the catalog of the settings."""
 
@@ -450,4 +464,4 @@ def _with_catalog(settings: ServiceSettings, work: Callable[[Catalog], Any]) -> 
     try:
         asyncio.run(open_and_work())
     except StorageError as error:
-        raise click.ClickException(str(error)) from error
+        raise _Failure(str(error)) from error

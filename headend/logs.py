@@ -1,7 +1,8 @@
 """The log on standard error: one line per event, as key=value text or as JSON.
 
 Modules log through the standard library with facts in `extra`. The identity of an event (stream,
-video, job, ...) comes first, always in the same order.
+video, job, ...) comes first, always in the same order. Facts may be what a peer sent: a line has no
+character that a terminal would act on (`headend.printable`).
 """
 
 import logging
@@ -10,6 +11,8 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any, Final, Literal
 
 import structlog
+
+from headend.printable import printable
 
 __all__ = ["set_up"]
 
@@ -34,6 +37,14 @@ def _plain_event(_logger: object, _name: str, event: Event) -> Event:
     return event
 
 
+class _OneLine(structlog.stdlib.ProcessorFormatter):
+    """Renders a record, with its traceback, as one line that is safe to show."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Render a record."""
+        return printable(super().format(record))
+
+
 def set_up(*, form: Literal["text", "json"], level: str) -> None:
     """Send the lines of all loggers to standard error; call this once, at the start."""
     shared: list[structlog.typing.Processor] = [
@@ -47,7 +58,7 @@ def set_up(*, form: Literal["text", "json"], level: str) -> None:
         if form == "json"
         else structlog.processors.LogfmtRenderer(bool_as_flag=False)
     )
-    formatter = structlog.stdlib.ProcessorFormatter(
+    formatter = _OneLine(
         foreign_pre_chain=shared,
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,

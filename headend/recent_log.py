@@ -1,7 +1,8 @@
 """The newest warnings and errors that this process logged, kept in memory for its operator.
 
 They are a copy; the log itself is not changed. Facts are those of the log lines, which hold no
-secrets; of an exception its type and message are kept, without the traceback.
+secrets; of an exception its type and message are kept, without the traceback. What peers sent is
+made printable, as in the log.
 """
 
 import logging
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from api.operations.report import LoggedProblem
+from headend.printable import printable
 from media.ticks import MICROSECONDS
 
 __all__ = ["RecentLog", "keeping_recent_log"]
@@ -32,19 +34,15 @@ class RecentLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a line."""
-        facts = {
-            name: str(value)[:_MOST_CHARACTERS]
-            for name, value in vars(record).items()
-            if name not in _STANDARD
-        }
+        facts = {name: _cut(value) for name, value in vars(record).items() if name not in _STANDARD}
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            facts["exception"] = f"{type(error).__name__}: {error}"[:_MOST_CHARACTERS]
+            facts["exception"] = _cut(f"{type(error).__name__}: {error}")
         self._lines.append(
             LoggedProblem(
                 at_us=round(record.created * MICROSECONDS),
                 level="error" if record.levelno >= logging.ERROR else "warning",
-                event=record.getMessage()[:_MOST_CHARACTERS],
+                event=_cut(record.getMessage()),
                 facts=dict(list(facts.items())[:_MOST_FACTS]),
             )
         )
@@ -57,6 +55,10 @@ class RecentLog(logging.Handler):
             return tuple(reversed(self._lines))
         finally:
             self.release()
+
+
+def _cut(value: object) -> str:
+    return printable(str(value)[:_MOST_CHARACTERS])
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
+from headend.printable import printable
 from ingest.server.log_throttle import LogThrottle, SuppressedLines
 
 __all__ = ["security_log", "security_log_path"]
@@ -65,7 +66,9 @@ class _Events(QueueHandler):
     def _enqueue_line(self, facts: dict[str, Any], created: float) -> None:
         moment = datetime.datetime.fromtimestamp(created, datetime.UTC)
         line = {"time": moment.isoformat(timespec="milliseconds"), **facts}
-        passed = logging.makeLogRecord({"msg": json.dumps(line), "levelno": logging.INFO})
+        passed = logging.makeLogRecord(
+            {"msg": printable(json.dumps(line)), "levelno": logging.INFO}
+        )
         try:
             self.enqueue(passed)
         except queue.Full:

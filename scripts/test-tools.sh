@@ -43,6 +43,9 @@ command_of curl curl
 [ -x /usr/sbin/nginx ] || missing="$missing nginx-light" # in front of the service, and a bench's peer
 [ -x /usr/sbin/haproxy ] || missing="$missing haproxy" # in front of hosts that receive streams
 command_of openssl openssl # makes its certificate
+command_of buildah buildah # shows what gets into the image
+command_of docker-compose docker-compose # reads the compose file
+command_of skopeo skopeo # asks a registry for digests
 command_of wrk wrk # sends the requests of `python -m bench.origin`
 if [ "${1:-}" = all ]; then # the real OBS, for the proofs
     command_of obs obs-studio

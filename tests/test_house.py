@@ -35,7 +35,7 @@ OF_NO_MODULE: Final[dict[str, str]] = {
 
 # Fetched or built files, which the rules do not cover.
 FOREIGN: Final = {"node_modules", "__pycache__", "data", "dist", "static"}
-PLACES: Final = {".ci", ".gitignore"}  # dotfiles that belong to the project
+PLACES: Final = {".ci", ".dockerignore", ".gitignore"}  # dotfiles that belong to the project
 
 # Written so that it does not match this file.
 WORDS_OF_A_WORKPLACE: Final = re.compile(

@@ -363,8 +363,8 @@ class RedisSettings(Section, frozen=True, kw_only=True):
     url: Annotated[
         str,
         describe(
-            "redis://:PASSWORD@HOST:6379/0 notifies other processes at once, and gives "
-            "`headend api` the live edge; empty: they poll, and serve what is stored",
+            "redis://:PASSWORD@HOST:6379/0 (rediss:// over TLS) notifies other processes at once, "
+            "and gives `headend api` the live edge; empty: they poll, and serve what is stored",
             secret=True,
         ),
     ] = ""

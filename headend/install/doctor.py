@@ -28,6 +28,7 @@ from headend.install.installation import (
 )
 from headend.install.locks import schema_in_use
 from headend.install.media_store import bucket_of, open_store, read_store
+from headend.install.redis_finding import redis_finding
 from media.ticks import DAY_US, MICROSECONDS, utc
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
@@ -72,7 +73,12 @@ async def examine(
     A check that fails is a finding, too. `wall_us` is compared with the clock of the database.
     """
     folder = Path(settings.data)
-    findings = [await _engine(), _landlock(), _countries(settings)]
+    findings = [
+        await _engine(),
+        _landlock(),
+        _countries(settings),
+        await redis_finding(settings.redis.url),
+    ]
     if not await asyncio.to_thread(folder.is_dir):
         text = f"{folder} does not exist; `headend migrate` creates it"
         return (*findings, Finding(topic="data folder", verdict="act", text=text))

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from api.operations.report import Finding
+from headend.printable import printable
 
 __all__ = ["as_json", "as_text", "needs_action", "size_text"]
 
@@ -21,7 +22,7 @@ def needs_action(findings: Sequence[Finding]) -> bool:
 def as_json(findings: Sequence[Finding]) -> str:
     """Return the findings as one line of JSON."""
     document = {"healthy": not needs_action(findings), "findings": list(findings)}
-    return msgspec.json.encode(document).decode()
+    return printable(msgspec.json.encode(document).decode())
 
 
 def as_text(findings: Sequence[Finding]) -> str:
@@ -32,7 +33,7 @@ def as_text(findings: Sequence[Finding]) -> str:
         for item in finding.items:
             size = "" if item.bytes is None else f" {size_text(item.bytes)}"
             lines.append(f"       {item.path}{size} ({item.what})")
-    return "\n".join(lines)
+    return "\n".join(printable(line) for line in lines)  # names of files, words of servers
 
 
 def size_text(size: int) -> str:

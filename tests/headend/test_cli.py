@@ -78,6 +78,19 @@ def test_the_streams_and_the_broadcaster_are_those_of_the_installation(data: Pat
     assert names == ["app", "key", "secret"]
 
 
+def test_titles_names_and_errors_write_nothing_else_to_the_terminal(data: Path) -> None:
+    run_sql(data / DATABASE, "UPDATE streams SET title = 'a' || char(9, 10, 27) || '[2J'")
+    ((_, _, _, title),) = fields(headend("streams", data=data))
+    assert title == "a\\u0009\\u000a\\u001b[2J"
+    ((number, _),) = fields(headend("token", "create", "b\x9b2J\u202e", data=data))
+    assert fields(headend("token", "list", data=data))[-1][3] == "b\\u009b2J\\u202e"
+    assert fields(headend("token", "revoke", number, data=data))[0][2] == "b\\u009b2J\\u202e"
+    refused = headend("streams", data=data.parent / "none\x1b[2J")
+    assert refused.exit_code == 1
+    assert "none\\u001b[2J" in refused.output
+    assert "\x1b" not in refused.output
+
+
 def test_with_sqlite_there_are_no_hosts(data: Path) -> None:
     result = headend("hosts", data=data)
     assert (result.exit_code, result.stdout) == (0, "")

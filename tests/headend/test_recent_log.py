@@ -26,6 +26,13 @@ def test_warnings_and_errors_are_kept_with_their_facts_newest_first() -> None:
     assert len(recent.newest_first()) == 2
 
 
+def test_what_a_peer_sent_is_made_printable() -> None:
+    with keeping_recent_log() as recent:
+        log.warning("closed\x1b[2J", extra={"agent": "a\nb\u202ec"})
+    (line,) = recent.newest_first()
+    assert (line.event, line.facts) == ("closed\\u001b[2J", {"agent": "a\\u000ab\\u202ec"})
+
+
 def test_a_flood_takes_no_more_room_than_a_page() -> None:
     recent = RecentLog(most=3)
     for number in range(10):

@@ -29,7 +29,7 @@ from tests.support.storage.new_videos import new_video
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
     "versions", "box",
-    "countries", "disk", "installation", "database", "jobs", "clock", "files", "leftovers",
+    "countries", "redis", "disk", "installation", "database", "jobs", "clock", "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
 

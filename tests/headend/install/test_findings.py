@@ -38,6 +38,18 @@ def test_the_json_has_all_findings() -> None:
     assert json.loads(as_json((WELL,)))["healthy"] is True
 
 
+def test_a_foreign_name_writes_nothing_else_to_the_terminal() -> None:
+    item = FindingItem(path="objects/sources/\x1b]0;x\x07\nACT  disk: \x9b2J", what="file", bytes=1)
+    finding = Finding(topic="leftovers", verdict="tidy", text="\u202ea\nb", items=(item,))
+    assert as_text((finding,)).splitlines() == [
+        "tidy leftovers: \\u202ea\\u000ab",
+        "       objects/sources/\\u001b]0;x\\u0007\\u000aACT  disk: \\u009b2J 1 B (file)",
+    ]
+    document = as_json((finding,))
+    assert document.isprintable()
+    assert json.loads(document)["findings"][0]["things"][0]["path"] == item.path
+
+
 @pytest.mark.parametrize(
     ("size", "text"),
     [

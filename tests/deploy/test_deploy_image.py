@@ -1,0 +1,126 @@
+"""What gets into the image: the program, and nothing else that lies in the sources."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+IGNORE = ROOT / ".dockerignore"
+PROGRAM = ("media", "ingest", "transcode", "storage", "api", "headend", "systemd")
+BESIDES = {
+    "LICENSE", "NOTICE", "README.md", "Makefile", "pyproject.toml",
+    "requirements/runtime.txt", "scripts/apt.sh", "scripts/environment.sh",
+}  # fmt: skip
+# What an installation that is run out of its sources leaves there, and what an editor may.
+STRAY = (
+    "owner.token", ".env", ".env.local", "headend.env", "id_rsa", "server.key", "backup.sqlite",
+    ".git/config", ".git/objects/pack/x", ".venv/lib/secret.py", ".proofs/log",
+    "data/owner.token", "data/catalog.sqlite", "data/tls/ca.key", "data/objects/x.m4s",
+    "deploy/headend.env", "deploy/.env", "deploy/tls.key", "deploy/owner.token",
+    "headend/owner.token", "headend/.env", "headend/install/ca.pem", "headend/data/owner.token",
+    "api/static/owner.token", "api/static/headend.env", "api/console/templates/.x.html.swp",
+    "media/__pycache__/ticks.cpython-311.pyc", "media/hls/server.key", "storage/catalog/x.sqlite",
+    "transcode/.cache/key.pem", "systemd/headend.env", "systemd/headend.service.d.key",
+    "scripts/token.env", "requirements/netrc.txt", "secrets/key.py", "other/api/x.py",
+    "tests/e2e/owner.token", "web/node_modules/x/index.js", "web/src/watch.ts", "dist/headend.whl",
+)  # fmt: skip
+
+
+def of_the_program() -> set[str]:
+    """Return the files of the program, as an archive of the sources has them."""
+    names = {
+        path.relative_to(ROOT).as_posix()
+        for folder in PROGRAM
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    return names | BESIDES
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """The sources as an operator has them, with what must not get into the image."""
+    folder = tmp_path / "sources"
+    for name in (*of_the_program(), IGNORE.name, "deploy/Dockerfile", "tests/test_house.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, folder / name)
+    for name in STRAY:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("secret")
+    return folder
+
+
+def files_below(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def layer_of(sources: Path, folder: Path) -> Path:
+    """Build the layer of `COPY . /` from the sources, and return its content."""
+    program = shutil.which("buildah")
+    assert program is not None, "buildah is missing: apt-get install buildah"
+    recipe, layer = folder / "Containerfile", folder / "layer"
+    recipe.write_text("FROM scratch\nCOPY . /\n")
+    store = ("--storage-driver", "vfs", "--root", folder / "root", "--runroot", folder / "run")
+    done = subprocess.run(
+        [program, *store, "bud", "--isolation", "chroot", "--file", recipe,
+         "--output", f"type=local,dest={layer}", sources],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return layer
+
+
+@pytest.mark.real
+def test_the_layer_has_the_program_and_nothing_else(sources: Path, tmp_path: Path) -> None:
+    layer = layer_of(sources, tmp_path)
+    assert files_below(layer) == of_the_program()
+    started = subprocess.run(
+        [sys.executable, "-P", "-c", "from headend.command import main; main()", "--help"],
+        cwd=layer, env={"PYTHONPATH": str(layer)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert started.returncode == 0, started.stderr
+    assert "doctor" in started.stdout
+
+
+@pytest.mark.real
+def test_without_the_list_the_secrets_would_be_in_the_layer(sources: Path, tmp_path: Path) -> None:
+    (sources / IGNORE.name).unlink()
+    assert set(STRAY) <= files_below(layer_of(sources, tmp_path))
+
+
+# Docker's older builder, which Debian's docker.io still has, enters fewer folders; Docker's own
+# library for Python chooses files by the same rule.
+OLDER = """
+import sys
+from docker.utils.build import exclude_paths
+lines = [line.strip() for line in open(".dockerignore")]
+patterns = [line for line in lines if line and not line.startswith("#")]
+print("\\n".join(exclude_paths(".", patterns, dockerfile="deploy/Dockerfile")))
+"""
+
+
+@pytest.mark.real
+def test_dockers_older_builder_chooses_the_same(sources: Path) -> None:
+    # Debian's Python has the library, which came with its Compose.
+    done = subprocess.run(
+        ["/usr/bin/python3", "-c", OLDER], cwd=sources, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    chosen = {name for name in done.stdout.split() if (sources / name).is_file()}
+    # It sends these two to the engine, which does not copy them.
+    assert chosen == of_the_program() | {IGNORE.name, "deploy/Dockerfile"}
+
+
+def test_secrets_in_the_sources_are_no_part_of_them() -> None:
+    secrets = [name for name in STRAY if name.endswith((".env", ".token", ".key", ".pem"))]
+    assert len(secrets) > 15
+    done = subprocess.run(
+        ["git", "-c", f"core.excludesFile={ROOT / '.gitignore'}", "check-ignore", "--no-index",
+         "--stdin"],
+        cwd=ROOT, input="\n".join(secrets), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == set(secrets)
