@@ -88,8 +88,12 @@ class Sessions:
 
     async def remove(self, secret: str) -> None:
         """End a session, if there is one of that secret."""
+        is_it = sessions.c.id == digest(secret)
+        # Anybody may send a secret: an unknown one must not take a turn at writing.
+        if await self._database.row(select(sessions.c.id).where(is_it), {}) is None:
+            return
         async with self._database.writing() as connection:
-            await connection.execute(delete(sessions).where(sessions.c.id == digest(secret)))
+            await connection.execute(delete(sessions).where(is_it))
 
     async def has_any(self) -> bool:
         """Return whether a browser is signed in, or was until its session ended by itself."""
@@ -118,12 +122,13 @@ class Sessions:
         """
         table = sign_in_links.c
         is_link = (table.id == digest(secret), table.expires_us > now_us)
+        # Anybody may send a secret: an unknown one must not take a turn at writing.
+        found = await self._database.row(select(table.token_id).where(*is_link), {})
+        if found is None:
+            return None
+        token: int = found.token_id
         use = delete(sign_in_links).where(*is_link).returning(table.id)
         async with self._database.writing() as connection:
-            find = select(table.token_id).where(*is_link)
-            token = (await connection.execute(find)).scalar_one_or_none()
-            if token is None:
-                return None
             # The token is locked before the link, which may have been used meanwhile.
             try:
                 await require_valid(connection, token)

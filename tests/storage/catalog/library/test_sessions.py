@@ -1,5 +1,8 @@
 """Sessions of browsers: what opens them, what ends them, what is kept of them."""
 
+import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -184,3 +187,15 @@ async def test_the_files_hold_no_secret(file: Path) -> None:
         stored_bytes = b"".join(path.read_bytes() for path in file.parent.iterdir())
     assert b"editor" in stored_bytes
     assert not any(secret.encode() in stored_bytes for secret in secrets)
+
+
+async def test_an_unknown_secret_does_not_wait_for_its_turn_to_write(
+    sqlite_database: Path,
+) -> None:
+    """Anybody may send one, as often as they like."""
+    async with open_catalog(sqlite_database, migrate=False) as catalog:
+        with closing(sqlite3.connect(sqlite_database)) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            async with asyncio.timeout(2):
+                await catalog.sessions.remove("unknown")
+                assert await catalog.sessions.redeem_link("unknown", NOW) is None
