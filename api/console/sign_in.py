@@ -1,8 +1,9 @@
 """Signs browsers in, by a token or by a link that works once, and out again.
 
-A link's page only offers to sign in, so that programs that prefetch addresses do not use the link
-up. Wrong tokens and links count as refused tokens do elsewhere; with a valid token a browser
-signs in a few times a minute.
+A link's secret stands behind the `#` of its address, which no server sees; the page's script puts
+it into the form. The page only offers to sign in, so that programs that open addresses ahead of
+people do not use the link up. Wrong tokens and links count as refused tokens do elsewhere; a valid
+token signs in a limited number of times a minute.
 """
 
 import logging
@@ -36,7 +37,7 @@ _MAX_SECRET: Final = 512  # ours have 51 characters; far longer ones are not loo
 _INVALID_FORM: Final = "The form was not understood."
 
 Next = Annotated[str | None, QueryParameter(name="next")]
-Link = Annotated[str | None, QueryParameter(name="link")]
+By = Annotated[str | None, QueryParameter(name="by")]
 
 
 def sign_in_handlers(
@@ -50,13 +51,13 @@ def sign_in_handlers(
 
     @get(SIGN_IN)
     async def show_sign_in(
-        request: Request[Any, Any, Any], next_: Next = None, link: Link = None
+        request: Request[Any, Any, Any], next_: Next = None, by: By = None
     ) -> Response[str]:
-        """Show the form; redirect a browser that is signed in already."""
-        destination = next_page(next_)
-        if link is None and await sessions.find(request.headers) is not None:
+        """Show the form; redirect a browser that is signed in already, unless it has a link."""
+        destination, by_link = next_page(next_), by == "link"
+        if not by_link and await sessions.find(request.headers) is not None:
             return console.redirect(destination)
-        return _form(console, request, destination, link or "")
+        return _form(console, request, destination, by_link=by_link)
 
     @post(SIGN_IN, status_code=HTTPStatus.OK, request_max_body_size=_MAX_BODY)
     async def sign_in(request: Request[Any, Any, Any]) -> Response[str]:
@@ -71,7 +72,7 @@ def sign_in_handlers(
         address = callers.address_of(request.scope)
         if session is None:
             callers.count_unauthenticated(address)
-            return _form(console, request, destination, "", problem="link" if link else "token")
+            return _form(console, request, destination, problem="link" if link else "token")
         token, secret = session
         security.info("signed in", extra={"peer": address, "token": token})
         await sessions.end(request.headers)
@@ -95,13 +96,13 @@ def _form(
     console: Console,
     request: Request[Any, Any, Any],  # Any: of no use to us
     destination: str,
-    link: str,
     *,
+    by_link: bool = False,
     problem: str = "",
 ) -> Response[str]:
     status = HTTPStatus.FORBIDDEN if problem else HTTPStatus.OK
     return console.page(
-        request, "sign_in.html", status=status, next=destination, link=link, problem=problem
+        request, "sign_in.html", status=status, next=destination, by_link=by_link, problem=problem
     )
 
 
