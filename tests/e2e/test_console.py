@@ -12,6 +12,8 @@ from tests.support.e2e.foreign_site import site
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import ServiceProcess, fetch, run_headend, service
 from tests.support.e2e.tcp_relay import relaying
+from tests.support.e2e.websocket_clients import credentials, publish
+from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
 
@@ -20,6 +22,14 @@ SIGNED_IN = "() => document.querySelector('header.top') !== null"
 OFFERED = "() => document.querySelector('main').innerText.includes('This link signs this')"
 SIGNED_OUT = "() => location.pathname === '/console/sign-in'"
 CHARTS = "() => document.querySelectorAll('#health canvas').length === 3"
+AUTHORISED = """() => performance.getEntriesByType("resource")
+  .filter(({ name }) => name.endsWith("/broadcasting/auth")).length"""
+CHANNELS = """() => [...new Set([...document.querySelectorAll("[data-live]")]
+  .map((each) => each.dataset.live))]"""
+TELL = """() => {
+  window.told = 0;
+  document.addEventListener("headend:event", () => { window.told += 1; }, true);
+}"""
 TITLES = """() => [...document.querySelectorAll("#projects h3")].map((each) => each.innerText)"""
 
 
@@ -179,6 +189,41 @@ def test_a_revoked_token_signs_its_browser_out(headend: ServiceProcess, browser:
     assert deletion.status == 204
     # A fragment of the page is fetched every few seconds.
     viewer.wait_for_page(SIGNED_OUT, 20, "signed out")
+
+
+def test_a_pages_private_channels_go_on_with_a_newer_session_and_end_with_the_last(
+    headend: ServiceProcess, browser: Chromium
+) -> None:
+    """Signing in anew ends the session before, as in another tab of the same browser."""
+    viewer = sign_in(browser, headend, "/console/1/streams")
+    viewer.evaluate(TELL)
+    app = credentials(headend)
+    (channel,) = cast("list[str]", viewer.evaluate(CHANNELS))
+
+    def hears() -> bool:
+        publish(headend, app, f"private-{channel}", "live", {"version": 0})
+        return (
+            viewer.evaluate("() => { const { told } = window; window.told = 0; return told; }") != 0
+        )
+
+    def authorised() -> int:
+        return cast("int", viewer.evaluate(AUTHORISED))
+
+    poll(hears, what="events of the first session")
+    before = authorised()
+    signed_in = viewer.evaluate(
+        """async (token) => (await fetch("/console/sign-in",
+          { method: "POST", body: new URLSearchParams({ token }) })).status""",
+        headend.token,
+    )
+    assert signed_in == 200
+    poll(lambda: authorised() > before, within=10, what="the end of the first session")
+    viewer.evaluate("() => { window.told = 0; }")
+    poll(hears, what="events of the second session")
+    assert viewer.evaluate(SIGNED_IN) is True
+    viewer.evaluate("async () => { await fetch('/console/sign-out', { method: 'POST' }); }")
+    # This page asks for nothing by itself.
+    viewer.wait_for_page(SIGNED_OUT, 10, "signed out")
 
 
 def test_no_page_of_another_site_can_frame_or_use_the_console(
