@@ -83,6 +83,8 @@ class Broadcaster:
         self._limits = limits
         self._address_of = address_of
         self._find_holding = find_holding
+        # Since the last look: after a restart, thousands of sockets join by one visitors' token.
+        self._held: dict[ChannelGrant, bool] = {}
         self._is_blind = False  # the catalog does not answer
         self._below = below
         self._clock = clock
@@ -134,6 +136,7 @@ class Broadcaster:
         """
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
+            self._held.clear()
             grants = {grant for session in self._open.values() for grant in session.grants}
             if not grants:
                 continue
@@ -226,7 +229,10 @@ class Broadcaster:
             # Binary messages are invalid: the session answers the empty text with an error.
             for action in session.receive(message.get("text") or "", self._clock()):
                 if isinstance(action, CheckGrant):
-                    holds = action.grant in await self._holding({action.grant})
+                    if action.grant not in self._held:
+                        holding = await self._holding({action.grant})
+                        self._held[action.grant] = action.grant in holding
+                    holds = self._held[action.grant]
                     self._do(subscriber, session.admit(action, holds=holds))
                 else:
                     self._do(subscriber, (action,))

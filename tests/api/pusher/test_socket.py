@@ -292,6 +292,28 @@ def test_a_private_channel_ends_with_its_token_or_session_in_every_process(tmp_p
     run_on_uvloop(scenario)
 
 
+def test_however_often_a_token_joins_it_is_looked_up_about_once_a_second() -> None:
+    """All visitors of a website may share one, and come back at once after a restart."""
+    looks = 0
+
+    async def hold(grants: Collection[ChannelGrant]) -> frozenset[ChannelGrant]:
+        nonlocal looks
+        looks += 1
+        return frozenset(grants)
+
+    async def scenario() -> None:
+        async with BroadcastServer.open(find_holding=hold) as server, server.client() as client:
+            socket = await subscribe(client)
+            began = asyncio.get_running_loop().time()
+            for _ in range(100):
+                await subscribe_by(client, socket, "private-project.1", ChannelGrant(1))
+                await client.send(client_event("pusher:unsubscribe", channel="private-project.1"))
+            seconds = asyncio.get_running_loop().time() - began
+            assert looks <= 2 + 2 * seconds
+
+    run_on_uvloop(scenario)
+
+
 def test_private_channels_outlast_a_catalog_that_does_not_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
