@@ -32,7 +32,8 @@ async def console_link(catalog: Catalog, http: str, now_us: int, token: int | No
         secret = await catalog.sessions.add_link(token, now_us)
     except TokenRevoked as error:
         raise NoSuchToken(f"there is no token {token}, or it has been revoked") from error
-    return f"{http}{SIGN_IN}?link={secret}"
+    # Behind the "#", no server's or proxy's log has it: a browser keeps this part to itself.
+    return f"{http}{SIGN_IN}#link={secret}"
 
 
 async def first_link(catalog: Catalog, http: str, now_us: int) -> str | None:

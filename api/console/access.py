@@ -25,7 +25,8 @@ _LONGEST: Final = 1000
 def needs_session(sessions: BrowserSessions, callers: CallerRateLimiter) -> Guard:
     """Return a guard that requires a signed-in browser and sets `request.auth` to its principal.
 
-    A request without a session gets 401, which is shown as the page to sign in.
+    A request without a session gets 401, which is shown as the page to sign in, however many there
+    are: a browser whose session has ended sends its cookie on.
     """
 
     async def guard(
@@ -33,8 +34,6 @@ def needs_session(sessions: BrowserSessions, callers: CallerRateLimiter) -> Guar
     ) -> None:
         principal = await sessions.find(connection.headers)
         if principal is None:
-            if sessions.cookie.secret_in(connection.headers.get("cookie")) is not None:
-                callers.count_unauthenticated(callers.address_of(connection.scope))
             raise ApiError(HTTPStatus.UNAUTHORIZED, "Sign in to see this page.")
         connection.scope["auth"] = principal
         callers.count(principal.id)

@@ -1,7 +1,9 @@
 """Signs browsers in, by a token or by a link that works once, and out again.
 
-A link's page only offers to sign in, so that programs that prefetch addresses do not use the link
-up. Wrong tokens and links count as refused tokens do elsewhere.
+A link's secret stands behind the `#` of its address, which no server sees; the page's script puts
+it into the form. The page only offers to sign in, so that programs that open addresses ahead of
+people do not use the link up. Wrong tokens and links count as refused tokens do elsewhere; a valid
+token signs in a limited number of times a minute.
 """
 
 import logging
@@ -35,7 +37,7 @@ _MAX_SECRET: Final = 512  # ours have 51 characters; far longer ones are not loo
 _INVALID_FORM: Final = "The form was not understood."
 
 Next = Annotated[str | None, QueryParameter(name="next")]
-Link = Annotated[str | None, QueryParameter(name="link")]
+By = Annotated[str | None, QueryParameter(name="by")]
 
 
 def sign_in_handlers(
@@ -49,27 +51,31 @@ def sign_in_handlers(
 
     @get(SIGN_IN)
     async def show_sign_in(
-        request: Request[Any, Any, Any], next_: Next = None, link: Link = None
+        request: Request[Any, Any, Any], next_: Next = None, by: By = None
     ) -> Response[str]:
-        """Show the form; redirect a browser that is signed in already."""
-        destination = next_page(next_)
-        if link is None and await sessions.find(request.headers) is not None:
+        """Show the form; redirect a browser that is signed in already, unless it has a link."""
+        destination, by_link = next_page(next_), by == "link"
+        if not by_link and await sessions.find(request.headers) is not None:
             return console.redirect(destination)
-        return _form(console, request, destination, link or "")
+        return _form(console, request, destination, by_link=by_link)
 
     @post(SIGN_IN, status_code=HTTPStatus.OK, request_max_body_size=_MAX_BODY)
     async def sign_in(request: Request[Any, Any, Any]) -> Response[str]:
         """Sign in with the token or the link in the form."""
         fields = await _read_form(request)
         destination, link = next_page(fields.get("next")), fields.get("link", "")
-        session = await _new_session(catalog, fields.get("token", "").strip(), link, clock_us())
+        if link:
+            # Not counted: somebody with a shell made it, and it works once.
+            session = await catalog.sessions.redeem_link(link[:_MAX_SECRET], clock_us())
+        else:
+            session = await _by_token(catalog, callers, fields.get("token", "").strip(), clock_us())
         address = callers.address_of(request.scope)
         if session is None:
             callers.count_unauthenticated(address)
-            return _form(console, request, destination, "", problem="link" if link else "token")
+            return _form(console, request, destination, problem="link" if link else "token")
         token, secret = session
         security.info("signed in", extra={"peer": address, "token": token})
-        await _end_session(catalog, sessions, request)
+        await sessions.end(request.headers)
         response = console.redirect(destination)
         response.headers["Set-Cookie"] = sessions.cookie.issue(secret)
         return response
@@ -78,7 +84,7 @@ def sign_in_handlers(
     async def sign_out(request: Request[Any, Any, Any]) -> Response[str]:
         """End the browser's session."""
         await _read_form(request)
-        await _end_session(catalog, sessions, request)
+        await sessions.end(request.headers)
         response = console.redirect(SIGN_IN)
         response.headers["Set-Cookie"] = sessions.cookie.clear()
         return response
@@ -90,13 +96,13 @@ def _form(
     console: Console,
     request: Request[Any, Any, Any],  # Any: of no use to us
     destination: str,
-    link: str,
     *,
+    by_link: bool = False,
     problem: str = "",
 ) -> Response[str]:
     status = HTTPStatus.FORBIDDEN if problem else HTTPStatus.OK
     return console.page(
-        request, "sign_in.html", status=status, next=destination, link=link, problem=problem
+        request, "sign_in.html", status=status, next=destination, by_link=by_link, problem=problem
     )
 
 
@@ -115,25 +121,19 @@ async def _read_form(request: Request[Any, Any, Any]) -> dict[str, str]:
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, _INVALID_FORM) from error
 
 
-async def _new_session(
-    catalog: Catalog, token: str, link: str, now_us: int
+async def _by_token(
+    catalog: Catalog, callers: CallerRateLimiter, token: str, now_us: int
 ) -> tuple[int, str] | None:
-    """Return the number of a valid token or link's token, and the secret of a new session."""
-    if link:
-        return await catalog.sessions.redeem_link(link[:_MAX_SECRET], now_us)
+    """Return the number of a valid token, and the secret of a new session of it.
+
+    Raises:
+        ApiError: 429, it has signed in too often.
+    """
     principal = await catalog.tokens.authenticate(token) if len(token) <= _MAX_SECRET else None
     if principal is None:
         return None
+    callers.count_sign_in(principal.id)
     try:
         return principal.id, await catalog.sessions.add(principal.id, now_us)
     except TokenRevoked:
         return None
-
-
-async def _end_session(
-    catalog: Catalog, sessions: BrowserSessions, request: Request[Any, Any, Any]
-) -> None:
-    """End the session in the request's cookie, if it has one."""
-    secret = sessions.cookie.secret_in(request.headers.get("cookie"))
-    if secret is not None:
-        await catalog.sessions.remove(secret)

@@ -92,14 +92,18 @@ def needs_token(
     ) -> None:
         if is_upload_options(connection.scope):
             return
-        authorization = connection.headers.get("authorization")
+        headers = connection.headers
+        authorization = headers.get("authorization")
         if authorization is not None or sessions is None:
             principal = await _principal(catalog, authorization)
         else:
             scope = cast("Mapping[str, object]", connection.scope)  # a web-socket's has no method
-            principal = await sessions.find_for(str(scope.get("method")), connection.headers)
+            principal = await sessions.find_for(str(scope.get("method")), headers)
         if principal is None:
-            counted.count_unauthenticated(counted.address_of(connection.scope))
+            # The pages of a browser whose session has ended ask on until it has signed in again: no
+            # guesses, and counting them would refuse all others behind its address.
+            if authorization is not None or sessions is None or not sessions.are_named(headers):
+                counted.count_unauthenticated(counted.address_of(connection.scope))
             raise unauthenticated(sent=bool(authorization))
         connection.scope["auth"] = principal
         counted.count(principal.id)

@@ -1,14 +1,18 @@
 """The sessions of browsers: a cookie in place of a token, and what keeps other pages from using it.
 
 The cookie is `HttpOnly` and `SameSite=Strict`; where the service is reached over https it is
-`Secure`, and `__Host-` keeps neighbouring hosts from setting it. A request that changes something
-must also come from a page of this service: it carries a header that no form can send and that CORS
-allows to no other origin, and the browser marks it as of the same origin (Fetch Metadata, or the
-`Origin` header where there is none, as over plain http).
+`Secure`, and `__Host-` keeps neighbouring hosts from setting it. The ports of a host share its
+cookies, so the name ends with the port, lest two services overwrite each other's. Over plain http
+neighbours can set cookies of this name for a path or a parent domain, too; they are read past.
+
+A request that changes something must also come from a page of this service: it carries a header
+that no form can send and that CORS allows to no other origin, and the browser marks it as of the
+same origin (Fetch Metadata, or the `Origin` header where there is none, as over plain http).
 """
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from itertools import islice
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -28,25 +32,34 @@ _NAME: Final = "headend_session"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # Our secrets have 43 characters.
 _MAX_SECRET: Final = 64
+# Cookies of our name that are looked up: a browser sends one for each path and each parent domain
+# for which one was set, ours among them, and each costs a query.
+_MOST_COOKIES: Final = 8
 
 
 class SessionCookie(msgspec.Struct, frozen=True):
-    """The form of the cookie; `secure`: the service is reached over https, and only there."""
+    """The form of the cookie; `secure`: the service is reached over https, and only there.
+
+    `port` is the service's, None for its scheme's own.
+    """
 
     secure: bool
+    port: int | None = None
 
     @property
     def name(self) -> str:
         """The cookie's name."""
-        return f"__Host-{_NAME}" if self.secure else _NAME
+        prefix = "__Host-" if self.secure else ""
+        return f"{prefix}{_NAME}" if self.port is None else f"{prefix}{_NAME}_{self.port}"
 
-    def secret_in(self, cookies: str | None) -> str | None:
-        """Return the secret in the value of a `Cookie` header, or None."""
+    def secrets_in(self, cookies: str | None) -> tuple[str, ...]:
+        """Return what may be secrets in the value of a `Cookie` header, each once, in order."""
+        found: dict[str, None] = {}
         for pair in (cookies or "").split(";"):
             name, _, secret = pair.strip().partition("=")
-            if name == self.name:
-                return secret if 0 < len(secret) <= _MAX_SECRET else None
-        return None
+            if name == self.name and 0 < len(secret) <= _MAX_SECRET:
+                found[secret] = None
+        return tuple(islice(found, _MOST_COOKIES))
 
     def issue(self, secret: str) -> str:
         """Return the `Set-Cookie` value that gives a browser its secret."""
@@ -98,15 +111,31 @@ class BrowserSessions:
         clock_us: Callable[[], int] = wall_clock_us,
     ) -> "BrowserSessions":
         """Return the sessions of a service that is reached at these addresses."""
-        secure = addresses.http.startswith("https://")
-        return cls(catalog, SessionCookie(secure), clock_us)
+        base = urlsplit(addresses.http)
+        return cls(catalog, SessionCookie(base.scheme == "https", base.port), clock_us)
 
     async def find(self, headers: Mapping[str, str]) -> Principal | None:
-        """Return the principal of the session whose cookie a request has; names in lower case."""
-        secret = self.cookie.secret_in(headers.get("cookie"))
-        if secret is None:
-            return None
-        return await self._catalog.sessions.authenticate(secret, self._clock_us())
+        """Return the principal of the session whose cookie a request has; names in lower case.
+
+        None if it has sessions of several tokens: somebody else has set one of them, and which one
+        cannot be told. Signing in then ends them all.
+        """
+        found: Principal | None = None
+        for secret in self.cookie.secrets_in(headers.get("cookie")):
+            principal = await self._catalog.sessions.authenticate(secret, self._clock_us())
+            if principal is not None and found is not None and principal.id != found.id:
+                return None
+            found = found or principal
+        return found
+
+    def are_named(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a request has a cookie of our name, valid or not."""
+        return bool(self.cookie.secrets_in(headers.get("cookie")))
+
+    async def end(self, headers: Mapping[str, str]) -> None:
+        """End the sessions whose cookies a request has."""
+        for secret in self.cookie.secrets_in(headers.get("cookie")):
+            await self._catalog.sessions.remove(secret)
 
     async def find_for(self, method: str, headers: Mapping[str, str]) -> Principal | None:
         """Return the principal of a session for a request of the API.

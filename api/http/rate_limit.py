@@ -3,7 +3,8 @@
 A bucket holds the requests of a minute and refills evenly, so bursts are served and steady traffic
 is limited to the rate. Requests without a valid token are counted by address, with a low limit:
 they can only guess. Each token is looked up before anything is refused, so that others behind the
-same address cannot lock an owner out. Playback is not limited here.
+same address cannot lock an owner out. A browser whose session has ended guesses nothing and is not
+counted. Playback is not limited here.
 
 Each process counts by itself: with n processes a caller gets up to n times the rate.
 """
@@ -33,14 +34,17 @@ _MOST: Final = 10_000
 class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits per minute; 0 means unlimited.
 
-    `requests` is per token, `attempts` without a valid token per address.
+    `requests` is per token, `attempts` without a valid token per address. `sign_ins` is per token:
+    each writes to the database, which a token that may only read does nowhere else. The default is
+    more than share a token, and as a flood costs one write in two seconds.
     """
 
     requests: int
     attempts: int
+    sign_ins: int = 30
 
 
-UNLIMITED: Final = RateLimits(requests=0, attempts=0)
+UNLIMITED: Final = RateLimits(requests=0, attempts=0, sign_ins=0)
 
 
 def peer_address(scope: Mapping[str, Any]) -> str:  # Any: ASGI's own map
@@ -104,6 +108,7 @@ class CallerRateLimiter:
         self._clock = clock
         self._tokens = TokenBuckets(rates.requests)
         self._addresses = TokenBuckets(rates.attempts)
+        self._sign_ins = TokenBuckets(rates.sign_ins)
 
     def count_unauthenticated(self, address: str) -> None:
         """Count a request without a valid token.
@@ -121,7 +126,19 @@ class CallerRateLimiter:
         Raises:
             ApiError: 429, there were too many.
         """
-        wait = self._tokens.acquire(str(number), self._clock())
+        self._count_in(self._tokens, number)
+
+    def count_sign_in(self, number: int) -> None:
+        """Count a request that signs a browser in with the valid token of that number.
+
+        Raises:
+            ApiError: 429, there were too many.
+        """
+        self.count(number)
+        self._count_in(self._sign_ins, number)
+
+    def _count_in(self, buckets: TokenBuckets, number: int) -> None:
+        wait = buckets.acquire(str(number), self._clock())
         if wait:
             security.info("rate limited", extra={"token": number})
         _refuse_for(wait)

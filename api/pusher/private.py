@@ -1,8 +1,8 @@
 """Authorises private channels: `POST /broadcasting/auth` and `/pusher/auth`.
 
 A client posts a form here before it subscribes, with a token in `Authorization`. The response is a
-signature for this connection and this channel. It is valid until the connection ends, even if the
-token is revoked meanwhile.
+signature for this connection, this channel and this token, or the session of a browser. The
+subscription ends with them (`api.pusher.socket`).
 
 A token opens the private channels of the projects that it reaches: `private-stream.<hash>`,
 `private-video.<hash>` and `private-project.<number or key>`. Pages on other origins may use it with
@@ -25,7 +25,7 @@ from api.http.auth import Guard
 from api.http.errors import HANDLERS, ApiError
 from api.http.json_body import read_raw_body
 from api.pusher.limits import MAX_NAME
-from api.pusher.protocol import Sign, is_socket_id
+from api.pusher.protocol import ChannelGrant, Sign, granted_auth, is_socket_id
 from storage.catalog.records.common import Principal
 
 __all__ = ["ChannelOwners", "private_channel_handlers"]
@@ -79,7 +79,9 @@ def private_channel_handlers(
         # Missing channels and those of other projects must look alike.
         if project is None or not isinstance(caller, Principal) or not caller.reaches(project):
             raise ApiError(HTTPStatus.FORBIDDEN, "This token does not open this channel.")
-        return {"auth": f"{key}:{sign(auth_request.socket_id, auth_request.channel_name)}"}
+        socket, channel = auth_request.socket_id, auth_request.channel_name
+        grant = ChannelGrant(token=caller.id, session=caller.session)
+        return {"auth": granted_auth(key, sign, socket, channel, grant)}
 
     @route(
         ["/broadcasting/auth", "/pusher/auth"],

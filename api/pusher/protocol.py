@@ -11,7 +11,7 @@ Not offered: presence, encrypted and cache channels, client events, signing user
 import hmac
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from typing import Any, Final, cast
 
 import msgspec
@@ -26,6 +26,8 @@ __all__ = [
     "PONG_MISSING",
     "RECONNECT",
     "Action",
+    "ChannelGrant",
+    "CheckGrant",
     "CloseConnection",
     "PusherSession",
     "SendText",
@@ -33,6 +35,7 @@ __all__ = [
     "Unsubscribe",
     "connection_error",
     "event_message",
+    "granted_auth",
     "is_channel",
     "is_socket_id",
     "signature",
@@ -54,8 +57,32 @@ _PROTOCOLS: Final = range(5, 8)
 _CHANNEL: Final = re.compile(rf"[-a-zA-Z0-9_=@,.;]{{1,{MAX_NAME}}}")
 _SOCKET_ID: Final = re.compile(r"[0-9]{1,10}\.[0-9]{1,10}")
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")
+_GRANTED: Final = re.compile(r"[^:]*:[^:]*:([0-9]{1,19})(?:-([0-9a-f]{64}))?")
 _PRIVATE: Final = "private-"
+_ENDED: Final = "the token has been revoked, or the session has ended"
 _NOT_OFFERED: Final = ("presence-", "private-encrypted-", "cache-", "private-cache-")
+
+
+class ChannelGrant(msgspec.Struct, frozen=True):
+    """What a subscription rests on and ends with: a token, or a browser's session of one.
+
+    `token` is a number, `session` the digest of the session's secret.
+    """
+
+    token: int
+    session: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The grant as it stands in the `auth` of a subscription, without a colon."""
+        return str(self.token) if self.session is None else f"{self.token}-{self.session}"
+
+
+class CheckGrant(msgspec.Struct, frozen=True):
+    """Find out whether this grant still holds, and call `PusherSession.admit`."""
+
+    channel: str
+    grant: ChannelGrant
 
 
 class SendText(msgspec.Struct, frozen=True):
@@ -88,7 +115,7 @@ class CloseConnection(msgspec.Struct, frozen=True):
         return _error(self.code, self.reason)
 
 
-Action = SendText | Subscribe | Unsubscribe | CloseConnection
+Action = SendText | Subscribe | Unsubscribe | CheckGrant | CloseConnection
 
 # Signs a socket id and a channel with the secret; returns hexadecimal digits.
 Sign = Callable[[str, str], str]
@@ -97,6 +124,15 @@ Sign = Callable[[str, str], str]
 def signature(secret: str, text: str) -> str:
     """Return the signature of a text, in hexadecimal digits (HMAC with SHA-256)."""
     return hmac.new(secret.encode(), text.encode(errors="surrogatepass"), "sha256").hexdigest()
+
+
+def granted_auth(key: str, sign: Sign, socket: str, channel: str, grant: ChannelGrant) -> str:
+    """Return the `auth` with which a socket subscribes to a private channel by a grant.
+
+    The protocol's has two parts, key and signature of socket and channel. Clients pass it on as it
+    is, so the grant follows as a third; the signature covers it.
+    """
+    return f"{key}:{sign(socket, f'{channel}:{grant.text}')}:{grant.text}"
 
 
 def is_channel(name: str) -> bool:
@@ -170,6 +206,7 @@ class PusherSession:
         self._sign = sign
         self._limits = limits
         self._channels: set[str] = set()
+        self._grants: dict[str, ChannelGrant] = {}  # by channel
         self._last_received = now
         self._pinged_at: float | None = None  # when a still unanswered ping was sent
         self._allowance = float(limits.messages_at_once)
@@ -241,29 +278,69 @@ class PusherSession:
             return (SendText(_error(None, "a subscription needs the name of a channel")),)
         if channel.startswith(_NOT_OFFERED):
             return (_refused(channel, "NotOffered", "this kind of channel is not offered", 501),)
-        if channel.startswith(_PRIVATE) and not self._is_authorised(channel, data.get("auth")):
+        if not channel.startswith(_PRIVATE):
+            return self._join(channel, None)
+        auth = data.get("auth")
+        if not isinstance(auth, str) or not self._is_authorised(channel, auth):
             return (_refused(channel, "AuthError", "the signature is not valid", 401),)
+        # Programs that know the secret sign by themselves, by no token.
+        match = _GRANTED.fullmatch(auth)
+        if match is None:
+            return self._join(channel, None)
+        return (CheckGrant(channel, ChannelGrant(int(match[1]), match[2])),)
+
+    def admit(self, check: CheckGrant, *, holds: bool) -> tuple[Action, ...]:
+        """Subscribe to a private channel if the grant of the subscription holds."""
+        if not holds:
+            return (_refused(check.channel, "AuthError", _ENDED, 401),)
+        return self._join(check.channel, check.grant)
+
+    @property
+    def grants(self) -> Collection[ChannelGrant]:
+        """What the subscriptions to private channels rest on."""
+        return self._grants.values()
+
+    def end_grants(self, ended: Container[ChannelGrant]) -> tuple[Action, ...]:
+        """End the subscriptions that rest on these grants; others go on."""
+        actions: list[Action] = []
+        for channel, grant in tuple(self._grants.items()):
+            if grant in ended:
+                refusal = _refused(channel, "AuthError", _ENDED, 401)
+                actions += [*self._unsubscribe({"channel": channel}), refusal]
+        return tuple(actions)
+
+    def _join(self, channel: str, grant: ChannelGrant | None) -> tuple[Action, ...]:
         confirmation = SendText(_message("pusher_internal:subscription_succeeded", {}, channel))
         if channel in self._channels:
+            self._rest_on(channel, grant)
             return (confirmation,)
         if len(self._channels) >= self._limits.channels:
             return (_refused(channel, "LimitReached", "too many channels", 403),)
         self._channels.add(channel)
+        self._rest_on(channel, grant)
         # The confirmation comes first: clients drop events that arrive before it.
         return (confirmation, Subscribe(channel))
+
+    def _rest_on(self, channel: str, grant: ChannelGrant | None) -> None:
+        self._grants.pop(channel, None)
+        if grant is not None:
+            self._grants[channel] = grant
 
     def _unsubscribe(self, data: Mapping[str, object]) -> tuple[Action, ...]:
         channel = data.get("channel")
         if not isinstance(channel, str) or channel not in self._channels:
             return ()
         self._channels.remove(channel)
+        self._grants.pop(channel, None)
         return (Unsubscribe(channel),)
 
-    def _is_authorised(self, channel: str, auth: object) -> bool:
-        if not isinstance(auth, str):
-            return False
-        expected = f"{self._key}:{self._sign(self.socket, channel)}"
-        return hmac.compare_digest(expected.encode(), auth.encode(errors="surrogatepass"))
+    def _is_authorised(self, channel: str, auth: str) -> bool:
+        key, _, signed = auth.partition(":")
+        digits, colon, grant = signed.partition(":")
+        # No channel's name has a colon: neither kind of signature can stand for the other.
+        expected = f"{self._key}:{self._sign(self.socket, f'{channel}{colon}{grant}')}"
+        actual = f"{key}:{digits}"
+        return hmac.compare_digest(expected.encode(), actual.encode(errors="surrogatepass"))
 
 
 def _refused(channel: str, kind: str, error: str, status: int) -> SendText:

@@ -9,7 +9,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Set
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -17,11 +17,14 @@ from urllib.parse import parse_qsl
 from api.http.fair_share import client_holders
 from api.http.rate_limit import peer_address
 from api.http.security_headers import DATA_POLICY
+from api.pusher.grants import FindHolding, none_hold
 from api.pusher.hub import FRAMES, Hub, Subscriber
 from api.pusher.limits import PusherSettings
 from api.pusher.protocol import (
     NOT_AUTHORISED,
     Action,
+    ChannelGrant,
+    CheckGrant,
     CloseConnection,
     PusherSession,
     SendText,
@@ -31,6 +34,7 @@ from api.pusher.protocol import (
     signature,
 )
 from media.no_op import do_nothing
+from storage.errors import StorageError
 
 __all__ = ["PATH", "Broadcaster"]
 
@@ -46,6 +50,8 @@ _App = Callable[[Any, _Receive, _Send], Awaitable[None]]  # Any: a scope
 # For the last message to a client that is disconnected; then the server drops it.
 _LAST_SECONDS: Final = 2.0
 _SWEEP_SECONDS: Final = 1.0
+# Between looks for ended tokens and sessions: a query or two, of those that open channels here.
+_LOOK_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 3.0
 _PART: Final = 10**9
 _LONGEST_REASON: Final = 120  # bytes; a close frame holds 123
@@ -56,7 +62,8 @@ class Broadcaster:
     """Accepts web-sockets; `hub` delivers events to them.
 
     `key` and `secret` are those of the installation; `address_of` returns the client's address of a
-    scope. `ping_idle` must run beside it.
+    scope; `find_holding` which tokens and sessions still open private channels. `ping_idle` and
+    `end_ended` must run beside it.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class Broadcaster:
         secret: str,
         limits: PusherSettings,
         address_of: Callable[[Any], str] = peer_address,  # of ASGI's own map
+        find_holding: FindHolding = none_hold,
         below: Callable[[int], int] = secrets.randbelow,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -74,6 +82,10 @@ class Broadcaster:
         self._secret = secret
         self._limits = limits
         self._address_of = address_of
+        self._find_holding = find_holding
+        # Since the last look: after a restart, thousands of sockets join by one visitors' token.
+        self._held: dict[ChannelGrant, bool] = {}
+        self._is_blind = False  # the catalog does not answer
         self._below = below
         self._clock = clock
         self._origins = frozenset(
@@ -116,6 +128,38 @@ class Broadcaster:
             now = self._clock()
             for subscriber, session in tuple(self._open.items()):
                 self._do(subscriber, session.tick(now))
+
+    async def end_ended(self) -> None:
+        """End subscriptions to private channels whose token or session has ended, until cancelled.
+
+        All processes with sockets look for themselves, so it does not matter where one ended.
+        """
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self._held.clear()
+            grants = {grant for session in self._open.values() for grant in session.grants}
+            if not grants:
+                continue
+            ended = grants - await self._holding(grants)
+            if not ended:
+                continue
+            for subscriber, session in tuple(self._open.items()):
+                self._do(subscriber, session.end_grants(ended))
+
+    async def _holding(self, grants: set[ChannelGrant]) -> Set[ChannelGrant]:
+        """Return which grants still hold; all, while the catalog does not answer.
+
+        Then there are no events either, for they come out of it.
+        """
+        try:
+            holding = await self._find_holding(grants)
+        except StorageError as error:
+            if not self._is_blind:
+                log.warning("private channels not checked", extra={"reason": str(error)})
+            self._is_blind = True
+            return grants
+        self._is_blind = False
+        return holding
 
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own maps
         """Serve a web-socket; answer a plain HTTP request with 426."""
@@ -183,7 +227,15 @@ class Broadcaster:
             if subscriber.end is not None:
                 continue
             # Binary messages are invalid: the session answers the empty text with an error.
-            self._do(subscriber, session.receive(message.get("text") or "", self._clock()))
+            for action in session.receive(message.get("text") or "", self._clock()):
+                if isinstance(action, CheckGrant):
+                    if action.grant not in self._held:
+                        holding = await self._holding({action.grant})
+                        self._held[action.grant] = action.grant in holding
+                    holds = self._held[action.grant]
+                    self._do(subscriber, session.admit(action, holds=holds))
+                else:
+                    self._do(subscriber, (action,))
 
     def _do(self, subscriber: Subscriber, actions: tuple[Action, ...]) -> None:
         for action in actions:
@@ -196,6 +248,8 @@ class Broadcaster:
                     self.hub.unsubscribe(subscriber, channel)
                 case CloseConnection():
                     subscriber.close(action)
+                case CheckGrant():
+                    pass  # by the reader, which may wait
 
 
 async def _write(subscriber: Subscriber, send: _Send) -> None:

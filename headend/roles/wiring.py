@@ -24,6 +24,7 @@ from api.http.client_address import TrustedProxies
 from api.http.rate_limit import CallerRateLimiter, RateLimits
 from api.operations.report import StreamRoom
 from api.pusher.delivery import delivering_notices
+from api.pusher.grants import holding_in
 from api.pusher.private import private_channel_handlers
 from api.pusher.signed import signed_event_handlers
 from api.pusher.socket import Broadcaster
@@ -290,10 +291,14 @@ async def _run_broadcaster(
         secret=context.first.broadcaster_secret,
         limits=context.settings.broadcaster,
         address_of=clients.client_address,
+        find_holding=holding_in(context.catalog),
     )
     async with (
         delivering_notices(context.catalog.outbox, broadcaster.hub, context.bus),
-        run_in_background(BackgroundTask("web-socket pings", broadcaster.ping_idle)),
+        run_in_background(
+            BackgroundTask("web-socket pings", broadcaster.ping_idle),
+            BackgroundTask("private channels", broadcaster.end_ended),
+        ),
     ):
         yield broadcaster
 

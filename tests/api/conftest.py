@@ -7,8 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
+from api.app import create_app
+from api.http.rate_limit import CallerRateLimiter, RateLimits
 from api.streams.command_client import IngestClient
 from headend.install.installation import bind_objects
 from headend.roles.media_remover import StoredMedia
@@ -22,10 +25,11 @@ from storage.edge.publishing import PublishingEdge
 from storage.edge.redis import open_edge_store
 from storage.edge.remote import open_remote_edge
 from storage.objects.disk import DiskObjects
-from tests.support.api.application import BROADCASTER_KEY, NOW_US, ApiService
+from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.in_loop_client import client_of
 from tests.support.api.origin_client import OnSite, OriginSite
 from tests.support.api.shared_application import application_over
+from tests.support.manual_clock import ManualClock
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.shared_engines import ON_SHARED, bucket_objects
 from tests.support.sql import run_sql
@@ -154,6 +158,26 @@ async def api_service(
                 broadcaster_key=BROADCASTER_KEY,
                 owner={"Authorization": f"Bearer {token}"},
             )
+
+
+@pytest.fixture
+def rates() -> RateLimits:
+    """The limits of `limited_service`, for a test to override."""
+    return RateLimits(requests=0, attempts=0)
+
+
+@pytest.fixture
+async def limited_service(api_service: ApiService, rates: RateLimits) -> AsyncGenerator[ApiService]:
+    """An application with rate limits, at one moment, over the catalog of `api_service`."""
+    app = create_app(
+        catalog=api_service.catalog,
+        addresses=ADDRESSES,
+        broadcaster_key=BROADCASTER_KEY,
+        rate_limiter=CallerRateLimiter(rates, clock=ManualClock()),
+        clock_us=lambda: NOW_US,
+    )
+    async with client_of(app) as client:
+        yield msgspec.structs.replace(api_service, client=client)
 
 
 @asynccontextmanager

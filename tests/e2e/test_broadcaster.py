@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.browser import Chromium
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import SCALE, ServiceProcess, run_headend, service
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, run_headend, service
 from tests.support.e2e.websocket_clients import (
     ClientOutput,
     WebSocketProgram,
@@ -176,6 +176,49 @@ def test_two_api_processes_send_each_others_events_and_survive_a_restart_of_redi
         both_receive(first, second, first_client, second_client, "with Redis again")
         for viewer in (first_client, second_client):
             assert len(viewer.events("lobby")) == 6, "nothing twice, nothing lost"
+
+
+def token_of(headend: ServiceProcess, name: str) -> tuple[int, str]:
+    """Add a token that may read; return its number and its text."""
+    body = {"name": name, "write": False}
+    address = f"{headend.http}/api/tokens"
+    added = fetch(address, method="POST", token=headend.token, body=body).json
+    record = cast("ClientOutput", added["token"])
+    return cast("int", record["id"]), cast("str", added["secret"])
+
+
+@pytest.mark.parametrize("library", ["pusher", _ECHO])
+def test_a_private_channel_ends_with_its_token_which_another_process_revokes(
+    library: str, packages: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    ingest = ("--rtmp", "127.0.0.1:1935", "--rtmps", "127.0.0.1:1936")
+    assert run_headend("migrate", "--data", str(data)).returncode == 0
+    private, public = "private-project.1", "lobby"
+    with (
+        service(data, role="api", arguments=ingest) as first,
+        service(data, role="api", arguments=ingest) as second,
+    ):
+        number, token = token_of(first, "visitors")
+        with (
+            client(packages, first, private, public, library=library, token=token) as viewer,
+            client(packages, first, private, library=library, token=first.token) as owner,
+        ):
+            for channel in (private, public):
+                viewer.wait_for("subscribed", channel=channel)
+            owner.wait_for("subscribed", channel=private)
+            greet(second, private, "before")
+            viewer.wait_for("event", channel=private)
+            address = f"{second.http}/api/tokens/{number}"
+            assert fetch(address, method="DELETE", token=second.token).status == 204
+            refused = viewer.wait_for("refused", 5, channel=private)
+            assert (refused["status"], refused["type"]) == (401, "AuthError")
+            for channel in (private, public):
+                greet(second, channel, "after")
+            owner.wait_for("event", channel=private, count=2)
+            viewer.wait_for("event", channel=public)
+            assert viewer.events(private) == [{"words": "before"}]
+            assert viewer.events(public) == [{"words": "after"}]
 
 
 PAGE = """<!doctype html><title>a shop</title><script src="pusher.js"></script><script>

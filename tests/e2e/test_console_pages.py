@@ -75,7 +75,7 @@ OF_A_READER: Final = {
 }
 OF_NOBODY: Final = {
     "sign in": "/console/sign-in",
-    "sign in by a link": "/console/sign-in?link=%22%3E%3Cscript%3E",
+    "sign in by a link": "/console/sign-in?by=link#link=%22%3E%3Cscript%3E",
 }
 # Content of a document that other sites or hostile names could have put there.
 _FOREIGN: Final = """async () => {

@@ -64,7 +64,7 @@ def test_a_link_to_the_console_is_printed_for_the_owner_or_another_token(data: P
     ((second,),) = fields(headend("console-link", "--token", "1", data=data))
     assert first != second
     for link in (first, second):
-        assert link.startswith("http://127.0.0.1:8080/console/sign-in?link=")
+        assert link.startswith("http://127.0.0.1:8080/console/sign-in#link=")
     missing = headend("console-link", "--token", "99", data=data)
     assert missing.exit_code == 1
     assert "there is no token 99" in missing.output

@@ -10,7 +10,7 @@ from storage.catalog import Catalog, open_catalog
 from tests.support.sql import migrated
 
 HTTP = "http://localhost:8080"
-PREFIX = f"{HTTP}/console/sign-in?link="
+PREFIX = f"{HTTP}/console/sign-in#link="
 
 
 @pytest.fixture

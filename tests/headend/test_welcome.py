@@ -61,7 +61,7 @@ async def test_the_sign_in_link_is_printed_to_a_terminal_only(
     first: FirstStart, terminal: bool
 ) -> None:
     running = RunningService(addresses=ADDRESSES, first=first, token_file=Path("/data/owner.token"))
-    link = f"{ADDRESSES.http}/console/sign-in?link=secret"
+    link = f"{ADDRESSES.http}/console/sign-in#link=secret"
     text = welcome(running, terminal=terminal, link=link)
     assert (link in text) is terminal
     assert ("within 15 minutes" in text) is terminal

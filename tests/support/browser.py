@@ -412,14 +412,16 @@ class Chromium:
         before: str = "",
         light: bool = False,
         still: bool = False,
+        scripts: bool = True,
     ) -> Viewer:
         """Open an address in a window of that size; `before` runs before its first script.
 
         The default size is what the player's controls need: drawing a film costs CPU per pixel.
-        `light` and `still` emulate a preference for light pages and for reduced motion.
+        `light` and `still` emulate a preference for light pages and for reduced motion. Without
+        `scripts`, pages run none.
         """
         return self._thread.submit(
-            self._open, address, width, height, before, light, still
+            self._open, address, width, height, before, light, still, scripts
         ).result()
 
     def leave(self) -> None:
@@ -432,12 +434,20 @@ class Chromium:
         self._thread.submit(close).result()
 
     def _open(
-        self, address: str, width: int, height: int, before: str, light: bool, still: bool
+        self,
+        address: str,
+        width: int,
+        height: int,
+        before: str,
+        light: bool,
+        still: bool,
+        scripts: bool,
     ) -> Viewer:
         context = self._browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="light" if light else "dark",
             reduced_motion="reduce" if still else "no-preference",
+            java_script_enabled=scripts,
         )
         page = context.new_page()
         page.add_init_script(_LISTEN + before)

@@ -5,6 +5,7 @@ then keeps a secret of its own. Secrets are 32 random bytes, of which only the S
 """
 
 import secrets
+from collections.abc import Collection
 from typing import Final
 
 from sqlalchemy import ColumnElement, Table, bindparam, delete, insert, select, update
@@ -47,6 +48,12 @@ _BY_ID: Final = (
         tokens.c.revoked_us.is_(None),
     )
 )
+# The same for many, of which only the digests are returned. A token's end removes its sessions.
+_OPEN: Final = select(sessions.c.id).where(
+    sessions.c.id.in_(bindparam("of", expanding=True)),
+    sessions.c.expires_us > bindparam("now"),
+    sessions.c.seen_us > bindparam("idle"),
+)
 
 
 class Sessions:
@@ -69,13 +76,28 @@ class Sessions:
 
     async def authenticate(self, secret: str, now_us: int) -> Principal | None:
         """Return the principal of a session that has not ended, and record that it is used."""
-        parameters = {"of": digest(secret), "now": now_us, "idle": now_us - _IDLE_US}
-        row = await self._database.row(_BY_ID, parameters)
+        of = digest(secret)
+        row = await self._database.row(_BY_ID, {"of": of, "now": now_us, "idle": now_us - _IDLE_US})
         if row is None:
             return None
         if now_us - row.seen_us > _SEEN_EVERY_US:
-            await self._record_use(parameters["of"], now_us)
-        return Principal(id=row.id, name=row.name, project=row.project_id, write=row.write)
+            await self._record_use(of, now_us)
+        return Principal(
+            id=row.id,
+            name=row.name,
+            project=row.project_id,
+            write=row.write,
+            session=of,
+        )
+
+    async def find_open(self, digests: Collection[str], now_us: int) -> frozenset[str]:
+        """Return which of these sessions have not ended, by their digests; no use is recorded.
+
+        A query takes some thousand at most.
+        """
+        parameters = {"of": tuple(digests), "now": now_us, "idle": now_us - _IDLE_US}
+        async with self._database.reading() as connection:
+            return frozenset((await connection.execute(_OPEN, parameters)).scalars())
 
     async def _record_use(self, session: object, now_us: int) -> None:
         statement = update(sessions).where(sessions.c.id == session).values(seen_us=now_us)
@@ -88,8 +110,12 @@ class Sessions:
 
     async def remove(self, secret: str) -> None:
         """End a session, if there is one of that secret."""
+        is_it = sessions.c.id == digest(secret)
+        # Anybody may send a secret: an unknown one must not take a turn at writing.
+        if await self._database.row(select(sessions.c.id).where(is_it), {}) is None:
+            return
         async with self._database.writing() as connection:
-            await connection.execute(delete(sessions).where(sessions.c.id == digest(secret)))
+            await connection.execute(delete(sessions).where(is_it))
 
     async def has_any(self) -> bool:
         """Return whether a browser is signed in, or was until its session ended by itself."""
@@ -118,12 +144,13 @@ class Sessions:
         """
         table = sign_in_links.c
         is_link = (table.id == digest(secret), table.expires_us > now_us)
+        # Anybody may send a secret: an unknown one must not take a turn at writing.
+        found = await self._database.row(select(table.token_id).where(*is_link), {})
+        if found is None:
+            return None
+        token: int = found.token_id
         use = delete(sign_in_links).where(*is_link).returning(table.id)
         async with self._database.writing() as connection:
-            find = select(table.token_id).where(*is_link)
-            token = (await connection.execute(find)).scalar_one_or_none()
-            if token is None:
-                return None
             # The token is locked before the link, which may have been used meanwhile.
             try:
                 await require_valid(connection, token)

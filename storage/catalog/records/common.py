@@ -198,12 +198,16 @@ class PublicRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """The caller: the token with this id and name; `project` None reaches all projects."""
+    """The caller: the token with this id and name; `project` None reaches all projects.
+
+    `session` is the digest of a browser's session, None if the token itself was sent.
+    """
 
     id: int
     name: str
     project: int | None
     write: bool
+    session: str | None = None
 
     def reaches(self, project: int) -> bool:
         """Return whether the caller may see the records of a project."""

@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from api.console.access import is_console, next_page, sign_in_path
-from tests.support.api.application import ApiService
+from api.http.rate_limit import RateLimits
+from tests.support.api.application import STREAMS, ApiService
 from tests.support.api.console_client import Browser
 
 
@@ -65,13 +66,28 @@ async def test_a_script_without_a_session_is_not_led_into_its_fragment(
     assert answer.text == ""
 
 
-async def test_a_made_up_session_is_counted_and_logged_as_a_wrong_token(
-    api_service: ApiService, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("rates", [RateLimits(requests=0, attempts=3)])
+async def test_a_session_that_has_ended_leads_to_sign_in_and_never_to_429(
+    limited_service: ApiService, caplog: pytest.LogCaptureFixture
 ) -> None:
-    browser = Browser(api_service)
+    """Its tabs ask on. Others behind the same address must not suffer, nor an alarm be given."""
+    browser = Browser(limited_service)
+    await browser.sign_in()
+    stale = browser.secret
+    await browser.send("/console/sign-out", {})
+    browser.secret = stale
+    caplog.clear()
     with caplog.at_level(logging.INFO, "security"):
-        await browser.get("/console")
-        assert not caplog.records
-        browser.secret = "A" * 43
-        assert (await browser.get("/console")).status_code == 303
-    assert [record.message for record in caplog.records] == ["token refused"]
+        for _ in range(10):
+            assert (await browser.get("/console")).status_code == 303
+            assert (await browser.fragment("/console", "live")).headers["hx-refresh"] == "true"
+            assert (await browser.act("GET", STREAMS)).status_code == 401
+            assert (await browser.act("POST", STREAMS, {"title": "x"})).status_code == 401
+    assert not caplog.records
+    neighbour = Browser(limited_service)
+    assert (await neighbour.sign_in("headend_" + "A" * 43)).status_code == 403
+    # A wrong token is counted, with such a cookie or without one.
+    wrong = {"Authorization": "Bearer wrong"}
+    statuses = [(await browser.act("GET", STREAMS, headers=wrong)).status_code for _ in range(3)]
+    assert statuses == [401, 401, 429]
+    assert (await browser.get("/console")).status_code == 303

@@ -36,7 +36,7 @@ def test_a_page_loads_runs_and_is_framed_by_our_own_alone() -> None:
 
 
 async def test_every_page_has_these_headers(browser: Browser) -> None:
-    for path in ("/console", "/console/sign-in?link=x", "/console/nothing"):
+    for path in ("/console", "/console/sign-in?by=link", "/console/nothing"):
         answer = await browser.get(path)
         for name, text in page_headers(ADDRESSES).items():
             assert answer.headers[name] == text, (path, name)

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from api.http.rate_limit import RateLimits
 from tests.support.api.application import NOW_US, STREAMS, ApiService
 from tests.support.api.console_client import COOKIE, SAME_ORIGIN, Browser
 
@@ -52,6 +53,37 @@ async def test_signing_in_is_logged_with_the_number_of_the_token(
     assert vars(record)["token"] == 1
 
 
+async def test_a_valid_token_signs_in_a_few_times_a_minute_and_then_writes_nothing(
+    limited_service: ApiService, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever has a token that may only read must not keep the database busy."""
+    browser = Browser(limited_service)
+    _, token = await limited_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    answers = [await Browser(limited_service).sign_in(token) for _ in range(30)]
+    assert {answer.status_code for answer in answers} == {303}
+    with caplog.at_level(logging.INFO, "security"):
+        refused = await browser.sign_in(token)
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
+    assert "too many requests" in refused.text
+    assert browser.secret is None
+    (record,) = [record for record in caplog.records if record.name == "security"]
+    assert (record.message, vars(record)["token"]) == ("rate limited", 2)
+    # Others are not affected, nor is a link, which is made by somebody with a shell.
+    assert (await browser.sign_in()).status_code == 303
+    link = await limited_service.catalog.sessions.add_link(2, NOW_US)
+    assert (await browser.send("/console/sign-in", {"link": link})).status_code == 303
+
+
+@pytest.mark.parametrize("rates", [RateLimits(requests=5, attempts=0)])
+async def test_a_sign_in_counts_as_a_request_of_its_token(limited_service: ApiService) -> None:
+    headers = await limited_service.headers_of("reader", 1, write=False)
+    token = headers["Authorization"].removeprefix("Bearer ")
+    for _ in range(5):
+        assert (await Browser(limited_service).sign_in(token)).status_code == 303
+    assert (await limited_service.client.get(STREAMS, headers=headers)).status_code == 429
+    assert (await Browser(limited_service).sign_in(token)).status_code == 429
+
+
 @pytest.mark.parametrize("token", ["", " ", "headend_", "x" * 513, "ключ", "\x00"])
 async def test_no_token_is_refused_in_words(browser: Browser, token: str) -> None:
     answer = await browser.send("/console/sign-in", {"token": token})
@@ -63,10 +95,10 @@ async def test_a_link_signs_in_once_and_opening_it_does_not_use_it_up(
     api_service: ApiService, browser: Browser
 ) -> None:
     secret = await api_service.catalog.sessions.add_link(1, NOW_US)
-    for _ in range(3):
-        page = await browser.get(f"/console/sign-in?link={secret}")
+    for _ in range(3):  # a browser keeps what follows the "#" of a link to itself
+        page = await browser.get("/console/sign-in")
         assert page.status_code == 200
-        assert f'value="{secret}"' in page.text
+        assert "A link that signs in works with JavaScript alone" in page.text
     answer = await browser.send("/console/sign-in", {"link": secret})
     assert answer.status_code == 303
     assert (await browser.get("/console")).status_code == 200
@@ -178,10 +210,14 @@ async def test_a_signed_in_browser_is_redirected_to_its_page(browser: Browser) -
     await browser.sign_in()
     answer = await browser.get("/console/sign-in?next=/console/1/streams")
     assert (answer.status_code, answer.headers["location"]) == (303, "/console/1/streams")
+    # Its script comes back from there with a link, which may be of another token.
+    answer = await browser.get("/console/sign-in?by=link")
+    assert answer.status_code == 200
+    assert "data-resume" not in answer.text
 
 
 async def test_the_form_escapes_what_it_repeats(browser: Browser) -> None:
-    answer = await browser.get('/console/sign-in?link="><script>alert(1)</script>')
+    answer = await browser.get('/console/sign-in?next=/console?"><script>alert(1)</script>')
     assert "<script>alert" not in answer.text
     assert "&#34;&gt;&lt;script&gt;" in answer.text
 

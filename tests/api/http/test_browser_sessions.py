@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.http.browser_sessions import SessionCookie, is_same_origin
+from api.http.browser_sessions import BrowserSessions, SessionCookie, is_same_origin
 from tests.support.api.application import NOW_US, STREAMS, ApiService
 from tests.support.api.console_client import COOKIE, Browser
 
@@ -21,29 +21,45 @@ def test_the_cookie_is_restricted_to_our_pages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cookies", "secret"),
+    ("cookies", "secrets"),
     [
-        (None, None),
-        ("", None),
-        ("headend_session=abc", "abc"),
-        ("a=b; headend_session=abc; c=d", "abc"),
-        ("a=b;headend_session=abc", "abc"),
-        ("headend_session=first; headend_session=second", "first"),
-        ("headend_session=", None),
-        ("headend_session", None),
-        ("headend_session=" + "x" * 65, None),
-        ("xheadend_session=abc", None),
-        ("__Host-headend_session=abc", None),
+        (None, ()),
+        ("", ()),
+        ("headend_session=abc", ("abc",)),
+        ("a=b; headend_session=abc; c=d", ("abc",)),
+        ("a=b;headend_session=abc", ("abc",)),
+        ("headend_session=first; headend_session=second", ("first", "second")),
+        ("headend_session=first; headend_session=first", ("first",)),
+        ("headend_session=; headend_session=second", ("second",)),
+        ("headend_session=" + "x" * 65 + "; headend_session=second", ("second",)),
+        ("; ".join(f"headend_session={each}" for each in range(99)), tuple("01234567")),
+        ("headend_session=", ()),
+        ("headend_session", ()),
+        ("headend_session=" + "x" * 65, ()),
+        ("xheadend_session=abc", ()),
+        ("__Host-headend_session=abc", ()),
+        ("headend_session_8080=abc", ()),
     ],
 )
-def test_a_secret_is_read_from_its_cookie(cookies: str | None, secret: str | None) -> None:
-    assert PLAIN.secret_in(cookies) == secret
+def test_secrets_are_read_from_the_cookies_of_our_name(
+    cookies: str | None, secrets: tuple[str, ...]
+) -> None:
+    assert PLAIN.secrets_in(cookies) == secrets
+
+
+def test_services_on_other_ports_of_a_host_have_cookies_of_their_own() -> None:
+    """The ports of a host share its cookies: one service would sign the other's users out."""
+    one, other = (SessionCookie(secure=False, port=port) for port in (8080, 8090))
+    pair = "; ".join(each.issue("s" + each.name).partition(";")[0] for each in (other, one))
+    assert one.secrets_in(pair) == ("sheadend_session_8080",)
+    assert other.secrets_in(pair) == ("sheadend_session_8090",)
+    assert SessionCookie(secure=True, port=8443).name == "__Host-headend_session_8443"
 
 
 def test_over_https_a_neighbours_cookie_does_not_count() -> None:
     """Only an https page of this very host can set one with the prefix."""
-    assert SECURE.secret_in("headend_session=planted") is None
-    assert SECURE.secret_in("headend_session=planted; __Host-headend_session=mine") == "mine"
+    assert not SECURE.secrets_in("headend_session=planted")
+    assert SECURE.secrets_in("headend_session=planted; __Host-headend_session=mine") == ("mine",)
 
 
 @pytest.mark.parametrize(
@@ -163,3 +179,43 @@ async def test_an_unknown_cookie_is_no_session(api_service: ApiService) -> None:
         headers = [(b"Cookie", cookie.encode("latin-1"))]  # headers carry any bytes
         answer = await api_service.client.get(STREAMS, headers=headers)
         assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_a_foreign_cookie_of_our_name_signs_nobody_out(
+    api_service: ApiService, before: bool
+) -> None:
+    """Over plain http, an application on another port or of a parent domain can set one."""
+    catalog = api_service.catalog
+    sessions = BrowserSessions(catalog, PLAIN, lambda: NOW_US)
+    pairs = [f"headend_session={await catalog.sessions.add(1, NOW_US)}", "headend_session=foreign"]
+    headers = {"cookie": "; ".join(reversed(pairs) if before else pairs)}
+    principal = await sessions.find(headers)
+    assert principal is not None
+    assert principal.id == 1
+    await sessions.end(headers)
+    assert await sessions.find(headers) is None
+
+
+async def test_a_session_of_another_token_beside_the_own_one_is_not_guessed_between(
+    api_service: ApiService,
+) -> None:
+    """Whoever can set cookies here must not make the owner act with the attacker's token."""
+    catalog = api_service.catalog
+    sessions = BrowserSessions(catalog, PLAIN, lambda: NOW_US)
+    attacker, _ = await catalog.tokens.add("attacker", None, write=False, now_us=NOW_US)
+    mine, again, planted = [
+        f"headend_session={await catalog.sessions.add(token, NOW_US)}"
+        for token in (1, 1, attacker.id)
+    ]
+    for cookies in (f"{mine}; {planted}", f"{planted}; {mine}"):
+        assert await sessions.find({"cookie": cookies}) is None
+        assert sessions.are_named({"cookie": cookies})
+    both = await sessions.find({"cookie": f"{mine}; {again}"})
+    assert both is not None
+    assert both.id == 1
+    # As signing in does, before it adds a session.
+    await sessions.end({"cookie": f"{planted}; {mine}"})
+    after = await sessions.find({"cookie": f"{planted}; {mine}; {again}"})
+    assert after is not None
+    assert after.id == 1

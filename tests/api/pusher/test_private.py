@@ -10,11 +10,11 @@ from tests.support.api.console_client import COOKIE, SAME_ORIGIN
 from tests.support.api.pusher_client import PusherService
 
 
-def auth_of(pusher_service: PusherService, channel: str) -> dict[str, str]:
-    """Return the signature for a client, as the protocol specifies it."""
-    text = f"12.34:{channel}".encode()
+def auth_of(pusher_service: PusherService, channel: str, grant: str = "1") -> dict[str, str]:
+    """Return the signature for a client: the protocol's, over the token's number as well."""
+    text = f"12.34:{channel}:{grant}".encode()
     signed = hmac.new(pusher_service.secret.encode(), text, hashlib.sha256).hexdigest()
-    return {"auth": f"{pusher_service.key}:{signed}"}
+    return {"auth": f"{pusher_service.key}:{signed}:{grant}"}
 
 
 def channels(pusher_service: PusherService) -> list[str]:
@@ -65,7 +65,8 @@ async def test_a_signed_in_browser_opens_them_from_our_own_pages_alone(
     answer = await pusher_service.client.post(
         "/broadcasting/auth", data=form, headers={**cookie, **ours}
     )
-    assert (answer.status_code, answer.json()) == (200, auth_of(pusher_service, channel))
+    grant = f"1-{hashlib.sha256(secret.encode()).hexdigest()}"
+    assert (answer.status_code, answer.json()) == (200, auth_of(pusher_service, channel, grant))
     for headers in ({}, SAME_ORIGIN, {**ours, "Sec-Fetch-Site": "same-site"}):
         answer = await pusher_service.client.post(
             "/broadcasting/auth", data=form, headers={**cookie, **headers}

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from api.pusher.limits import MAX_MESSAGE_BYTES, PusherSettings
 from api.pusher.protocol import (
     Action,
+    ChannelGrant,
+    CheckGrant,
     CloseConnection,
     PusherSession,
     SendText,
@@ -20,6 +22,7 @@ from api.pusher.protocol import (
     Unsubscribe,
     connection_error,
     event_message,
+    granted_auth,
     is_channel,
     signature,
 )
@@ -145,6 +148,75 @@ def test_a_private_channel_requires_its_signature() -> None:
         assert refused["data"]["type"] == "AuthError"
     opened = open_session().receive(message("pusher:subscribe", channel=channel, auth=auth), 1)
     assert opened[-1] == Subscribe(channel)
+
+
+TOKEN = ChannelGrant(token=17)
+SESSION = ChannelGrant(token=17, session="ab" * 32)
+PRIVATE = "private-stream.abc"
+
+
+def ask_for(session: PusherSession, grant: ChannelGrant, channel: str = PRIVATE) -> Action:
+    """Subscribe by a grant; return what is to be done first."""
+    auth = granted_auth(KEY, sign, SOCKET, channel, grant)
+    return single(session.receive(message("pusher:subscribe", channel=channel, auth=auth), 1))
+
+
+@pytest.mark.parametrize("grant", [TOKEN, SESSION], ids=["a token", "a session"])
+def test_a_subscription_by_a_token_is_checked_before_it_is_confirmed(grant: ChannelGrant) -> None:
+    session = open_session()
+    check = ask_for(session, grant)
+    assert isinstance(check, CheckGrant)
+    assert check == CheckGrant(PRIVATE, grant)
+    refused = decoded(single(session.admit(check, holds=False)))
+    assert (refused["event"], refused["data"]["status"]) == ("pusher:subscription_error", 401)
+    assert not session.grants
+    confirmation, subscription = session.admit(check, holds=True)
+    assert decoded(confirmation)["event"] == "pusher_internal:subscription_succeeded"
+    assert subscription == Subscribe(PRIVATE)
+    assert list(session.grants) == [grant]
+
+
+def test_no_other_grant_fits_a_signature() -> None:
+    auth = granted_auth(KEY, sign, SOCKET, PRIVATE, TOKEN)
+    key, signed, _ = auth.split(":")
+    plain = f"{KEY}:{sign(SOCKET, PRIVATE)}"
+    wrong = [f"{key}:{signed}", f"{key}:{signed}:18", f"{key}:{signed}:17-{SESSION.session}",
+             f"{auth}:17", f"{auth} ", f"{plain}:17", f"{plain}:",
+             f"{key}:17:{signed}"]  # fmt: skip
+    for each in wrong:
+        text = message("pusher:subscribe", channel=PRIVATE, auth=each)
+        assert decoded(single(open_session().receive(text, 1)))["data"]["status"] == 401, each
+
+
+def test_what_rests_on_an_ended_grant_ends_and_all_else_goes_on() -> None:
+    session = open_session()
+    for channel, grant in (("private-a", TOKEN), ("private-b", SESSION), ("private-c", TOKEN)):
+        check = ask_for(session, grant, channel)
+        assert isinstance(check, CheckGrant)
+        session.admit(check, holds=True)
+    auth = f"{KEY}:{sign(SOCKET, 'private-d')}"
+    session.receive(message("pusher:subscribe", channel="private-d", auth=auth), 1)
+    session.receive(message("pusher:subscribe", channel="stream.abc"), 1)
+    left, told, left_too, told_too = session.end_grants({TOKEN})
+    assert (left, left_too) == (Unsubscribe("private-a"), Unsubscribe("private-c"))
+    for each, channel in ((told, "private-a"), (told_too, "private-c")):
+        refusal = decoded(each)
+        assert (refusal["event"], refusal["channel"]) == ("pusher:subscription_error", channel)
+        assert (refusal["data"]["type"], refusal["data"]["status"]) == ("AuthError", 401)
+    assert session.end_grants({TOKEN}) == ()
+    assert list(session.grants) == [SESSION]
+
+
+def test_the_newest_authorisation_of_a_channel_counts() -> None:
+    session = open_session()
+    for grant in (TOKEN, SESSION):
+        check = ask_for(session, grant)
+        assert isinstance(check, CheckGrant)
+        session.admit(check, holds=True)
+    assert session.end_grants({TOKEN}) == ()
+    session.receive(message("pusher:unsubscribe", channel=PRIVATE), 1)
+    assert not session.grants
+    assert session.end_grants({SESSION}) == ()
 
 
 def test_our_signature_is_the_protocols() -> None:
@@ -273,6 +345,8 @@ def test_any_text_gives_answers_or_an_end_within_the_bounds(texts: list[str]) ->
                     joined.add(channel)
                 case Unsubscribe(channel):
                     joined.remove(channel)
+                case CheckGrant(channel):
+                    raise AssertionError(f"a signature for {channel} was guessed")
                 case CloseConnection(code, _):
                     assert 4000 <= code < 4300, "clients know what to do after these alone"
     assert len(joined) <= 2

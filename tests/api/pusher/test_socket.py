@@ -2,16 +2,27 @@
 
 import asyncio
 import logging
+from collections.abc import Collection
 from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
 
 import httpx
 import pytest
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from api.pusher.grants import holding_in
+from api.pusher.protocol import ChannelGrant, granted_auth, signature
+from storage.catalog import open_catalog
+from storage.errors import CatalogUnavailable
+from tests.support.api.application import NOW_US
 from tests.support.headend.websocket_clients import (
     DEADLINE,
     KEY,
+    SECRET,
     BroadcastServer,
+    Json,
     client_event,
     close_code,
     receive_event,
@@ -19,6 +30,7 @@ from tests.support.headend.websocket_clients import (
     subscribe,
 )
 from tests.support.plain_http import PLAIN
+from tests.support.sql import migrated
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.real
@@ -216,3 +228,112 @@ def test_a_client_that_sends_too_much_is_disconnected() -> None:
             assert await close_code(client) == 4100
 
     run_on_uvloop(scenario)
+
+
+async def subscribe_by(
+    client: ClientConnection, socket: str, channel: str, grant: ChannelGrant
+) -> Json:
+    """Subscribe to a private channel by a grant; return the answer."""
+    auth = granted_auth(KEY, sign, socket, channel, grant)
+    await client.send(client_event("pusher:subscribe", channel=channel, auth=auth))
+    return await receive_event(client)
+
+
+def sign(socket: str, subject: str) -> str:
+    return signature(SECRET, f"{socket}:{subject}")
+
+
+def test_a_private_channel_ends_with_its_token_or_session_in_every_process(tmp_path: Path) -> None:
+    """Another process ends them: each has a catalog of its own on the database."""
+    channel, other = "private-project.1", "private-project.2"
+
+    async def scenario() -> None:
+        async with AsyncExitStack() as stack:
+            enter = stack.enter_async_context
+            location = migrated(tmp_path / "catalog.db")
+            here, there = [await enter(open_catalog(location, migrate=False)) for _ in range(2)]
+            record, _ = await here.tokens.add("mine", None, write=False, now_us=1)
+            lasting, _ = await here.tokens.add("lasting", None, write=False, now_us=1)
+            secret = await here.sessions.add(lasting.id, NOW_US)
+            principal = await here.sessions.authenticate(secret, NOW_US)
+            assert principal is not None
+            by_token, by_session = (
+                ChannelGrant(record.id),
+                ChannelGrant(lasting.id, principal.session),
+            )
+            server = await enter(
+                BroadcastServer.open(find_holding=holding_in(here, lambda: NOW_US))
+            )
+            for grant, end in (
+                (by_token, partial(there.tokens.revoke, record.id, NOW_US)),
+                (by_session, partial(there.sessions.remove, secret)),
+            ):
+                client = await enter(server.client())
+                socket = await subscribe(client, "stream.a")
+                for name, each in ((channel, grant), (other, ChannelGrant(lasting.id))):
+                    answer = await subscribe_by(client, socket, name, each)
+                    assert answer["event"] == "pusher_internal:subscription_succeeded"
+                await end()
+                ended = await receive_event(client)
+                assert (ended["event"], ended["channel"]) == ("pusher:subscription_error", channel)
+                assert ended["data"]["status"] == 401
+                for name in (channel, "stream.a", other):
+                    server.broadcaster.hub.deliver([name], "live", "{}")
+                assert [(await receive_event(client))["channel"] for _ in range(2)] == [
+                    "stream.a",
+                    other,
+                ]
+                # The signature of the time before opens nothing any more.
+                again = await subscribe_by(client, socket, channel, grant)
+                assert (again["event"], again["channel"]) == ("pusher:subscription_error", channel)
+                server.broadcaster.hub.deliver([channel, "stream.a"], "live", "{}")
+                assert (await receive_event(client))["channel"] == "stream.a"
+
+    run_on_uvloop(scenario)
+
+
+def test_however_often_a_token_joins_it_is_looked_up_about_once_a_second() -> None:
+    """All visitors of a website may share one, and come back at once after a restart."""
+    looks = 0
+
+    async def hold(grants: Collection[ChannelGrant]) -> frozenset[ChannelGrant]:
+        nonlocal looks
+        looks += 1
+        return frozenset(grants)
+
+    async def scenario() -> None:
+        async with BroadcastServer.open(find_holding=hold) as server, server.client() as client:
+            socket = await subscribe(client)
+            began = asyncio.get_running_loop().time()
+            for _ in range(100):
+                await subscribe_by(client, socket, "private-project.1", ChannelGrant(1))
+                await client.send(client_event("pusher:unsubscribe", channel="private-project.1"))
+            seconds = asyncio.get_running_loop().time() - began
+            assert looks <= 2 + 2 * seconds
+
+    run_on_uvloop(scenario)
+
+
+def test_private_channels_outlast_a_catalog_that_does_not_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No event leaves a catalog that is away, and clients must not be sent away for it."""
+    looks = 0
+
+    async def fail(_grants: Collection[ChannelGrant]) -> frozenset[ChannelGrant]:
+        nonlocal looks
+        looks += 1
+        raise CatalogUnavailable("away")
+
+    async def scenario() -> None:
+        async with BroadcastServer.open(find_holding=fail) as server, server.client() as client:
+            socket = await subscribe(client)
+            answer = await subscribe_by(client, socket, "private-project.1", ChannelGrant(1))
+            assert answer["event"] == "pusher_internal:subscription_succeeded"
+            await until(lambda: looks >= 3)
+            server.broadcaster.hub.deliver(["private-project.1"], "live", "{}")
+            assert (await receive_event(client))["event"] == "live"
+
+    with caplog.at_level(logging.WARNING):
+        run_on_uvloop(scenario)
+    assert [record.message for record in caplog.records] == ["private channels not checked"]

@@ -23,9 +23,13 @@ _BUFFER: Final = 64 * 1024
 
 
 class Relay:
-    """Relays from `port` of 127.0.0.1 to another port of the same machine."""
+    """Relays from `port` of 127.0.0.1 to another port of the same machine.
 
-    def __init__(self, target: int) -> None:
+    What is sent to that one is added to `sent`, if it is given.
+    """
+
+    def __init__(self, target: int, sent: bytearray | None = None) -> None:
+        self._sent = sent
         self.port = 0
         self._open = 0  # connections
         self._idle = asyncio.Event()
@@ -107,16 +111,23 @@ class Relay:
         self._writers.add(requests)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._pass(reader, requests))
+                tasks.create_task(self._pass(reader, requests, self._sent))
                 tasks.create_task(self._pass(answers, writer))
         finally:
             self._writers.discard(requests)
             requests.transport.abort()
 
-    async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    async def _pass(
+        self,
+        source: asyncio.StreamReader,
+        target: asyncio.StreamWriter,
+        copy: bytearray | None = None,
+    ) -> None:
         try:
             while data := await source.read(_PIECE):
                 await self._light.wait()
+                if copy is not None:
+                    copy += data
                 target.write(data)
                 await target.drain()
             await self._light.wait()
@@ -129,9 +140,9 @@ class Relay:
 
 
 @contextmanager
-def relaying(target: int) -> Generator[Relay]:
-    """Relay to a port for the length of the block."""
-    relay = Relay(target)
+def relaying(target: int, sent: bytearray | None = None) -> Generator[Relay]:
+    """Relay to a port for the length of the block; what is sent to it is added to `sent`."""
+    relay = Relay(target, sent)
     thread = threading.Thread(target=relay.run, name="relay")
     thread.start()
     try:

@@ -12,6 +12,7 @@ import uvloop
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from api.pusher.grants import FindHolding, none_hold
 from api.pusher.limits import PusherSettings
 from api.pusher.socket import Broadcaster
 from headend.config.listen_sockets import bind
@@ -22,6 +23,7 @@ __all__ = [
     "KEY",
     "SECRET",
     "BroadcastServer",
+    "Json",
     "client_event",
     "close_code",
     "receive_event",
@@ -55,9 +57,14 @@ class BroadcastServer(msgspec.Struct, frozen=True):
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, **limits: object) -> AsyncGenerator["BroadcastServer"]:
+    async def open(
+        cls, *, find_holding: FindHolding = none_hold, **limits: object
+    ) -> AsyncGenerator["BroadcastServer"]:
         broadcaster = Broadcaster(
-            key=KEY, secret=SECRET, limits=msgspec.convert(limits, PusherSettings, strict=False)
+            key=KEY,
+            secret=SECRET,
+            limits=msgspec.convert(limits, PusherSettings, strict=False),
+            find_holding=find_holding,
         )
         with bind("127.0.0.1:0") as sock:
             async with (
@@ -65,11 +72,15 @@ class BroadcastServer(msgspec.Struct, frozen=True):
                 serving(broadcaster.in_front_of(not_found_app), sock),
                 broadcaster.disconnecting_at_exit(),
             ):
-                sweep = tasks.create_task(broadcaster.ping_idle())
+                beside = [
+                    tasks.create_task(broadcaster.ping_idle()),
+                    tasks.create_task(broadcaster.end_ended()),
+                ]
                 try:
                     yield cls(broadcaster, sock.getsockname()[1])
                 finally:
-                    sweep.cancel()
+                    for task in beside:
+                        task.cancel()
 
     @asynccontextmanager
     async def client(

@@ -85,6 +85,13 @@ function follow(pusher: Pusher): void {
     channel.bind_global((event: string, data: unknown) => {
       if (!event.startsWith("pusher")) deliver(name, event, data);
     });
+    channel.bind("pusher:subscription_error", () => {
+      if (channel.subscribed) {
+        // The session has ended: another tab may have begun a newer one.
+        pusher.unsubscribe(channel.name);
+        follow(pusher);
+      } else refreshShowing(name); // leads to the page to sign in, if it must
+    });
     // Also after each reconnection: what happened meanwhile has no event.
     channel.bind("pusher:subscription_succeeded", () => refreshShowing(name));
   }

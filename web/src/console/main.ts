@@ -5,11 +5,13 @@ import { bindDialogs } from "./confirm";
 import { bindToasts } from "./dom";
 import { bindFields } from "./fields";
 import { bindFragments } from "./fragments";
+import { bindLink } from "./link";
 import { bindLive } from "./live";
 import { bindPictures } from "./pictures";
 import { bindResume } from "./resume";
 import { bindTimes } from "./times";
 
+bindLink(); // first: requests of the others would send the address
 bindFragments();
 bindTimes();
 bindDialogs();

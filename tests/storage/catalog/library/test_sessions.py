@@ -1,5 +1,8 @@
 """Sessions of browsers: what opens them, what ends them, what is kept of them."""
 
+import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -184,3 +187,35 @@ async def test_the_files_hold_no_secret(file: Path) -> None:
         stored_bytes = b"".join(path.read_bytes() for path in file.parent.iterdir())
     assert b"editor" in stored_bytes
     assert not any(secret.encode() in stored_bytes for secret in secrets)
+
+
+async def test_an_unknown_secret_does_not_wait_for_its_turn_to_write(
+    sqlite_database: Path,
+) -> None:
+    """Anybody may send one, as often as they like."""
+    async with open_catalog(sqlite_database, migrate=False) as catalog:
+        with closing(sqlite3.connect(sqlite_database)) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            async with asyncio.timeout(2):
+                await catalog.sessions.remove("unknown")
+                assert await catalog.sessions.redeem_link("unknown", NOW) is None
+
+
+@ON_BOTH
+async def test_many_sessions_are_told_apart_by_their_digests(
+    catalog: Catalog, token: int, location: str | Path
+) -> None:
+    secrets = [await catalog.sessions.add(token, NOW + day * DAY_US) for day in range(3)]
+    principals = [await catalog.sessions.authenticate(each, NOW + 2 * DAY_US) for each in secrets]
+    first, second, third = [each.session or "" for each in principals if each is not None]
+    seen = run_sql(location, "SELECT id, seen_us FROM sessions ORDER BY id")
+    asked = [first, second, third, "0" * 64, ""]
+    assert await catalog.sessions.find_open(asked, NOW + 3 * DAY_US) == {first, second, third}
+    assert await catalog.sessions.find_open([], NOW) == frozenset()
+    await catalog.sessions.remove(secrets[1])
+    assert await catalog.sessions.find_open(asked, NOW + 3 * DAY_US) == {first, third}
+    idle = await catalog.sessions.find_open(asked, NOW + 17 * DAY_US)
+    assert idle == frozenset(), "unused for two weeks"
+    assert run_sql(location, "SELECT id, seen_us FROM sessions ORDER BY id") == [
+        row for row in seen if row[0] != second
+    ], "looking is no use"

@@ -139,3 +139,12 @@ async def test_a_token_that_was_revoked_meanwhile_makes_no_other(catalog: Catalo
     with pytest.raises(TokenRevoked):
         await catalog.tokens.add("child", None, write=True, now_us=3, by=principal.id)
     assert [each.id for each in await catalog.tokens.find_all()] == [record.id]
+
+
+@ON_BOTH
+async def test_many_tokens_are_told_apart_at_once(catalog: Catalog) -> None:
+    numbers = [(await catalog.tokens.add(name, None, write=True, now_us=5))[0].id for name in "abc"]
+    await catalog.tokens.revoke(numbers[1], 9)
+    asked = [*numbers, 999, 2**70]
+    assert await catalog.tokens.find_valid(asked) == {numbers[0], numbers[2]}
+    assert await catalog.tokens.find_valid([]) == frozenset()
