@@ -41,7 +41,8 @@ command_of systemd-analyze systemd
 command_of ps procps
 command_of curl curl
 [ -x /usr/sbin/nginx ] || missing="$missing nginx-light" # in front of the service, and a bench's peer
-[ -x /usr/sbin/haproxy ] || missing="$missing haproxy" # in front of hosts that receive streams
+[ -x /usr/sbin/haproxy ] || missing="$missing haproxy" # in front of hosts that receive streams, too
+command_of caddy caddy # in front of the service
 command_of openssl openssl # makes its certificate
 command_of buildah buildah # shows what gets into the image
 command_of docker-compose docker-compose # reads the compose file
