@@ -42,6 +42,7 @@ METHODS: Final = "GET, HEAD, OPTIONS"
 # The request headers that a response depends on.
 _RELEVANT: Final = frozenset({b"accept-encoding", b"if-none-match", b"if-range", b"range"})
 _BODILESS: Final = frozenset({204, 304})
+_FIRST_ERROR: Final = 400
 
 # As on the wire, names in lower case.
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -173,9 +174,16 @@ _ACCEPT_RANGES: Final = (b"accept-ranges", b"bytes")
 
 
 def new_response(status: int, headers: Mapping[str, str], body: bytes = b"") -> HttpResponse:
-    """Return a response with its `Content-Length`, unless the status allows no body."""
-    length = {} if status in _BODILESS else {"content-length": str(len(body))}
-    return HttpResponse(status, encode_headers({**headers, **length}), body)
+    """Return a response with its `Content-Length`, unless the status allows no body.
+
+    An error is not cached unless `headers` have a rule of their own.
+    """
+    more = {} if status in _BODILESS else {"content-length": str(len(body))}
+    # Without a rule a cache may keep 404, 405 and others for as long as it likes (RFC 9111, 4.2.2),
+    # or for as long as what else is below the path.
+    if status >= _FIRST_ERROR and "cache-control" not in map(str.lower, headers):
+        more["cache-control"] = "no-store"
+    return HttpResponse(status, encode_headers({**headers, **more}), body)
 
 
 def cross_origin_response(

@@ -126,6 +126,23 @@ def test_text_and_json_and_what_every_origin_may_read() -> None:
     assert header(text_response(200, ""), "access-control-allow-origin") is None
 
 
+@pytest.mark.parametrize("status", [400, 404, 405, 410, 414, 416, 451, 500, 501, 503])
+def test_an_error_is_not_cached_unless_it_has_a_rule_of_its_own(status: int) -> None:
+    """Caches keep some of them by themselves, or by their own rule for what is below a path."""
+    for response in (
+        text_response(status, "no"),
+        json_response(status, {}, {}),
+        cross_origin_response(status, {}),
+        new_response(status, {"Content-Type": "text/html"}),
+    ):
+        assert header(response, "cache-control") == "no-store"
+    own = new_response(status, {"Cache-Control": "private, no-store"})
+    assert [text for name, text in own.headers if name == b"cache-control"] == [
+        b"private, no-store"
+    ]
+    assert header(new_response(200, {}), "cache-control") is None
+
+
 @pytest.mark.parametrize(
     ("request_", "first"),
     [
