@@ -20,6 +20,7 @@ from api.http.security_headers import MEDIA_POLICY
 
 __all__ = [
     "METHODS",
+    "PREFLIGHT",
     "Headers",
     "HttpRequest",
     "HttpResponse",
@@ -42,6 +43,7 @@ METHODS: Final = "GET, HEAD, OPTIONS"
 # The request headers that a response depends on.
 _RELEVANT: Final = frozenset({b"accept-encoding", b"if-none-match", b"if-range", b"range"})
 _BODILESS: Final = frozenset({204, 304})
+_FIRST_ERROR: Final = 400
 
 # As on the wire, names in lower case.
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -169,13 +171,21 @@ _CROSS_ORIGIN: Final = encode_headers(
         "content-security-policy": MEDIA_POLICY,
     }
 )
+_EVERY_ORIGIN: Final = _CROSS_ORIGIN[0]  # admits scripts of every origin
 _ACCEPT_RANGES: Final = (b"accept-ranges", b"bytes")
 
 
 def new_response(status: int, headers: Mapping[str, str], body: bytes = b"") -> HttpResponse:
-    """Return a response with its `Content-Length`, unless the status allows no body."""
-    length = {} if status in _BODILESS else {"content-length": str(len(body))}
-    return HttpResponse(status, encode_headers({**headers, **length}), body)
+    """Return a response with its `Content-Length`, unless the status allows no body.
+
+    An error is not cached unless `headers` have a rule of their own.
+    """
+    more = {} if status in _BODILESS else {"content-length": str(len(body))}
+    # Without a rule a cache may keep 404, 405 and others for as long as it likes (RFC 9111, 4.2.2),
+    # or for as long as what else is below the path.
+    if status >= _FIRST_ERROR and "cache-control" not in map(str.lower, headers):
+        more["cache-control"] = "no-store"
+    return HttpResponse(status, encode_headers({**headers, **more}), body)
 
 
 def cross_origin_response(
@@ -184,6 +194,40 @@ def cross_origin_response(
     """Return a response that scripts of every origin may read."""
     response = new_response(status, headers, body)
     return msgspec.structs.replace(response, headers=(*_CROSS_ORIGIN, *response.headers))
+
+
+# The answer to any preflight. Every origin may read these responses, but none that the browser's
+# cookies opened, so a page may send any header. `*` stands for all but Authorization (Fetch
+# standard, "CORS-preflight fetch"). Browsers of older television sets do not know it: the headers
+# that players send are named, too. It is the same for all requests: nothing is reflected or varies.
+PREFLIGHT: Final = cross_origin_response(
+    204,
+    {
+        "allow": METHODS,
+        "access-control-allow-methods": METHODS,
+        "access-control-allow-headers": ", ".join(
+            (
+                "*",
+                "Accept-Encoding",
+                "Authorization",
+                "Cache-Control",
+                "CMCD-Object",
+                "CMCD-Request",
+                "CMCD-Session",
+                "CMCD-Status",
+                "Content-Type",
+                "If-Modified-Since",
+                "If-None-Match",
+                "If-Range",
+                "Pragma",
+                "Range",
+                "X-Playback-Session-Id",
+                "X-Requested-With",
+            )
+        ),
+        "access-control-max-age": "86400",
+    },
+)
 
 
 def text_response(status: int, text: str, headers: Mapping[str, str] | None = None) -> HttpResponse:
@@ -315,10 +359,22 @@ async def send_response(response: HttpResponse, method: str, send: Send) -> None
 
 
 async def send_page(response: HttpResponse, request: HttpRequest, send: Send) -> None:
-    """Send a page's response; close a web socket, and answer 405 to all but GET and HEAD."""
+    """Send a page's response; close a web socket, and answer 405 to all but GET and HEAD.
+
+    If every origin may read the response, OPTIONS is answered as a preflight.
+    """
     if not request.method:
         await send({"type": "websocket.close", "code": 1000, "reason": None})
         return
     if request.method not in {"GET", "HEAD"}:
-        response = text_response(405, "method not allowed", {"allow": "GET, HEAD"})
+        response = _other_method(request.method, response)
     await send_response(response, request.method, send)
+
+
+def _other_method(method: str, response: HttpResponse) -> HttpResponse:
+    """Return the answer to a method that no page has, where GET would get `response`."""
+    if _EVERY_ORIGIN not in response.headers:
+        return text_response(405, "method not allowed", {"allow": "GET, HEAD"})
+    if method == "OPTIONS":
+        return PREFLIGHT
+    return cross_origin_response(405, {"allow": METHODS})

@@ -27,6 +27,7 @@ from api.http.client_address import RawHeaders
 from api.http.open_file import FileOpener, OpenFile
 from api.http.response import (
     METHODS,
+    PREFLIGHT,
     Headers,
     HttpRequest,
     HttpResponse,
@@ -73,13 +74,6 @@ _UNCACHED: Final = "no-store"
 _PRIVATE: Final = "private, no-store"
 _PLACEHOLDER: Final = "public, max-age=10"  # the real poster may exist at any moment
 
-_PREFLIGHT: Final = {
-    "allow": METHODS,
-    "access-control-allow-methods": METHODS,
-    "access-control-allow-headers": "Authorization, If-None-Match, If-Range, Range",
-    "access-control-max-age": "86400",
-}
-
 
 class Origin:
     """Serves published media; an ASGI application.
@@ -118,7 +112,7 @@ class Origin:
             return
         method = scope["method"]
         if method == "OPTIONS":
-            response = cross_origin_response(204, _PREFLIGHT)
+            response = PREFLIGHT
         elif method not in {"GET", "HEAD"}:
             response = cross_origin_response(405, {"allow": METHODS, "cache-control": _UNCACHED})
         else:

@@ -15,9 +15,9 @@ from api.http.response import (
     HttpRequest,
     HttpResponse,
     PageHandlers,
+    cross_origin_response,
     new_response,
     send_page,
-    text_response,
 )
 from storage.errors import StorageError
 from storage.objects.addresses import slate_picture
@@ -35,23 +35,22 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "cross-origin",
     "Cache-Control": "public, max-age=31536000, immutable",
 }
-# It may exist at any moment.
-_UNCACHED: Final = {"Cache-Control": "no-store"}
+_PLAIN: Final = {"Content-Type": "text/plain; charset=utf-8"}
 
 
 async def _respond(objects: Objects, request: HttpRequest, path: str) -> HttpResponse:
     match = _ADDRESS.fullmatch(path)
     if match is None:
-        return text_response(404, "not found", _UNCACHED)
+        return cross_origin_response(404, _PLAIN, b"not found\n")
     tag = f'"{match["name"]}"'
     headers = {**_HEADERS, "ETag": tag}
     try:
         body = await objects.get(slate_picture(match["owner"], match["name"]))
     except ObjectMissing:
-        return text_response(404, "not found", _UNCACHED)
+        return cross_origin_response(404, _PLAIN, b"not found\n")
     except StorageError as error:
         log.warning("picture not read", extra={"cause": str(error)})
-        return text_response(503, "try again", {**_UNCACHED, "Retry-After": "1"})
+        return cross_origin_response(503, {**_PLAIN, "Retry-After": "1"}, b"try again\n")
     if request.has_current(tag):
         return new_response(304, headers)
     return new_response(200, headers, body)

@@ -30,6 +30,7 @@ PageKind = Literal["watch", "embed"]
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _PRIVATE: Final = {"Cache-Control": "private, no-store"}
+_UNCACHED: Final = {"Cache-Control": "no-store"}
 _ONE_PART: Final = re.compile(r"/([^/]+)/?")
 _COLOR: Final = re.compile(r"#[0-9a-fA-F]{6}")
 # Streams start at once, and browsers block autoplay with sound.
@@ -120,7 +121,7 @@ class _PageRenderer:
         if decision.access is AccessLevel.BLOCKED:
             return new_response(451, headers | _PRIVATE, self._blocked)
         if decision.shown is None or not decision.access.is_visible:
-            return new_response(404, headers, self._missing)
+            return new_response(404, headers | _UNCACHED, self._missing)
         if not decision.access.is_cacheable:
             # Visible to some viewers only: shared caches must not store it.
             headers = headers | _PRIVATE

@@ -53,10 +53,7 @@ _TURN_BYTES: Final = 4 << 20
 _PIECE_BYTES: Final = 64 * 1024
 
 
-_SERVER_ERROR: Final = HttpResponse(
-    500, ((b"content-length", b"0"), (b"cache-control", b"no-store"))
-)
-
+_SERVER_ERROR: Final = cross_origin_response(500, {"cache-control": "no-store"})
 _NOT_IN_TIME: Final = cross_origin_response(503, {"retry-after": "1", "cache-control": "no-store"})
 _DRAINING: Final = cross_origin_response(
     503, {"retry-after": "1", "cache-control": "no-store", "connection": "close"}

@@ -254,6 +254,17 @@ class Viewer:
         """Click the first match."""
         self._do(lambda: self._frame.click(selector, timeout=5_000 * SCALE))
 
+    def tap(self, selector: str) -> None:
+        """Tap the middle of the first match with a finger, whatever lies there."""
+
+        def tap() -> None:
+            box = self._frame.locator(selector).first.bounding_box(timeout=5_000 * SCALE)
+            assert box is not None, f"{selector} is not visible"
+            x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+            self._page.touchscreen.tap(x, y)
+
+        self._do(tap)
+
     def fill(self, selector: str, text: str) -> None:
         """Replace the text of the first match."""
         self._do(lambda: self._frame.fill(selector, text, timeout=5_000 * SCALE))
@@ -413,16 +424,23 @@ class Chromium:
         light: bool = False,
         still: bool = False,
         scripts: bool = True,
+        touch: bool = False,
     ) -> Viewer:
         """Open an address in a window of that size; `before` runs before its first script.
 
         The default size is what the player's controls need: drawing a film costs CPU per pixel.
-        `light` and `still` emulate a preference for light pages and for reduced motion. Without
-        `scripts`, pages run none.
+        `light` and `still` emulate a preference for light pages and for reduced motion, `touch` a
+        screen that fingers use. Without `scripts`, pages run none.
         """
-        return self._thread.submit(
-            self._open, address, width, height, before, light, still, scripts
-        ).result()
+        context: dict[str, Any] = {  # Any: Playwright's options have no common type
+            "viewport": {"width": width, "height": height},
+            "color_scheme": "light" if light else "dark",
+            "reduced_motion": "reduce" if still else "no-preference",
+            "java_script_enabled": scripts,
+            "has_touch": touch,
+            "is_mobile": touch,
+        }
+        return self._thread.submit(self._open, address, context, before).result()
 
     def leave(self) -> None:
         """Close all pages that are open."""
@@ -433,23 +451,9 @@ class Chromium:
 
         self._thread.submit(close).result()
 
-    def _open(
-        self,
-        address: str,
-        width: int,
-        height: int,
-        before: str,
-        light: bool,
-        still: bool,
-        scripts: bool,
-    ) -> Viewer:
-        context = self._browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="light" if light else "dark",
-            reduced_motion="reduce" if still else "no-preference",
-            java_script_enabled=scripts,
-        )
-        page = context.new_page()
+    # Any: as in `open`.
+    def _open(self, address: str, context: dict[str, Any], before: str) -> Viewer:
+        page = self._browser.new_context(**context).new_page()
         page.add_init_script(_LISTEN + before)
         viewer = Viewer(self._thread, page, page.main_frame)
 

@@ -38,6 +38,7 @@ export class Controls {
   #lastSubtitles = 0; // the track that `c` switches on
   #subtitled: unknown = null; // the engine whose subtitles follow the viewer's earlier choice
   #touch = false;
+  #pointed = false; // a mouse is on the bar
 
   constructor(
     private readonly parts: Parts,
@@ -195,14 +196,23 @@ export class Controls {
   }
 
   #bindPointer(): void {
-    const { host, video } = this.parts;
+    const { host, video, bar } = this.parts;
+    bar.addEventListener("pointerenter", ({ pointerType }) => {
+      this.#pointed = pointerType === "mouse";
+    });
+    bar.addEventListener("pointerleave", () => {
+      this.#pointed = false;
+    });
     for (const type of ["pointermove", "pointerdown", "focusin", "keydown"]) {
       host.addEventListener(type, (event) => {
         const touched = event instanceof PointerEvent && event.pointerType === "touch";
         if (!touched || event.target !== video) this.#wake();
       });
     }
-    host.addEventListener("pointerleave", () => this.#sleep());
+    // A finger leaves at the end of each tap, before the click that the tap makes.
+    host.addEventListener("pointerleave", ({ pointerType }) => {
+      if (pointerType !== "touch") this.#sleep();
+    });
     video.addEventListener("pointerdown", (event) => {
       this.#touch = event.pointerType === "touch";
     });
@@ -255,17 +265,17 @@ export class Controls {
   }
 
   #wake(): void {
-    const { host, bar, menu } = this.parts;
+    const { host } = this.parts;
     host.dataset["active"] = "true";
     clearTimeout(this.#resting);
-    this.#resting = window.setTimeout(() => {
-      // Who uses the keyboard or the menu must see where they are.
-      if (menu.hidden && bar.querySelector(":focus-visible") === null) this.#sleep();
-    }, REST);
+    this.#resting = window.setTimeout(() => this.#sleep(), REST);
   }
 
   #sleep(): void {
-    if (this.parts.menu.hidden) this.parts.host.dataset["active"] = "false";
+    const { host, bar, menu } = this.parts;
+    // Who uses the keyboard or the menu must see where they are, and a mouse what it is on.
+    if (!menu.hidden || this.#pointed || bar.querySelector(":focus-visible") !== null) return;
+    host.dataset["active"] = "false";
   }
 
   #openMenu(open: boolean): void {

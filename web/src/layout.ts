@@ -98,9 +98,9 @@ function arrange(parts: Parts): void {
     row(LABELS.audio, parts.audio),
     row(LABELS.latency, parts.latency),
   );
-  const sound = make("div", { class: "sound" }, parts.mute, parts.volume);
   const buttons = make("div", { class: "buttons" });
-  buttons.append(parts.play, sound, live, parts.clock, make("span", { class: "gap" }));
+  buttons.append(parts.play, parts.mute, parts.volume, live, parts.clock);
+  buttons.append(make("span", { class: "gap" }));
   buttons.append(captions, gear, parts.airplay, parts.cast, parts.pip, parts.full);
   bar.append(parts.slider, buttons);
   const curtain = make("div", { class: "curtain", "aria-hidden": "true" });

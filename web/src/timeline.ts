@@ -119,7 +119,7 @@ export class Timeline {
     const long = span.end - span.start;
     const [short, said] = this.show.live
       ? behindWords(span.end - value)
-      : [`${clock(value)} / ${clock(span.end)}`, `${clock(value)} of ${clock(span.end)}`];
+      : [`${clock(value)} /\u00a0${clock(span.end)}`, `${clock(value)} of ${clock(span.end)}`];
     if (slider.getAttribute("aria-valuetext") !== said) slider.setAttribute("aria-valuetext", said);
     if (shown.textContent !== short) shown.textContent = short;
     // The played and the buffered part are painted up to here.

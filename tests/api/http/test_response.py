@@ -12,6 +12,7 @@ from litestar.types import HTTPReceiveMessage
 
 from api.http.open_file import open_file
 from api.http.response import (
+    PREFLIGHT,
     HttpRequest,
     HttpResponse,
     PendingResponse,
@@ -124,6 +125,70 @@ def test_text_and_json_and_what_every_origin_may_read() -> None:
     assert header(json_response(200, 1, {}), "access-control-allow-origin") == "*"
     assert header(cross_origin_response(200, {}), "access-control-allow-origin") == "*"
     assert header(text_response(200, ""), "access-control-allow-origin") is None
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 410, 414, 416, 451, 500, 501, 503])
+def test_an_error_is_not_cached_unless_it_has_a_rule_of_its_own(status: int) -> None:
+    """Caches keep some of them by themselves, or by their own rule for what is below a path."""
+    for response in (
+        text_response(status, "no"),
+        json_response(status, {}, {}),
+        cross_origin_response(status, {}),
+        new_response(status, {"Content-Type": "text/html"}),
+    ):
+        assert header(response, "cache-control") == "no-store"
+    own = new_response(status, {"Cache-Control": "private, no-store"})
+    assert [text for name, text in own.headers if name == b"cache-control"] == [
+        b"private, no-store"
+    ]
+    assert header(new_response(200, {}), "cache-control") is None
+
+
+# What players send: hls.js and Shaka with CMCD as headers, receivers of Chromecast, Safari.
+PLAYERS = (
+    "CMCD-Object", "CMCD-Request", "CMCD-Session", "CMCD-Status", "Cache-Control", "Content-Type",
+    "Accept-Encoding", "Range", "X-Playback-Session-Id", "Authorization", "If-None-Match",
+)  # fmt: skip
+
+
+def test_a_preflight_allows_every_header_and_names_those_of_players() -> None:
+    allowed = str(header(PREFLIGHT, "access-control-allow-headers")).lower().split(", ")
+    # Browsers that do not know `*` read names only, and it never stands for Authorization.
+    assert "*" in allowed
+    assert {each.lower() for each in PLAYERS} <= set(allowed)
+    assert PREFLIGHT.status == 204
+    assert header(PREFLIGHT, "access-control-allow-origin") == "*"
+    assert header(PREFLIGHT, "access-control-allow-credentials") is None
+    assert header(PREFLIGHT, "access-control-allow-methods") == "GET, HEAD, OPTIONS"
+
+
+async def sent_page(method: str, response: HttpResponse) -> dict[str, str]:
+    messages: list[Any] = []
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    await send_page(response, HttpRequest(method, {}), send)
+    headers = {name.decode(): text.decode() for name, text in messages[0]["headers"]}
+    return {"status": str(messages[0]["status"]), **headers}
+
+
+@pytest.mark.parametrize("status", [200, 404, 451])
+async def test_only_what_every_origin_may_read_answers_a_preflight(status: int) -> None:
+    for response in (cross_origin_response(status, {}), json_response(status, {}, {})):
+        preflight = await sent_page("OPTIONS", response)
+        assert preflight["status"] == "204"
+        assert preflight["access-control-allow-headers"].startswith("*")
+        other = await sent_page("DELETE", response)
+        assert (other["status"], other["allow"]) == ("405", "GET, HEAD, OPTIONS")
+        assert (other["access-control-allow-origin"], other["cache-control"]) == ("*", "no-store")
+    page = await sent_page("OPTIONS", new_response(status, {}))
+    assert (page["status"], page["allow"], page["cache-control"]) == (
+        "405",
+        "GET, HEAD",
+        "no-store",
+    )
+    assert not [name for name in page if name.startswith("access-control")]
 
 
 @pytest.mark.parametrize(

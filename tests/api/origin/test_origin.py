@@ -214,6 +214,14 @@ def test_only_reading_is_allowed_and_preflights_are_answered(on_site: OnSite) ->
         assert preflight.status_code == 204
         assert preflight.headers["access-control-allow-origin"] == "*"
         assert "Range" in preflight.headers["access-control-allow-headers"]
+        for path in (VARIANTS, PLAYLIST, SEGMENT, f"/live/{HASH}/poster/default.jpg", "/live/none"):
+            headers["Access-Control-Request-Headers"] = "cmcd-session,x-anything-else"
+            preflight = await site.client.options(path, headers=headers)
+            allowed = preflight.headers["access-control-allow-headers"].lower().split(", ")
+            assert {"*", "cmcd-session", "authorization"} <= set(allowed), path
+            # The same for all, so that no cache in between mixes them up.
+            assert "x-anything-else" not in allowed
+            assert "access-control-allow-credentials" not in preflight.headers
 
     on_site(scenario)
 

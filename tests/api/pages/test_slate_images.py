@@ -42,3 +42,4 @@ def test_a_slate_is_cached_for_ever_and_sent_once(client: TestClient[Litestar]) 
 def test_what_is_no_slate_is_404_and_not_cached(client: TestClient[Litestar], path: str) -> None:
     answer = client.get(path)
     assert (answer.status_code, answer.headers["cache-control"]) == (404, "no-store")
+    assert answer.headers["access-control-allow-origin"] == "*"

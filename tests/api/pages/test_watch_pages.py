@@ -164,6 +164,37 @@ def test_a_built_name_or_another_digest_is_not_served(client: Client) -> None:
     assert client.get("/static/THIRD_PARTY.txt").status_code == 200
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "DELETE"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/watch.000000000000.js",  # of the release that is being installed on another host
+        "/static/watch.js",
+        "/static/",
+        "/static/deep/watch.js",
+        "/static/..%2fembed.py",
+        "/static/THIRD_PARTY.txt.bak",
+        "/watch/unknown",
+        "/embed/unknown",
+        "/embed.jsx",
+    ],
+)
+def test_no_cache_keeps_an_error(client: Client, path: str, method: str) -> None:
+    headers = {"range": "bytes=9999999-", "if-none-match": "*"}
+    answer = client.request(method, path, headers=headers)
+    assert answer.status_code in {404, 405}
+    assert answer.headers.get_list("cache-control") == ["no-store"]
+    assert "etag" not in answer.headers
+
+
+@pytest.mark.parametrize("method", ["POST", "OPTIONS", "PUT"])
+def test_no_cache_keeps_the_refusal_of_a_method(client: Client, method: str) -> None:
+    built = Assets.read().built["watch.js"]
+    for path in (f"/static/{built.public}", "/embed.js", "/static/THIRD_PARTY.txt"):
+        answer = client.request(method, path)
+        assert (answer.status_code, answer.headers["cache-control"]) == (405, "no-store")
+
+
 def test_the_embed_script_is_asked_for_again_now_and_then(client: Client) -> None:
     answer = client.get("/embed.js")
     assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
