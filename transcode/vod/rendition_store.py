@@ -24,9 +24,6 @@ __all__ = [
     "RenditionStore",
 ]
 
-# Of one rendition's segment: four seconds at 500 Mbit/s, ten times the rate of any rung. An engine
-# that a hostile file has taken over could otherwise fill this process's memory.
-_MOST_UNFINISHED_BYTES: Final = 256 << 20
 # For owners.
 NOT_STORED: Final = "The file could not be read, or what was made of it not stored."
 OUT_OF_STEP: Final = "Transcoding made renditions that do not fit together."
@@ -85,7 +82,6 @@ class _StoredRendition(msgspec.Struct):
     segments: list[MadeSegment] = []
     inits: dict[int, str] = {}
     size: int = 0
-    unfinished_bytes: int = 0  # of `parts`
 
 
 class RenditionStore:
@@ -114,9 +110,6 @@ class RenditionStore:
                     rendition, f"{report.rendition}/init-{report.number}.mp4", report.data
                 )
             case Part():
-                rendition.unfinished_bytes += len(report.data)
-                if rendition.unfinished_bytes > _MOST_UNFINISHED_BYTES:
-                    raise OutOfStep(f"a segment of {report.rendition} does not end")
                 rendition.parts.append(report)
             case Segment():
                 await self._segment(rendition, report)
@@ -136,7 +129,7 @@ class RenditionStore:
         )
 
     async def _segment(self, rendition: _StoredRendition, segment: Segment) -> None:
-        parts, rendition.parts, rendition.unfinished_bytes = rendition.parts, [], 0
+        parts, rendition.parts = rendition.parts, []
         data = b"".join(part.data for part in parts)
         if segment.gap or len(data) != segment.size or segment.init not in rendition.inits:
             raise OutOfStep(f"segment {segment.sequence} of {segment.rendition} is not its parts")
