@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.ladder import AUDIO_RENDITION, BOX_NUMBERS
 from media.ticks import VIDEO_SCALE
 from transcode.protocol.messages import (
     EngineReport,
@@ -45,8 +46,8 @@ _MOST_COUNTED_TICKS: Final = 10 * VIDEO_SCALE
 _SPARE_INITS: Final = 64
 # Twice the longest file that is accepted.
 _MOST_FILE_TICKS: Final = 48 * 3600 * VIDEO_SCALE
-# Eight boxes and the sound, and as many for tests and benches that name their own.
-_MOST_NAMES: Final = 16
+# Callers keep what they know by the names of renditions, and metrics show it.
+_RENDITIONS: Final = frozenset({*BOX_NUMBERS, AUDIO_RENDITION})
 # A live engine with nine renditions in parts of 0.2 s sends 60 reports about media a second, and
 # ten seconds of a backlog at once. Clips are fed faster than they play.
 _MEDIA_RATE, _MEDIA_BURST = 200.0, 20_000
@@ -73,7 +74,6 @@ class ReportReader(WireReader[EngineReport]):
         self._decoders = {each: msgspec.msgpack.Decoder(each) for each in bounds.most}
         self._counts: Counter[type[EngineReport]] = Counter()
         self._kept = 0
-        self._names: set[str] = set()
         self._segments = OpenSegments(None if bounds.live else _MOST_FILE_TICKS)
         self._media = _Allowance(_MEDIA_RATE, _MEDIA_BURST, clock)
         self._notes = _Allowance(_NOTES_RATE, _NOTES_BURST, clock)
@@ -117,26 +117,20 @@ class ReportReader(WireReader[EngineReport]):
     def _judge(self, report: EngineReport) -> None:
         match report:
             case InitSection() | SegmentStart() | Part() | Segment():
-                self._name((report.rendition,))
+                _check_names((report.rendition,))
                 self._segments.add(report)
                 if self._bounds.live:
                     self._media.spend()
                 return
             case Progress():
-                self._name(report.rung_cpu_ms)
+                _check_names(report.rung_cpu_ms)
             case EpochFinished():
-                self._name(report.frames_out)
+                _check_names(report.frames_out)
             case Prepared():
-                self._name(report.names)
+                _check_names(report.names)
             case _:
                 pass
         self._notes.spend()
-
-    def _name(self, names: Iterable[str]) -> None:
-        """Count the renditions, by whose names callers keep what they know."""
-        self._names.update(names)
-        if len(self._names) > _MOST_NAMES:
-            raise WireError(f"more than {_MOST_NAMES} renditions")
 
 
 class _UnfinishedSegment(msgspec.Struct):
@@ -222,6 +216,11 @@ class _Allowance:
         self._counted = now
         if self._left < 0:
             raise WireError(f"more than {self._burst} reports or bytes of them in a short time")
+
+
+def _check_names(names: Iterable[str]) -> None:
+    if not _RENDITIONS.issuperset(names):
+        raise WireError("a rendition that no ladder has")
 
 
 def _tag(type_: type[EngineReport]) -> bytes:

@@ -24,6 +24,9 @@ __all__ = [
     "RenditionStore",
 ]
 
+# Of one rendition's segment: four seconds at 500 Mbit/s, ten times the rate of any rung. An engine
+# that a hostile file has taken over could otherwise fill this process's memory.
+_MOST_UNFINISHED_BYTES: Final = 256 << 20
 # For owners.
 NOT_STORED: Final = "The file could not be read, or what was made of it not stored."
 OUT_OF_STEP: Final = "Transcoding made renditions that do not fit together."
@@ -82,6 +85,7 @@ class _StoredRendition(msgspec.Struct):
     segments: list[MadeSegment] = []
     inits: dict[int, str] = {}
     size: int = 0
+    unfinished_bytes: int = 0  # of `parts`
 
 
 class RenditionStore:
@@ -110,6 +114,9 @@ class RenditionStore:
                     rendition, f"{report.rendition}/init-{report.number}.mp4", report.data
                 )
             case Part():
+                rendition.unfinished_bytes += len(report.data)
+                if rendition.unfinished_bytes > _MOST_UNFINISHED_BYTES:
+                    raise OutOfStep(f"a segment of {report.rendition} does not end")
                 rendition.parts.append(report)
             case Segment():
                 await self._segment(rendition, report)
@@ -129,7 +136,7 @@ class RenditionStore:
         )
 
     async def _segment(self, rendition: _StoredRendition, segment: Segment) -> None:
-        parts, rendition.parts = rendition.parts, []
+        parts, rendition.parts, rendition.unfinished_bytes = rendition.parts, [], 0
         data = b"".join(part.data for part in parts)
         if segment.gap or len(data) != segment.size or segment.init not in rendition.inits:
             raise OutOfStep(f"segment {segment.sequence} of {segment.rendition} is not its parts")

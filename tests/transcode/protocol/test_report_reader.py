@@ -9,7 +9,9 @@ from media.ladder import AUDIO_RENDITION, BOXES
 from transcode.protocol.file_messages import Surveyed
 from transcode.protocol.messages import (
     EngineReport,
+    EpochFinished,
     Poster,
+    Prepared,
     Progress,
     Refused,
     Trouble,
@@ -131,11 +133,19 @@ def test_a_report_has_one_type_and_begins_with_it() -> None:
             ReportReader("probe", Clock()).feed(len(frame).to_bytes(4, "big") + frame)
 
 
-def test_names_of_renditions_are_few() -> None:
-    reader = ReportReader("live", Clock())
-    reader.feed(pack(progress()))
-    with pytest.raises(WireError, match="renditions"):
-        reader.feed(pack(progress(f"{number}p" for number in range(17))))
+@pytest.mark.parametrize(
+    "report",
+    [
+        progress(["721p"]),
+        segment("721p"),
+        EpochFinished(epoch=0, end=0, frames_in=0, frames_out={"": 1}),
+        Prepared(epoch=0, names=("720p", "sound"), reused=None),
+    ],
+)
+def test_renditions_have_the_names_of_boxes(report: EngineReport) -> None:
+    """By these names a run keeps what it knows, from one engine to the next."""
+    with pytest.raises(WireError, match="a rendition that no ladder has"):
+        ReportReader("live", Clock()).feed(pack(report))
 
 
 def test_a_day_of_segments_is_no_flood() -> None:
