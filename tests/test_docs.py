@@ -19,10 +19,12 @@ from ingest.rtmp.limits import Limits
 from ingest.stream.live_stream import ALIVE_SECONDS, ANSWER_SECONDS
 from media.ladder import BOXES
 from media.loop_lag import LoopLag
+from scripts import sandbox_page
 from scripts.settings_page import PAGE, defaults, filled
 from storage.edge.memory import MemoryEdge
 from tests.support.e2e.odd_sources import INPUTS
 from tests.support.headend.idle_ingest import idle_ingest
+from transcode.sandbox.system_calls import SYSTEM_CALLS
 
 ROOT: Final = Path(__file__).parents[1]
 
@@ -61,6 +63,16 @@ def test_a_section_without_a_table_is_noticed() -> None:
     without = PAGE.read_text().replace("<!-- settings live -->", "")
     with pytest.raises(ValueError, match="live"):
         filled(without, defaults())
+
+
+def test_the_sandbox_page_says_what_the_code_says() -> None:
+    """If it fails, run `.venv/bin/python scripts/sandbox_page.py`."""
+    text = sandbox_page.PAGE.read_text()
+    assert sandbox_page.filled(text) == text
+    listed = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert sorted(listed) == sorted(SYSTEM_CALLS)
+    with pytest.raises(ValueError, match="DENIED"):
+        sandbox_page.filled(text.replace("<!-- calls ALLOWED -->", ""))
 
 
 @pytest.mark.parametrize("name", ["publish", "playback", "metrics", "settings", "architecture"])

@@ -72,6 +72,9 @@ _UNSTORED_BYTES: Final = 64 << 20
 _PART_TARGET: Final = VIDEO_SCALE // 2
 # A host stores an init section for each source, and lists a source's media within seconds.
 _UNLISTED_INITS: Final = 8
+# Init sections that wait for a slow disk, of 64 KiB at most: as much as segments may take. A source
+# has one for each rendition.
+_UNSTORED_INITS: Final = 1024
 # A run is resumed with so many steps at least, from which its recording continues.
 _RECORDED: Final = 64
 
@@ -138,6 +141,7 @@ class Publication:
         self._at_edge: deque[Step] = deque()
         self._unstored: dict[_SegmentKey, bytes] = {}  # segments that only memory has
         self._writes: deque[_Write] = deque()
+        self._unstored_inits = 0
         self._more = asyncio.Event()
         self._storing = asyncio.Lock()
 
@@ -352,10 +356,13 @@ class Publication:
         """
         match report:
             case InitSection():
+                if self._unstored_inits >= _UNSTORED_INITS:
+                    raise PublicationError("too many init sections wait to be stored")
                 self._steps.add_init(report)
                 await self._writer.announce_codecs(self._steps.needed_codecs)
                 address = live_init(self.hash, self.run, report.rendition, report.number)
                 await self._edge.put_part(address, report.data)
+                self._unstored_inits += 1
                 self._queue(report)
             case SegmentStart():
                 self._steps.start_segment(report)
@@ -502,6 +509,7 @@ class Publication:
         failures = 0
         while self._writes:
             item = self._writes.popleft()
+            self._unstored_inits -= isinstance(item, InitSection)
             if isinstance(item, tuple):
                 failures += await self._store_segments(item)
                 continue

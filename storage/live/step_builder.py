@@ -26,6 +26,9 @@ __all__ = ["FinishedSegment", "PublicationError", "StepBuilder"]
 # never go back (RFC 8216bis, 6.2.1). Renditions begin their segments up to a frame of audio and of
 # video apart.
 _DATE_STEP_US: Final = 100_000
+# Renditions that an engine makes are seconds apart. While one is missing, nothing leaves the
+# playlists of the others: two minutes of segments may wait for it.
+_MOST_OPEN: Final = 64
 
 
 class PublicationError(StorageError):
@@ -253,6 +256,8 @@ class StepBuilder:
         """Return an open step; open it if this rendition is the first to reach it."""
         if sequence in self._open:
             return self._open[sequence]
+        if len(self._open) >= _MOST_OPEN:
+            raise PublicationError(f"segment {sequence} is too far ahead of other renditions")
         source = self._sources[epoch]
         place_us = rescale(start, VIDEO_SCALE, MICROSECONDS)
         if source.origin_us is None:

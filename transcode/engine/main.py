@@ -49,7 +49,7 @@ from transcode.sandbox.landlock import hide_files
 from transcode.sandbox.rlimits import SandboxError, die_with_parent, limit_cpu, set_limits
 from transcode.sandbox.seccomp import deny_changes, deny_network, deny_openings
 
-__all__ = ["main"]
+__all__ = ["SANDBOXES", "main"]
 
 _READ_BYTES: Final = 1 << 18
 # A 2160p60 source with all six rungs encoded takes 1.7 GB of data; a hostile one tries for more.
@@ -83,7 +83,7 @@ class _Sandbox(msgspec.Struct, frozen=True, kw_only=True):
         return self.nice > _NICE
 
 
-_SANDBOXES: Final = {
+SANDBOXES: Final = {
     "live": _Sandbox(),
     # A file of a few kilobytes can declare a picture of gigabytes; a real one of 8192 x 4320 with
     # the frames that its decoder holds takes 600 MB.
@@ -110,13 +110,11 @@ _ORDERS: Final[dict[str, type[AssetOrder | SpanOrder | PreviewOrder]]] = {
 def main(arguments: list[str]) -> int:
     """Run the engine that `arguments` name; return the exit status."""
     kind = arguments[0] if arguments else ""
-    if kind not in _SANDBOXES:
-        sys.stderr.write(
-            f"usage: python -m transcode.engine {'|'.join(_SANDBOXES)} [LABEL|ORDER]\n"
-        )
+    if kind not in SANDBOXES:
+        sys.stderr.write(f"usage: python -m transcode.engine {'|'.join(SANDBOXES)} [LABEL|ORDER]\n")
         return _WRONG_CALL
     try:
-        _enter_sandbox(_SANDBOXES[kind], os.fstat(sys.stdin.fileno()).st_size)
+        _enter_sandbox(SANDBOXES[kind], os.fstat(sys.stdin.fileno()).st_size)
     except SandboxError as error:
         sys.stderr.write(f"the engine cannot enter its sandbox: {error}\n")
         return _FAILED

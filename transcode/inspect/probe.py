@@ -14,7 +14,7 @@ from typing import Final
 from transcode.inspect.concurrency import probe_place
 from transcode.protocol.engine_process import SILENT_SECONDS
 from transcode.protocol.file_engine import file_engine
-from transcode.protocol.messages import FILE_NOT_READ, Probed, Refused, Trouble
+from transcode.protocol.messages import FILE_NOT_READ, Probed, Refused, Trouble, WireError
 
 __all__ = ["PROBE_SECONDS", "NotMedia", "ProbeError", "ProbeTimeout", "Probed", "probe"]
 
@@ -83,15 +83,17 @@ async def _run_engine(name: str, path: Path, silent_seconds: float) -> Probed:
         end = await engine.end()
     if unread:
         raise ProbeTimeout("the file could not be read")
-    if isinstance(result, Probed):
+    # An engine that also reports what it must not is not believed.
+    if isinstance(result, Probed) and not isinstance(end.failure, WireError):
         return result
-    if result is not None:
+    if isinstance(result, Refused):
         raise NotMedia(result.reason)
     if end.silent:
         raise ProbeTimeout(f"nothing was read for {silent_seconds:g} s")
     # A negative status is a signal: the file made it crash, or exceed the limits of its sandbox.
     if end.failure is not None or end.status < 0:
-        log.warning("probe died", extra={"file": name, "status": end.status})
+        facts = {"file": name, "status": end.status, "cause": repr(end.failure)}
+        log.warning("probe died", extra=facts)
         raise NotMedia(_BROKE_IT)
     log.error("probe failed", extra={"file": name, "status": end.status})
     raise ProbeTimeout(f"the probe ended with status {end.status}")

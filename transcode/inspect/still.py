@@ -74,6 +74,6 @@ async def _run_engine(path: Path, order: FileOrder) -> dict[str, bytes]:
     if refused is not None:
         raise NotImage(refused.reason)
     if end.failure is not None or end.status or not posters:
-        log.warning("image engine died", extra={"status": end.status})
+        log.warning("image engine died", extra={"status": end.status, "cause": repr(end.failure)})
         raise NotImage(_BROKE_IT)
     return posters

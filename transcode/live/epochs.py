@@ -8,6 +8,7 @@ import msgspec
 
 from media.ladder import Ladder, Rendition, ladder_for
 from media.track import VideoTrack
+from storage.live.publication import PublicationError
 from transcode.protocol.messages import Prepared, Spliced, TakenOver
 
 __all__ = ["Epochs", "RequestedEpoch"]
@@ -63,7 +64,13 @@ class Epochs:
         return number == max(self._requested, default=-1)
 
     def start(self, report: Prepared | Spliced) -> RequestedEpoch:
-        """Return the epoch that an engine has started, and forget those before it."""
+        """Return the epoch that an engine has started, and forget those before it.
+
+        Raises:
+            PublicationError: no such epoch was requested.
+        """
+        if report.epoch not in self._requested:
+            raise PublicationError(f"epoch {report.epoch} was not requested")
         # Reports come in the order of the epochs, which may be requested faster than they are made.
         self._requested = {
             key: self._requested[key] for key in self._requested if key >= report.epoch

@@ -475,7 +475,8 @@ class LiveRun:
         now = self._clock()
         self._deaths.record(now, lived=now - began)
         log.error("engine lost", extra={"stream": self.stream, "cause": causes})
-        security.info("engine lost", extra={"stream": self.stream, "cause": causes})
+        if lost.subgroup(WireError) is None:  # that is recorded already
+            security.info("engine lost", extra={"stream": self.stream, "cause": causes})
         self._services.record_event(self.stream, "engine lost", {"cause": causes})
         if self._publication is not None:
             await self._publication.close_open()

@@ -14,11 +14,13 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from transcode.protocol.file_messages import Keyframe, PosterKeyframe
-from transcode.protocol.messages import EngineOrder, EngineReport, WireReader, pack
+from transcode.protocol.messages import EngineOrder, EngineReport, WireError, pack
+from transcode.protocol.report_reader import ReportReader
 
 __all__ = ["SILENT_SECONDS", "EngineLost", "EngineProcess", "spawn_engine"]
 
 log = logging.getLogger(__name__)
+security = logging.getLogger("security")
 
 # From the end of input to the exit: the lookahead of three encoders and one last segment.
 STOP_SECONDS: Final = 8.0
@@ -28,7 +30,9 @@ SILENT_SECONDS: Final = 60.0
 _READ_BYTES: Final = 1 << 18
 # The pipe buffers this much before `send` waits; the queue with an overload policy is before it.
 _WRITE_BYTES: Final = 1 << 20
-_LOGGED_LINES: Final = 20  # of an engine's standard error
+# Of an engine's standard error: a traceback. A file that controls the engine writes it.
+_LOGGED_LINES: Final = 20
+_LOGGED_BYTES: Final = 500  # of a line
 
 
 class EngineLost(Exception):
@@ -40,11 +44,12 @@ class EngineLost(Exception):
 
 
 class EngineProcess:
-    """One running engine."""
+    """One running engine, which does the task `kind` for `stream`."""
 
-    def __init__(self, child: Process) -> None:
+    def __init__(self, child: Process, kind: str, stream: str) -> None:
         self._child = child
-        self._reader: WireReader[EngineReport] = WireReader(EngineReport)
+        self._stream = stream
+        self._reader = ReportReader(kind)
 
     @property
     def pid(self) -> int:
@@ -86,8 +91,11 @@ class EngineProcess:
     ) -> AsyncGenerator[EngineReport, None]:
         """Yield the engine's reports until it closes its output.
 
+        An engine that sends anything else, or more than its kind may send, is killed and recorded
+        in the security log.
+
         Raises:
-            WireError: its output is no report.
+            WireError: its output is no report, or too much (see `report_bounds`).
             TimeoutError: nothing came for `silent_seconds`.
         """
         pipe = self._child.stdout
@@ -96,8 +104,17 @@ class EngineProcess:
                 data = await pipe.read(_READ_BYTES)
             if not data:
                 return
-            for report in self._reader.feed(data):
+            self._reader.add(data)
+            while (report := self._next_report()) is not None:
                 yield report
+
+    def _next_report(self) -> EngineReport | None:
+        try:
+            return self._reader.next()
+        except WireError as error:
+            self.kill()
+            security.info("engine lost", extra={"stream": self._stream, "cause": str(error)})
+            raise
 
     def kill(self) -> None:
         """Kill the engine."""
@@ -141,7 +158,7 @@ async def spawn_engine(
     )
     if child.stdin is not None:
         child.stdin.transport.set_write_buffer_limits(high=_WRITE_BYTES)
-    handle = EngineProcess(child)
+    handle = EngineProcess(child, kind, stream)
     failure: Exception | None = None
     async with asyncio.TaskGroup() as tasks:
         listening = tasks.create_task(_log_stderr(child, stream))
@@ -167,7 +184,7 @@ async def spawn_engine(
 async def _log_stderr(child: Process, stream: str) -> None:
     """Log the first lines of an engine's standard error and drop the others."""
     lines = 0
-    while child.stderr is not None:
+    while child.stderr is not None and lines < _LOGGED_LINES:
         try:
             line = await child.stderr.readline()
         except ValueError:  # too long: the reader has dropped it
@@ -175,8 +192,8 @@ async def _log_stderr(child: Process, stream: str) -> None:
         if not line:
             return
         lines += 1
-        if lines <= _LOGGED_LINES:
-            text = line.decode(errors="replace").rstrip()
-            log.warning(
-                "engine output", extra={"stream": stream, "engine": child.pid, "text": text}
-            )
+        text = line[:_LOGGED_BYTES].decode(errors="replace").rstrip()
+        log.warning("engine output", extra={"stream": stream, "engine": child.pid, "text": text})
+    # Not by lines: a flood of empty ones would keep the event loop from everything else.
+    while child.stderr is not None and await child.stderr.read(_READ_BYTES):
+        pass

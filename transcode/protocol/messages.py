@@ -23,12 +23,13 @@ that was prepared for them.
 
 import struct
 from types import UnionType
-from typing import Final, Generic, TypeVar
+from typing import Annotated, Final, Generic, TypeVar
 
 import msgspec
 
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import Ladder
+from media.sample_times import MOST_SAMPLES
 from media.track import AudioTrack, VideoTrack
 from transcode.protocol.file_messages import (
     Keyframe,
@@ -78,7 +79,7 @@ FILE_NOT_READ: Final = "file not read"
 
 
 class WireError(Exception):
-    """The other side broke the framing. That is a bug of ours, so the engine is ended."""
+    """The other side broke the protocol: a bug of ours, or a file controls it. It is ended."""
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
@@ -309,7 +310,8 @@ class Previews(msgspec.Struct, frozen=True, kw_only=True, tag="previews"):
     height: int
     columns: int
     per_sheet: int
-    times: tuple[int, ...]
+    # A longer list is refused before its numbers are made.
+    times: Annotated[tuple[int, ...], msgspec.Meta(max_length=MOST_SAMPLES)]
     sheets: tuple[bytes, ...]
 
 
@@ -363,33 +365,53 @@ def pack(message: EngineOrder | Keyframe | PosterKeyframe | EngineReport) -> byt
 
 
 class WireReader(Generic[M]):
-    """Splits a byte stream into the messages of one direction, orders or reports."""
+    """Splits a byte stream into the messages of one direction, orders or reports.
 
-    def __init__(self, kind: type[M] | UnionType) -> None:
+    No frame may be longer than `longest`, in bytes.
+    """
+
+    def __init__(self, kind: type[M] | UnionType, *, longest: int = MAX_FRAME) -> None:
         self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(kind)  # pyright: ignore[reportArgumentType]  # a union is no type[M] to pyright, though msgspec takes it
+        self._longest = longest
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> list[M]:
-        """Add bytes in portions of any size; return the messages that are complete.
+    def add(self, data: bytes) -> None:
+        """Add bytes, in portions of any size."""
+        self._buffer += data
+
+    def next(self) -> M | None:
+        """Return the next message if it is complete, else None.
 
         Raises:
-            WireError: a frame is longer than `MAX_FRAME`, or is no message of this direction.
+            WireError: it is too long, or no message of this direction.
         """
-        self._buffer += data
+        if len(self._buffer) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._buffer)
+        if length > self._longest:
+            raise WireError(f"a frame of {length} bytes")
+        end = _LENGTH.size + length
+        if end > len(self._buffer):
+            return None
+        try:
+            with memoryview(self._buffer) as view, view[_LENGTH.size : end] as frame:
+                message = self._decode(frame)
+        except msgspec.MsgspecError as error:
+            raise WireError(str(error)) from error
+        del self._buffer[:end]  # moves nothing: the buffer begins later
+        return message
+
+    def feed(self, data: bytes) -> list[M]:
+        """Add bytes; return the messages that are complete.
+
+        Raises:
+            WireError: a message is too long, or none of this direction.
+        """
+        self.add(data)
         messages: list[M] = []
-        start = 0
-        with memoryview(self._buffer) as view:
-            while start + _LENGTH.size <= len(view):
-                (length,) = _LENGTH.unpack_from(view, start)
-                if length > MAX_FRAME:
-                    raise WireError(f"a frame of {length} bytes")
-                end = start + _LENGTH.size + length
-                if end > len(view):
-                    break
-                try:
-                    messages.append(self._decoder.decode(view[start + _LENGTH.size : end]))
-                except msgspec.MsgspecError as error:
-                    raise WireError(str(error)) from error
-                start = end
-        del self._buffer[:start]
+        while (message := self.next()) is not None:
+            messages.append(message)
         return messages
+
+    def _decode(self, frame: memoryview) -> M:
+        return self._decoder.decode(frame)

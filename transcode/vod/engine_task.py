@@ -21,6 +21,7 @@ from transcode.protocol.messages import (
     Progress,
     Refused,
     Trouble,
+    WireError,
 )
 
 __all__ = ["EngineOutcome", "run_engine", "warning_sentences"]
@@ -107,7 +108,8 @@ def _broken_off(name: str, end: EngineEnd) -> NotMedia | AttemptFailed:
     """Log that an engine broke off; return the error that says whose fault it was."""
     facts = {"video": name, "status": end.status, "cause": repr(end.failure)}
     log.warning("engine lost", extra=facts)
-    if end.status < 0:  # a signal: a crash, or a limit of the sandbox
+    # A signal: a crash, or a limit of the sandbox. What broke the protocol is recorded already.
+    if end.status < 0 and not isinstance(end.failure, WireError):
         security.info("engine lost", extra={"video": name, "cause": f"signal {-end.status}"})
     if end.status == -signal.SIGXCPU:
         return NotMedia(_TOO_COSTLY)

@@ -17,7 +17,7 @@ from storage.objects.addresses import video_subtitles
 from storage.objects.base import Objects
 from transcode.protocol.engine_process import SILENT_SECONDS
 from transcode.protocol.file_engine import file_engine
-from transcode.protocol.file_messages import MOST_SUBTITLES, SubtitleTrack
+from transcode.protocol.file_messages import SubtitleTrack
 from transcode.protocol.messages import Refused, Trouble
 
 __all__ = ["read_subtitles", "store_subtitles"]
@@ -43,10 +43,8 @@ async def read_subtitles(
     async with file_engine("subtitles", name, path, silent_seconds=seconds) as engine:
         async for report in engine.reports():
             match report:
-                case SubtitleTrack() if len(tracks) < MOST_SUBTITLES:
+                case SubtitleTrack():
                     tracks.append(report)
-                case SubtitleTrack():  # a file controls the engine, and might fill the memory
-                    engine.kill()
                 case Trouble() if report.what in _TROUBLES:
                     warnings[report.what] = 1
                 case Refused():

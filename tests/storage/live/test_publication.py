@@ -8,8 +8,9 @@ import pytest
 from media.hls import m3u8
 from media.hls.playlist import MultivariantPlaylist
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
-from storage.live.publication import LiveWindow, Publication
+from storage.live.publication import LiveWindow, Publication, PublicationError
 from tests.support.storage.engine_reports import (
+    CODECS,
     HASH,
     LOW,
     NOON_US,
@@ -433,3 +434,21 @@ async def test_the_end_of_the_previous_run_has_the_tags_of_the_next_ones_latency
     assert playlist is not None
     assert b"#EXT-X-ENDLIST" in playlist.body
     assert b"#EXT-X-PART-INF" not in playlist.body
+
+
+async def test_init_sections_that_wait_for_a_disk_are_bounded(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
+    maker = ReportMaker(TOP)
+    await publication.prepare(0, maker.renditions, NOON_US)
+    for number in range(1024):
+        await publication.append(init_section(number))
+    with pytest.raises(PublicationError, match="too many init sections"):
+        await publication.append(init_section(1024))
+    assert await publication.store_pending() == 0
+    await publication.append(init_section(1024))
+
+
+def init_section(number: int) -> InitSection:
+    return InitSection(rendition=TOP.name, number=number, codecs=CODECS[TOP.name], data=b"x")

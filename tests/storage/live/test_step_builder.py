@@ -153,3 +153,13 @@ def test_a_part_names_the_segment_that_it_belongs_to() -> None:
     builder.start_segment(start)
     segment, step = builder.add_part(part)
     assert (segment, step.sequence, step.segments) == (start, 0, {})
+
+
+def test_a_rendition_that_runs_away_from_the_others_is_refused() -> None:
+    """Two minutes ahead is far enough: until the others follow, nothing leaves its playlist."""
+    maker = ReportMaker(TOP, LOW)
+    builder = begun(maker)
+    for _ in range(64):
+        add(builder, of(TOP.name, maker.step()))
+    with pytest.raises(PublicationError, match="too far ahead"):
+        add(builder, of(TOP.name, maker.step()))

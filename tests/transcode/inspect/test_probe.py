@@ -9,7 +9,9 @@ import pytest
 
 from tests.support.e2e.slow_process import children_of
 from tests.support.engine.upload_files import film
+from tests.support.transcode.flooding_engine import MIB, flood_engines, measured_growth
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
+from transcode.protocol.messages import BytesRead, EngineReport, Probed
 
 
 def descriptors() -> int:
@@ -65,3 +67,17 @@ async def test_many_at_once_leave_no_descriptor_behind(short_film: Path) -> None
         for _ in range(4):
             tasks.create_task(probe(short_film))
     assert descriptors() == before
+
+
+@pytest.mark.usefixtures("children_start")
+@pytest.mark.parametrize(
+    "flood", [BytesRead(total=1), Probed(container="x", length_us=1, video_codec="y" * 8_000)]
+)
+async def test_an_engine_that_never_ends_its_answer_is_not_believed(
+    flood: EngineReport, tmp_path: Path, short_film: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = Probed(container="mp4", length_us=1)
+    flood_engines(monkeypatch, tmp_path, [flood], first=[answer])
+    with measured_growth() as growth, pytest.raises(NotMedia, match="makes the reader fail"):
+        await probe(short_film)
+    assert growth.peak < 8 * MIB

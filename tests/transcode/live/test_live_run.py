@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.live.run_state import RunState
@@ -20,6 +21,7 @@ from storage.objects.addresses import live_state
 from storage.objects.disk import DiskObjects
 from storage.wall_clock import wall_clock_us
 from tests.support.engine.sources import Source, scenes, source_of
+from tests.support.transcode.flooding_engine import MIB, flood_engines, measured_growth
 from tests.support.transcode.live_runs import (
     RUNG,
     STREAM,
@@ -35,6 +37,7 @@ from transcode.live.live_run import LiveRun
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
 from transcode.protocol import engine_process
+from transcode.protocol.messages import EngineReport, Posters, Prepared, Spliced, Trouble
 
 WINDOW = LiveWindow(listed_seconds=60, kept_seconds=70)
 
@@ -308,3 +311,60 @@ async def test_the_owner_is_told_once_that_the_sound_was_moved(
     ((_, facts),) = events
     assert facts == {"offset_ms": pytest.approx(60_000, abs=50), "moved_ms": facts["moved_ms"]}
     assert facts["moved_ms"] == pytest.approx(-60_000, abs=50)
+
+
+PREPARED = Prepared(epoch=0, names=(RUNG, "audio"), reused=None)
+INIT = InitSection(rendition=RUNG, number=0, codecs="avc1.64001F", data=bytes(60_000))
+PART = Part(rendition=RUNG, sequence=0, index=0, duration=0, independent=True, data=bytes(MIB))
+
+
+def gap(sequence: int) -> Segment:
+    return Segment(
+        rendition=RUNG, sequence=sequence, epoch=0, start=0, duration=180_000, size=0, frames=0,
+        parts=0, init=0, discontinuity=False, gap=True,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("children_start")
+@pytest.mark.parametrize(
+    ("first", "flood"),
+    [
+        pytest.param([], [Trouble(what="x", detail="y")], id="troubles"),
+        pytest.param([], [Posters(posters=())], id="posters"),
+        pytest.param([PREPARED], [INIT], id="init sections"),
+        pytest.param([PREPARED, INIT], [PART], id="parts"),
+        pytest.param([PREPARED], [gap(number) for number in range(99)], id="one rendition alone"),
+        pytest.param([], [Prepared(epoch=7, names=(), reused=None)], id="an unknown epoch"),
+        pytest.param(
+            [], [Spliced(epoch=7, reused=None, sequence=0, length=0)], id="an unknown source"
+        ),
+    ],
+)
+async def test_an_engine_that_floods_is_lost_and_replaced(
+    first: list[EngineReport],
+    flood: list[EngineReport],
+    tmp_path: Path,
+    source: Source,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The next engine is a real one: the run goes on with it."""
+    caplog.set_level(logging.INFO, "security")
+    start = SegmentStart(
+        rendition=RUNG, sequence=0, epoch=0, start=0, init=0, discontinuity=False
+    )  # fmt: skip
+    first = [*first, start] if INIT in first else first
+    with DiskObjects(tmp_path / "data") as objects, measured_growth() as growth:
+        async with running(objects) as run:
+            with monkeypatch.context() as patched:
+                flood_engines(patched, tmp_path, flood, first=first)
+                run.begin(tracks_of(source))
+                await until(lambda: run.metrics.deaths == 1, within=15)
+            send(run, source)
+            await until(lambda: run.playable, within=15)
+            run.finish()
+            run.end()
+    assert growth.peak < 96 * MIB
+    lines = [each for each in caplog.records if each.name == "security"]
+    assert [line.message for line in lines] == ["engine lost"]
+    assert playlist(tmp_path / "data").ended

@@ -2,21 +2,17 @@
 
 import errno
 import os
-import re
 import signal
-import struct
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from tests.support.engine.bpf import ALLOW, ARCHITECTURE, ENOSYS, EPERM, KILL, answer
 from tests.support.engine.sandboxed import ON_X86_64, child, outcome, stricter
 from transcode.sandbox.rlimits import SandboxError
-from transcode.sandbox.seccomp import TABLE, change_filter, network_filter
+from transcode.sandbox.seccomp import change_filter, network_filter
 
-ALLOW, KILL = 0x7FFF_0000, 0x8000_0000
-EPERM, ENOSYS = 0x0005_0000 | errno.EPERM, 0x0005_0000 | errno.ENOSYS
-ARCHITECTURE = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
 OWN = 4711
 
 NETWORK = "seccomp.deny_network()"
@@ -82,36 +78,6 @@ def test_other_processes_are_out_of_reach(code: str) -> None:
 
 def test_an_engine_may_still_step_back_in_the_box() -> None:
     assert outcome(ALL, "print(os.nice(3))") == str(min(19, os.nice(0) + 3))
-
-
-HEADERS = {
-    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
-    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
-}
-
-
-@pytest.mark.parametrize("machine", list(ARCHITECTURE))
-def test_the_numbers_are_those_of_the_kernels_headers(machine: str) -> None:
-    if not HEADERS[machine].exists():
-        pytest.skip("the headers of Linux are not installed")
-    text = HEADERS[machine].read_text()
-    kernel_numbers = {
-        name: int(number)
-        for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)
-    }
-    offset = list(ARCHITECTURE).index(machine)
-    table_numbers = {name: numbers[offset] for name, numbers in TABLE.items()}
-    # Newer than these headers, or not on this machine.
-    checked = {
-        name: number
-        for name, number in table_numbers.items()
-        if number >= 0 and name in kernel_numbers
-    }
-    assert len(checked) > 0.9 * sum(number >= 0 for number in table_numbers.values())
-    assert checked == {name: kernel_numbers[name] for name in checked}
-    assert not {
-        name for name, number in table_numbers.items() if number < 0 and name in kernel_numbers
-    }
 
 
 def test_threads_start_in_the_box() -> None:
@@ -202,29 +168,6 @@ def test_the_module_brings_nothing_of_the_network_along() -> None:
     assert outcome("", script) == ""
 
 
-def answer(program: bytes, machine: int, number: int, *arguments: int) -> int:
-    """Run a classic BPF program on one system call, as the kernel does."""
-    data = struct.pack("<iIQ6Q", number, machine, 0, *(arguments + (0,) * 6)[:6])
-    steps = list(struct.iter_unpack("<HBBI", program))
-    place = value = 0
-    while True:
-        code, then, otherwise, operand = steps[place]
-        place += 1
-        match code:
-            case 0x20:
-                (value,) = struct.unpack_from("<I", data, operand)
-            case 0x06:
-                return operand
-            case 0x15:
-                place += then if value == operand else otherwise
-            case 0x35:
-                place += then if value >= operand else otherwise
-            case 0x45:
-                place += then if value & operand else otherwise
-            case _:
-                raise AssertionError(f"instruction {code:#x}")
-
-
 THREAD = 0x003D_0F00
 NETWORK_CALLS = [
     pytest.param((41, 198), (), EPERM, id="socket"),
@@ -266,6 +209,25 @@ NETWORK_CALLS = [
     pytest.param((240, 180), (), EPERM, id="mq_open"),
     pytest.param((0, 63), (), ALLOW, id="read"),
     pytest.param((257, 56), (0, 0, 1), ALLOW, id="openat, which is the other filter's"),
+    pytest.param((447, 447), (), EPERM, id="memfd_secret"),
+    pytest.param((206, 0), (), EPERM, id="io_setup"),
+    pytest.param((209, 2), (), EPERM, id="io_submit"),
+    pytest.param((294, 26), (), EPERM, id="inotify_init1"),
+    pytest.param((254, 27), (), EPERM, id="inotify_add_watch"),
+    pytest.param((300, 262), (), EPERM, id="fanotify_init"),
+    pytest.param((433, 433), (), EPERM, id="fspick"),
+    pytest.param((464, 464), (), EPERM, id="getxattrat"),
+    pytest.param((465, 465), (), EPERM, id="listxattrat"),
+    pytest.param((467, 467), (), EPERM, id="open_tree_attr"),
+    pytest.param((468, 468), (), EPERM, id="file_getattr"),
+    pytest.param((471, 471), (), ENOSYS, id="a call that is newer than the list"),
+    pytest.param((157, 167), (35, 1), EPERM, id="prctl PR_SET_MM"),
+    pytest.param((157, 167), (15, 1), ALLOW, id="prctl PR_SET_NAME"),
+    pytest.param((16, 29), (0, 0x40086602), EPERM, id="ioctl FS_IOC_SETFLAGS"),
+    pytest.param((72, 25), (0, 1030, 3), ALLOW, id="fcntl F_DUPFD_CLOEXEC"),
+    pytest.param((72, 25), (0, 1033, 3), EPERM, id="fcntl F_ADD_SEALS"),
+    pytest.param((317, 277), (1, 1), ALLOW, id="seccomp with a further filter"),
+    pytest.param((317, 277), (3, 0), EPERM, id="seccomp SECCOMP_GET_NOTIF_SIZES"),
 ]
 CHANGE_CALLS = [
     pytest.param((257, 56), (0, 0, os.O_RDONLY | os.O_CLOEXEC), ALLOW, id="openat to read"),
@@ -275,6 +237,9 @@ CHANGE_CALLS = [
     pytest.param((437, 437), (), ENOSYS, id="openat2"),
     pytest.param((263, 35), (), EPERM, id="unlinkat"),
     pytest.param((316, 276), (), EPERM, id="renameat2"),
+    pytest.param((463, 463), (), EPERM, id="setxattrat"),
+    pytest.param((466, 466), (), EPERM, id="removexattrat"),
+    pytest.param((469, 469), (), EPERM, id="file_setattr"),
     pytest.param((1, 64), (), ALLOW, id="write"),
     pytest.param((41, 198), (), ALLOW, id="socket, which is the other filter's"),
 ]

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from media.hls.segment import Part, Segment
+from media.hls.segment import InitSection, Part, Segment
 from storage.objects.base import ObjectError
+from storage.objects.disk import DiskObjects
+from tests.support.transcode.flooding_engine import MIB, flood_engines, measured_growth
 from tests.support.transcode.scripted_engine import script_engines
 from tests.transcode.vod.test_job import engines
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
@@ -19,6 +21,7 @@ from transcode.protocol.file_messages import AssetOrder
 from transcode.protocol.messages import EngineReport, EpochFinished, Trouble
 from transcode.vod.asset_plan import order_for
 from transcode.vod.engine_task import run_engine, warning_sentences
+from transcode.vod.rendition_store import RenditionStore
 
 pytestmark = pytest.mark.usefixtures("children_start")
 
@@ -123,3 +126,33 @@ async def test_troubles_of_one_kind_are_one_sentence() -> None:
     assert warning_sentences({"picture damaged": 3, "picture not decoded": 1, "unknown": 2}) == [
         "Some pictures are damaged and could not be decoded."
     ]
+
+
+@pytest.mark.parametrize("kind", ["asset", "span", "video"])
+@pytest.mark.parametrize("size", [0, MIB])
+async def test_a_segment_without_an_end_fails_the_attempt_in_little_memory(
+    kind: str,
+    size: int,
+    tmp_path: Path,
+    short_film: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    part = Part(
+        rendition="720p", sequence=0, index=0, duration=0, independent=True, data=bytes(size)
+    )
+    flood_engines(monkeypatch, tmp_path, [part])
+    caplog.set_level(logging.INFO, "security")
+    with DiskObjects(tmp_path / "objects") as objects, measured_growth() as growth:
+        store = RenditionStore(objects, hash_="abcdefABCDEF", folder="1-1", names=["720p"])
+
+        async def keep(report: EngineReport) -> None:
+            if isinstance(report, InitSection | Part | Segment):
+                await store.store(report)
+
+        with pytest.raises(AttemptFailed, match="broke off"):
+            await run_engine(kind, "Ab3", AssetOrder(ladder=None), short_film, keep)
+    assert growth.peak < 192 * MIB
+    (line,) = [each for each in caplog.records if each.name == "security"]
+    assert line.message == "engine lost"
+    assert engines() == []

@@ -7,10 +7,11 @@ import pytest
 
 from media.ladder import STANDARD_LABELS, Ladder, ladder_for
 from tests.support.engine.upload_files import picture_size
+from tests.support.transcode.flooding_engine import MIB, flood_engines, measured_growth
 from tests.support.transcode.scripted_engine import script_engines
 from tests.support.transcode.transcode_fixture import VodFixture
 from transcode.inspect.probe import NotMedia
-from transcode.protocol.messages import Poster
+from transcode.protocol.messages import EngineReport, Poster, Previews, Trouble
 from transcode.vod.posters import PosterError, make_posters
 
 
@@ -60,3 +61,20 @@ async def test_an_engine_that_makes_too_many_posters_is_ended(
     async with asyncio.timeout(20):
         images = await make_posters("Ab3", short_film, ladder)
     assert len(images.posters) == most
+
+
+@pytest.mark.usefixtures("children_start")
+@pytest.mark.parametrize(
+    "flood",
+    [
+        Previews(width=2, height=2, columns=1, per_sheet=1, times=(0,), sheets=(bytes(11 * MIB),)),
+        Trouble(what="x", detail="y" * 8_000),
+    ],
+)
+async def test_an_engine_that_floods_makes_no_posters(
+    flood: EngineReport, tmp_path: Path, short_film: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flood_engines(monkeypatch, tmp_path, [flood])
+    with measured_growth() as growth, pytest.raises(PosterError):
+        await make_posters("Ab3", short_film, None)
+    assert growth.peak < 64 * MIB

@@ -23,8 +23,10 @@ from storage.objects.addresses import replaced_source
 from storage.objects.base import StoreFailed
 from tests.support.engine.engine_process import EngineOutput
 from tests.support.engine.upload_files import picture_size
+from tests.support.transcode.flooding_engine import MIB, flood_engines, measured_growth
 from tests.support.transcode.recordings import MEDIA, RUNG, STEP, add_recording, record
 from tests.support.transcode.transcode_fixture import VodFixture, now_us
+from transcode.protocol.messages import Previews
 from transcode.vod.recording_previews import (
     PreviewMaker,
     SampledSegment,
@@ -378,3 +380,24 @@ async def test_another_file_ends_the_job(
         await maker.do(job)
     assert await folder_of(vod, recording.video.id) is None
     assert (await vod.lease()).video == recording.video.id
+
+
+@pytest.mark.usefixtures("children_start")
+async def test_previews_without_an_end_fail_the_attempt_in_little_memory(
+    vod: VodFixture,
+    maker: PreviewMaker,
+    recording: WholeVideo,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sheets = (bytes(6 * MIB),)
+    previews = Previews(width=2, height=2, columns=1, per_sheet=1, times=(0,), sheets=sheets)
+    job = await lease(vod)
+    with monkeypatch.context() as patched, measured_growth() as growth:
+        flood_engines(patched, tmp_path, [previews])
+        await maker.do(job)
+    assert growth.peak < 64 * MIB
+    assert "engine lost" in [each.message for each in caplog.records]
+    assert await folder_of(vod, recording.video.id) is None
+    assert (await lease(vod, job.lease_us + 1)).id == job.id

@@ -8,6 +8,7 @@ import pytest
 from media.hls.webvtt import Cue
 from storage.objects.disk import DiskObjects
 from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
+from tests.support.transcode.flooding_engine import MIB, flood_engines, measured_growth
 from tests.support.transcode.scripted_engine import script_engines
 from transcode.protocol.file_messages import MOST_SUBTITLES, SubtitleTrack
 from transcode.protocol.messages import Trouble
@@ -84,3 +85,19 @@ async def test_no_two_are_called_alike_and_all_can_be_named(tmp_path: Path) -> N
         "English", "English (2)", "English (3)", "gsw", "Subtitles", "a b c", "Subtitles (2)",
     ]  # fmt: skip
     assert [each.forced for each in stored] == [False] * 5 + [True, False]
+
+
+@pytest.mark.usefixtures("children_start")
+async def test_words_without_an_end_are_a_warning_and_little_memory(
+    tmp_path: Path, short_film: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cues = (Cue(0, 1, "x" * 4 * MIB),)
+    flood_engines(
+        monkeypatch, tmp_path, [SubtitleTrack(language="", title="", forced=False, cues=cues)]
+    )
+    warnings: dict[str, int] = {}
+    with measured_growth() as growth:
+        tracks = await read_subtitles("film", short_film, warnings)
+    assert warnings == {"subtitles not read": 1}
+    assert len(tracks) == 5
+    assert growth.peak < 64 * MIB

@@ -29,10 +29,14 @@ from transcode.engine.input.demux import demux, packet_times, to_ticks
 from transcode.protocol.file_messages import MOST_SUBTITLES, SubtitleTrack
 from transcode.protocol.messages import Trouble
 
-__all__ = ["MOST_CUES", "MOST_TEXT", "read_subtitles"]
+__all__ = ["MOST_CUES", "MOST_CUES_IN_ALL", "MOST_TEXT", "MOST_TEXT_IN_ALL", "read_subtitles"]
 
 MOST_CUES: Final = 20_000  # in a track: one a second for over five hours
 MOST_TEXT: Final = 2 * 1024 * 1024  # letters in a track: a feature has about 100 kB
+# In all tracks of a file: those of thirty features. The parent holds them all at once, and refuses
+# more (see `transcode.protocol.report_bounds`).
+MOST_CUES_IN_ALL: Final = 100_000
+MOST_TEXT_IN_ALL: Final = 4 * 1024 * 1024
 _MOST_TITLE: Final = 80
 _UNTIMED: Final = 5_000  # ms that a cue without an end shows, if no other follows
 _LONGEST: Final = 24 * 3600 * MILLISECONDS
@@ -40,11 +44,26 @@ _LONGEST: Final = 24 * 3600 * MILLISECONDS
 _TEXTS: Final = frozenset({"mov_text", "srt", "subrip", "ssa", "ass", "webvtt", "text"})
 
 
-class _TrackReader:
-    """Collects the cues of one track."""
+class _Room:
+    """How many more cues and letters the tracks of a file may have in all."""
 
-    def __init__(self, stream: SubtitleStream) -> None:
+    def __init__(self) -> None:
+        self._cues = MOST_CUES_IN_ALL
+        self._letters = MOST_TEXT_IN_ALL
+
+    def take(self, letters: int) -> bool:
+        """Take room for a cue; return False if there is none."""
+        self._cues -= 1
+        self._letters -= letters
+        return self._cues >= 0 and self._letters >= 0
+
+
+class _TrackReader:
+    """Collects the cues of one track, while there is `room` in all tracks."""
+
+    def __init__(self, stream: SubtitleStream, room: _Room) -> None:
         self.stream = stream
+        self._room = room
         self.cues: list[Cue] = []
         self.cut = False
         self._letters = 0
@@ -58,7 +77,8 @@ class _TrackReader:
         length = _milliseconds(to_ticks(packet.duration, base)) if packet.duration else 0
         for text in _texts(self.stream, packet):
             self._letters += len(text)
-            if len(self.cues) >= MOST_CUES or self._letters > MOST_TEXT:
+            full = len(self.cues) >= MOST_CUES or self._letters > MOST_TEXT
+            if full or not self._room.take(len(text)):
                 self.cut = True
                 return
             self.cues.append(Cue(at, at + length, text))
@@ -83,7 +103,8 @@ def read_subtitles(descriptor: int, reports: ReportWriter) -> Iterator[SubtitleT
     """
     with open_upload(descriptor, reports) as upload:
         kinds = [(stream, _kind(stream)) for stream in upload.streams.subtitles]
-        tracks = [_TrackReader(stream) for stream, kind in kinds if kind in _TEXTS]
+        room = _Room()
+        tracks = [_TrackReader(stream, room) for stream, kind in kinds if kind in _TEXTS]
         cut = len(tracks) > MOST_SUBTITLES
         tracks = tracks[:MOST_SUBTITLES]
         _read(upload, tracks)

@@ -9,7 +9,7 @@ from media.hls.webvtt import Cue
 from tests.support.engine.sources import ffmpeg
 from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
 from tests.support.engine.upload_files import EngineOutput, film, probed, read, refusal
-from transcode.engine.images.subtitles import MOST_CUES, MOST_TEXT
+from transcode.engine.images.subtitles import MOST_CUES, MOST_TEXT, MOST_TEXT_IN_ALL
 from transcode.protocol.file_messages import SubtitleTrack
 from transcode.protocol.messages import Trouble
 
@@ -126,6 +126,19 @@ def test_excessive_texts_are_cut_off(tmp_path: Path) -> None:
     (track,) = output.of(SubtitleTrack)
     assert MOST_TEXT - 2_000 < sum(len(cue.text) for cue in track.cues) <= MOST_TEXT
     assert all(len(cue.text) == 2_000 for cue in track.cues)
+    assert [each.what for each in output.of(Trouble)] == ["subtitles cut"]
+
+
+@pytest.mark.prove
+def test_many_long_tracks_share_what_their_reader_holds(tmp_path: Path) -> None:
+    words = "".join(
+        f"{index}\n{clock(index * 1000)} --> {clock(index * 1000 + 900)}\n{'y' * 2_000}\n\n"
+        for index in range(1_000)
+    )
+    path = subtitled(tmp_path / "a.mkv", [("eng", str(n), words) for n in range(4)], seconds=1)
+    output = extract_subtitles(path)
+    letters = sum(len(cue.text) for track in output.of(SubtitleTrack) for cue in track.cues)
+    assert MOST_TEXT_IN_ALL - 2_000 < letters <= MOST_TEXT_IN_ALL
     assert [each.what for each in output.of(Trouble)] == ["subtitles cut"]
 
 
