@@ -259,4 +259,4 @@ async def test_other_addresses_below_slates_are_not_found(
 
 async def test_only_reading_is_allowed_there(api_service: ApiService) -> None:
     answer = await api_service.client.post("/slates/s-Ab3dEf6hIj9l/1.jpg")
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
