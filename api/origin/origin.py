@@ -286,7 +286,7 @@ class Origin:
         address = None if decision.shown is None else object_address(match, decision.shown)
         if address is None or self._redirects is None:
             return None
-        return self._redirects.known(_method(request), address, decision.access)
+        return self._redirects.known(_method(request), address, decision)
 
     async def _redirect(
         self, match: re.Match[str], request: HttpRequest, decision: ViewerAccess
@@ -301,7 +301,7 @@ class Origin:
         address = object_address(match, decision.shown)
         if address is None:
             return None
-        return await self._redirects.find(_method(request), address, decision.access)
+        return await self._redirects.find(_method(request), address, decision)
 
     # -- representations ------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 All parts share one visibility check, so that no URL serves what a page hides.
 """
 
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,6 +29,7 @@ from headend.http.server import Application
 from headend.install.media_store import signing_bucket
 from storage.catalog import Catalog
 from storage.edge.base import Edge
+from storage.objects.cdn_copies import copy_for_cdn
 from storage.objects.store import MediaStore
 
 __all__ = ["OriginRole"]
@@ -96,7 +98,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
             return await is_signed_in_owner(catalog, sessions, cookie, hash_)
 
         visibility = VisibilityCache(catalog.visibility, owner, geo.country, is_signed_in=signed_in)
-        redirects, media_origin = _redirects(settings, objects)
+        redirects, media_origin = _redirects(settings, catalog, objects)
         card = Asset.of(_CARD, Path(BUNDLE, _CARD).read_bytes())
         return cls(
             clients=clients,
@@ -119,7 +121,9 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _redirects(settings: ServiceSettings, objects: MediaStore) -> tuple[Redirects | None, str]:
+def _redirects(
+    settings: ServiceSettings, catalog: Catalog, objects: MediaStore
+) -> tuple[Redirects | None, str]:
     """Return the redirects that the settings select, and the web origin that they lead to."""
     storage = settings.storage
 
@@ -134,6 +138,7 @@ def _redirects(settings: ServiceSettings, objects: MediaStore) -> tuple[Redirect
         case "cdn":
             parts = urlsplit(storage.cdn_url)
             origin = f"{parts.scheme}://{parts.netloc}"
-            return CdnRedirects(storage.cdn_url, is_stored), origin
+            copy = partial(copy_for_cdn, objects)
+            return CdnRedirects(storage.cdn_url, copy, catalog.cdn_folders.open), origin
         case "proxy":
             return None, ""
