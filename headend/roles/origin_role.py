@@ -15,6 +15,7 @@ from api.http.browser_sessions import BrowserSessions
 from api.http.client_address import TrustedProxies
 from api.http.response import PageHandlers
 from api.http.static_files import BUNDLE, Asset
+from api.origin.absences import Absences
 from api.origin.geo import CountryResolver
 from api.origin.origin import Origin, OriginFirst
 from api.origin.redirects import CdnRedirects, Redirects, SignedRedirects
@@ -26,7 +27,7 @@ from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
 from headend.config.settings import ServiceSettings
 from headend.http.server import Application
-from headend.install.media_store import signing_bucket
+from headend.install.media_store import bucket_of, signing_bucket
 from storage.catalog import Catalog
 from storage.edge.base import Edge
 from storage.objects.cdn_copies import copy_for_cdn
@@ -105,7 +106,12 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
             geo=geo,
             visibility=visibility,
             origin=Origin(
-                objects=objects, edge=edge, visibility=visibility, card=card, redirects=redirects
+                objects=objects,
+                edge=edge,
+                visibility=visibility,
+                card=card,
+                redirects=redirects,
+                absences=None if bucket_of(settings) is None else Absences(),
             ),
             handlers=[
                 *page_handlers(

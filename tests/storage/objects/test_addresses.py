@@ -96,6 +96,7 @@ def test_copies_for_a_cdn_are_in_a_folder_with_a_secret_name() -> None:
     token = "0123456789abcdef" * 2
     segment = live_segment(HASH, RUN, "720p", 7)
     copy = cdn_copy(segment, token)
+    assert copy is not None
     assert copy == f"cdn/{HASH}/{token}/{RUN}/720p/7.m4s"
     assert checked(copy).startswith(f"{cdn_folder(HASH, token)}/")
     assert cdn_folder(HASH, token).startswith(f"{cdn_folders(HASH)}/")
