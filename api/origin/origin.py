@@ -56,7 +56,7 @@ from api.origin.routes import (
     match_path,
     object_address,
 )
-from api.origin.store_requests import UNGUARDED, Question, StoreRequests
+from api.origin.store_requests import Question, StoreRequests
 from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
 from media.no_op import do_nothing
 from storage.edge.base import NORMAL_LATENCY, CachedPlaylist, Edge
@@ -415,9 +415,11 @@ class Origin:
             decision = await self._visibility.lookup(match["hash"], viewer, early=True, anew=True)
             if not decision.access.is_visible:
                 return None
+            question = await self._requests.question(match, decision)
             representation = await self._find_representation(
-                match, request, decision, Directives(), UNGUARDED
+                match, request, decision, Directives(), question
             )
+            self._requests.note(question, is_there=representation is not None)
             if representation is not None:
                 return representation
         is_default = match["poster"] == DEFAULT_POSTER_LABEL

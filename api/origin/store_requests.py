@@ -111,13 +111,15 @@ class StoreRequests:
         address = None if shown is None else object_address(match, shown)
         if absences is None or shown is None or address is None:
             return UNGUARDED
-        if match["part"] or match["poster"]:
-            return UNGUARDED  # parts are not stored, and the record names the posters
+        if match["part"]:
+            return UNGUARDED  # parts are not stored
         if match.re is LIVE and match["media"] and self._is_ahead(address):
             return Question(address, shown.hash, may_ask=False)
         standing = absences.ask(shown.hash, address, self._clock())
         if standing is Standing.UNKNOWN:
             return Question(address, shown.hash)
+        if match["poster"]:  # the record names it
+            return Question(address, shown.hash, may_ask=standing is Standing.CROWDED)
         if standing is not Standing.CONFIRMED and await self._is_named(match, shown, absences):
             return Question(address, shown.hash, is_named=True)
         is_crowded = standing is Standing.CROWDED

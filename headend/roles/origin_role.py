@@ -22,7 +22,7 @@ from api.origin.redirects import CdnRedirects, Redirects, SignedRedirects
 from api.origin.visibility import VisibilityCache
 from api.pages.json_documents import document_handlers
 from api.pages.oembed import oembed_handlers
-from api.pages.slate_images import slate_image_handlers
+from api.pages.slate_images import SlateLookups, slate_image_handlers
 from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
 from headend.config.settings import ServiceSettings
@@ -100,6 +100,8 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
 
         visibility = VisibilityCache(catalog.visibility, owner, geo.country, is_signed_in=signed_in)
         redirects, media_origin = _redirects(settings, catalog, objects)
+        in_bucket = bucket_of(settings) is not None
+        slates = SlateLookups(catalog.references.slates) if in_bucket else None
         card = Asset.of(_CARD, Path(BUNDLE, _CARD).read_bytes())
         return cls(
             clients=clients,
@@ -111,7 +113,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
                 visibility=visibility,
                 card=card,
                 redirects=redirects,
-                absences=None if bucket_of(settings) is None else Absences(),
+                absences=Absences() if in_bucket else None,
             ),
             handlers=[
                 *page_handlers(
@@ -122,7 +124,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
                 ),
                 *document_handlers(visibility, catalog.projects, addresses),
                 *oembed_handlers(visibility, addresses),
-                *slate_image_handlers(objects),
+                *slate_image_handlers(objects, slates),
             ],
         )
 

@@ -219,3 +219,17 @@ async def test_a_stream_that_was_never_on_air_costs_a_request_a_second(site: Sit
     await site.objects.put(path[1:], b"#EXTM3U\n")
     site.clock.now += 1.0
     assert await site.get(path) == [(200, "#EXTM3U\n")]
+
+
+async def test_a_poster_that_is_lost_costs_two_requests_a_second(site: Site) -> None:
+    record = msgspec.structs.replace(
+        site.records[FILM], posters="poster-1-1", poster_labels=("720p",), cdn_token=None
+    )
+    site.records[FILM] = record
+    site.clock.now += 1.0
+    path = f"/videos/{FILM}/poster/720p.jpg"
+    assert (await site.cost([path]))[1] == {404}
+    assert await site.cost([path] * 100) == (0, {404})
+    await site.objects.put(f"videos/{FILM}/poster-1-1/720p.jpg", b"a poster")
+    site.clock.now += 1.0
+    assert await site.get(path) == [(200, "a poster")]

@@ -111,6 +111,22 @@ async def test_what_cannot_be_deleted_stays_known(catalog: Catalog, tmp_path: Pa
         assert await catalog.cdn_folders.count() == 0
 
 
+async def test_several_processes_withdraw_at_once(catalog: Catalog, tmp_path: Path) -> None:
+    with DiskObjects(tmp_path / "objects") as objects:
+        folders = [(await add_stream(catalog, number))[2] for number in range(1, 6)]
+        await objects.put_all({f"{each}/run/720p/1.m4s": b"x" for each in folders})
+        hosts = [CopyWithdrawal(objects, catalog.cdn_folders) for _ in range(4)]
+        for number in (1, 2, 3):
+            await catalog.streams.unpublish(number, now_us=NOW_US, by=None)
+        for now_us in (NOW_US, NOW_US + GRACE_US, NOW_US + FORGET_US):
+            async with asyncio.TaskGroup() as tasks:
+                for host in hosts:
+                    tasks.create_task(host.run(now_us))
+        expected = sorted(f"{each}/run/720p/1.m4s" for each in folders[3:])
+        assert await objects.addresses("cdn") == expected
+        assert await catalog.cdn_folders.count() == 2
+
+
 async def test_folders_that_no_row_names_are_deleted(catalog: Catalog, tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         number, hash_, folder = await add_stream(catalog)
