@@ -6,6 +6,8 @@ decided for every request (`api.origin.visibility`). Media names are never reuse
 keep them for ever; live playlists change every 2 s and are fresh for 1 s. Restricted media are
 never cached.
 
+Made-up names of a bucket's objects do not cost a request each (`api.origin.absences`).
+
 With `redirects`, viewers are redirected for stored media, after their access was decided as for any
 other request.
 
@@ -40,9 +42,9 @@ from api.http.response import (
     wait_for,
 )
 from api.http.static_files import Asset
+from api.origin.absences import Absences
 from api.origin.access import AccessLevel
 from api.origin.directives import BadDirective, Directives, parse_directives
-from api.origin.playlist_cache import PlaylistCache
 from api.origin.redirects import Method, Redirects
 from api.origin.routes import (
     DEFAULT_POSTER_LABEL,
@@ -55,14 +57,12 @@ from api.origin.routes import (
     match_path,
     object_address,
 )
+from api.origin.store_requests import Question, StoreRequests
 from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
 from media.no_op import do_nothing
 from storage.edge.base import NORMAL_LATENCY, CachedPlaylist, Edge
 from storage.errors import StorageError
-from storage.live.stored_playlist import StoredPlaylists
-from storage.objects.base import ObjectMissing
 from storage.objects.store import MediaStore
-from storage.single_flight import SingleFlight
 
 __all__ = ["Origin", "OriginFirst"]
 
@@ -78,7 +78,8 @@ _PLACEHOLDER: Final = "public, max-age=10"  # the real poster may exist at any m
 class Origin:
     """Serves published media; an ASGI application.
 
-    `card` is the default poster of streams and videos without one. `clock` is in seconds.
+    `card` is the default poster of streams and videos without one. `absences` is for a store in
+    which each look-up costs a request. `clock` is in seconds.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Origin:
         visibility: VisibilityCache,
         card: Asset | None = None,
         redirects: Redirects | None = None,
+        absences: Absences | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._objects = objects
@@ -100,10 +102,7 @@ class Origin:
         self._visibility = visibility
         self._card = card
         self._redirects = redirects
-        self._clock = clock
-        self._stored = StoredPlaylists(objects)
-        self._playlists = PlaylistCache()
-        self._reading = SingleFlight[CachedPlaylist | None]()
+        self._requests = StoreRequests(objects, edge, absences=absences, clock=clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -183,19 +182,22 @@ class Origin:
             decision = await self._visibility.lookup(
                 match["hash"], viewer, early=is_available_early(match)
             )
-            if decision.access is AccessLevel.BLOCKED:
-                return _blocked()
             if not decision.access.is_visible:
-                return _not_found()
+                return _blocked() if decision.access is AccessLevel.BLOCKED else _not_found()
             if match.re is LIVE and not match["media"] and not match["poster"]:
                 await self._edge.catch_up(match[0][1:])
             pending = self._pending(match, request, decision, directives)
             if pending is not None:
                 return pending
-            redirect = await self._redirect(match, request, decision)
+            question = await self._requests.question(match, decision)
+            redirect = await self._redirect(match, request, decision, question)
             if redirect is not None:
+                self._requests.note(question, is_there=True)
                 return redirect
-            representation = await self._find_representation(match, request, decision, directives)
+            representation = await self._find_representation(
+                match, request, decision, directives, question
+            )
+            self._requests.note(question, is_there=representation is not None)
             if representation is None and match["poster"]:
                 representation = await self._other_poster(match, request, viewer, decision)
         except BadDirective as error:
@@ -203,7 +205,9 @@ class Origin:
         except (StorageError, OSError) as error:
             log.error("object not served", extra={"reason": str(error)})  # noqa: TRY400  # the world's
             return _try_again()
-        return _not_found() if representation is None else respond(request, representation)
+        if representation is None:
+            return _try_again() if question.is_crowded else _not_found()
+        return respond(request, representation)
 
     # -- blocking requests ------------------------------------------------------------------------
 
@@ -278,10 +282,14 @@ class Origin:
         address = None if decision.shown is None else object_address(match, decision.shown)
         if address is None or self._redirects is None:
             return None
-        return self._redirects.known(_method(request), address, decision.access)
+        return self._redirects.known(_method(request), address, decision)
 
     async def _redirect(
-        self, match: re.Match[str], request: HttpRequest, decision: ViewerAccess
+        self,
+        match: re.Match[str],
+        request: HttpRequest,
+        decision: ViewerAccess,
+        question: Question,
     ) -> HttpResponse | None:
         """Return the redirect of a visible object; None if it is served here.
 
@@ -293,7 +301,9 @@ class Origin:
         address = object_address(match, decision.shown)
         if address is None:
             return None
-        return await self._redirects.find(_method(request), address, decision.access)
+        if not question.may_ask:
+            return self._redirects.known(_method(request), address, decision)
+        return await self._redirects.find(_method(request), address, decision)
 
     # -- representations ------------------------------------------------------------------------
 
@@ -317,7 +327,7 @@ class Origin:
             return _part(self._edge.local_part(address), match, decision.access)
         text = self._local_playlist(address, match, directives)
         if text is None and self._edge.knows(address):
-            text = self._remembered(address)
+            text = self._requests.remembered(address)
         return _text(text, match, request, decision.access)
 
     def _local_playlist(
@@ -337,6 +347,7 @@ class Origin:
         request: HttpRequest,
         decision: ViewerAccess,
         directives: Directives,
+        question: Question,
     ) -> Representation | None:
         representation = self._at_hand(match, request, decision, directives)
         address = None if decision.shown is None else object_address(match, decision.shown)
@@ -349,7 +360,7 @@ class Origin:
             if file is None and match.re is LIVE and match["media"]:
                 # It is stored a moment after it is listed.
                 representation = _part(await self._edge.get_part(address), match, decision.access)
-            if file is None and representation is None:
+            if file is None and representation is None and question.may_ask:
                 file = await self._fetched(address)
             representation = representation or _file(file, match, decision.access)
         if representation is not None or match["media"] or match["preview"] or match["poster"]:
@@ -358,7 +369,9 @@ class Origin:
             return None
         if match["part"]:
             return _part(await self._edge.get_part(address), match, decision.access)
-        text = await self._reading.run(address, partial(self._read, address))
+        if not question.may_ask:
+            return None
+        text = await self._requests.read(address)
         return _text(text, match, request, decision.access)
 
     async def _fetched(self, address: str) -> OpenFile | None:
@@ -394,7 +407,11 @@ class Origin:
             decision = await self._visibility.lookup(match["hash"], viewer, early=True, anew=True)
             if not decision.access.is_visible:
                 return None
-            representation = await self._find_representation(match, request, decision, Directives())
+            question = await self._requests.question(match, decision)
+            representation = await self._find_representation(
+                match, request, decision, Directives(), question
+            )
+            self._requests.note(question, is_there=representation is not None)
             if representation is not None:
                 return representation
         is_default = match["poster"] == DEFAULT_POSTER_LABEL
@@ -407,27 +424,6 @@ class Origin:
         cached = _PLACEHOLDER if decision.access.is_cacheable else _PRIVATE
         headers = _described(content_type_and_caching(match)[0], cached, "")
         return Representation(body=card.body, headers=headers, tag=card.tag)
-
-    def _remembered(self, address: str) -> CachedPlaylist | None:
-        """Return a playlist that was read before, if it has not changed since."""
-        entry = self._playlists.get(address, self._clock())
-        if entry is None:
-            return None
-        stat, playlist = entry
-        return playlist if self._objects.is_unchanged(address, stat) else None
-
-    async def _read(self, address: str) -> CachedPlaylist | None:
-        """Return a stored playlist, which is read at most once a second for all viewers."""
-        now = self._clock()
-        stat = await self._objects.stat(address)
-        if stat is None:
-            return None
-        try:
-            text = CachedPlaylist.from_text(await self._stored.read(address))
-        except ObjectMissing:
-            return None
-        self._playlists.put(address, stat, text, now)
-        return text
 
 
 class _BlockingResponse(PendingResponse):

@@ -23,6 +23,7 @@ __all__ = [
     "is_available_early",
     "is_of_kind",
     "match_path",
+    "naming_lists",
     "object_address",
 ]
 
@@ -79,6 +80,36 @@ def object_address(match: re.Match[str], shown: PublicRecord) -> str | None:
         return None if shown.media is None else f"videos/{shown.hash}/{shown.media}/index.m3u8"
     folder = match["made"] if match["preview"] else match["folder"]
     return match[0][1:] if _is_of(folder, shown.media) else None
+
+
+def naming_lists(match: re.Match[str], shown: PublicRecord) -> list[tuple[str, str]]:
+    """Return the lists that lead to an object, each with the URI that it must have for that.
+
+    A list that nothing names leads to itself, with any URI. Empty if there is none: the object may
+    exist all the same, of an older run or file.
+    """
+    if match.re is LIVE:
+        folder, parent = match["folder"], f"live/{shown.hash}"
+        within = f"{folder}/"
+    else:
+        folder, parent, within = shown.media, f"videos/{shown.hash}/{shown.media}", ""
+    if match["preview"]:
+        previews = shown.previews
+        if previews is None or previews != f"previews-{match['made']}":
+            return []
+        uri = "" if match["preview"] == "previews.vtt" else match["preview"]
+        return [(f"videos/{shown.hash}/{previews}/previews.vtt", uri)]
+    if match["variants"]:
+        return [(f"{parent}/index.m3u8", "")]
+    if folder is None or not (match["playlist"] or match["media"]):
+        return []
+    playlist = f"{within}{match['rendition']}/index.m3u8"
+    variants = (f"{parent}/index.m3u8", playlist)
+    if match["playlist"]:
+        return [variants] if match["folder"] == folder else []
+    # The playlists of a video may name media in other folders.
+    other = "" if match["folder"] == folder else f"{match['folder']}/{match['rendition']}/"
+    return [variants, (f"{parent}/{playlist}", f"{other}{match['media']}")]
 
 
 def is_of_kind(match: re.Match[str], shown: PublicRecord) -> bool:

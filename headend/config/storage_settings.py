@@ -47,7 +47,7 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     ] = ""
     cdn_url: Annotated[
         str,
-        describe("base URL of a CDN that has the objects of storage.url below it"),
+        describe("base URL of a CDN that has the folder cdn of storage.url below it"),
     ] = ""
     cache_bytes: Annotated[
         int,

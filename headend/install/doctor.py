@@ -19,6 +19,7 @@ from cryptography import x509
 
 from api.operations.report import Finding, FindingItem
 from headend.config.settings import ServiceSettings
+from headend.install.cdn_check import check_cdn
 from headend.install.certificates import CertificateFiles
 from headend.install.findings import size_text
 from headend.install.installation import (
@@ -100,11 +101,21 @@ async def examine(
                 partial(_orphans, catalog, files, now_us),
                 partial(_uploads, catalog, files, now_us),
                 partial(_trash, files, settings.storage.trash_days),
+                *_of_delivery(settings, catalog, files, now_us),
             ):
                 findings.append(await _checked(check))
     except StorageError as error:
         findings.append(Finding(topic="database", verdict="act", text=str(error)))
     return tuple(findings)
+
+
+def _of_delivery(
+    settings: ServiceSettings, catalog: Catalog, files: StoredFiles, now_us: int
+) -> tuple[Callable[[], Awaitable[Finding]], ...]:
+    """Return the check of a CDN in front of the bucket, if there is one."""
+    if settings.storage.delivery != "cdn":
+        return ()
+    return (partial(check_cdn, settings, catalog, files, now_us),)
 
 
 async def examine_briefly(
@@ -134,7 +145,9 @@ async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = Fal
     """
     folder = Path(settings.data)
     async with open_catalog(catalog_location(settings), migrate=False) as catalog:
-        with schema_in_use(folder), open_store(folder, bucket_of(settings)) as objects:
+        has_copies = settings.storage.delivery == "cdn"
+        store = open_store(folder, bucket_of(settings), has_cdn_copies=has_copies)
+        with schema_in_use(folder), store as objects:
             await bind_objects(catalog, objects, store=objects.location)
             removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
             removed += await remove_orphans(

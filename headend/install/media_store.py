@@ -42,19 +42,30 @@ def signing_bucket(settings: ServiceSettings) -> S3Bucket:
 
 @contextmanager
 def open_store(
-    folder: Path, bucket: S3Location | None, *, cache_bytes: int = 0, min_free_bytes: int = 0
+    folder: Path,
+    bucket: S3Location | None,
+    *,
+    cache_bytes: int = 0,
+    min_free_bytes: int = 0,
+    has_cdn_copies: bool = False,
 ) -> Generator[MediaStore]:
     """Open the store for the length of the block.
 
     `cache_bytes` of the data folder hold copies of what was read from a bucket; large ones are made
-    only if `min_free_bytes` of its disk stay free.
+    only if `min_free_bytes` of its disk stay free. `has_cdn_copies` as in `S3Objects`.
     """
     if bucket is None:
         with DiskObjects(folder / OBJECTS) as objects:
             yield objects
     else:
         with DiskObjects(folder / SCRATCH) as scratch:
-            yield S3Objects(bucket, scratch, cache_bytes=cache_bytes, min_free_bytes=min_free_bytes)
+            yield S3Objects(
+                bucket,
+                scratch,
+                cache_bytes=cache_bytes,
+                min_free_bytes=min_free_bytes,
+                has_cdn_copies=has_cdn_copies,
+            )
 
 
 def read_store(folder: Path, bucket: S3Location | None) -> ReadOnlyObjects | S3Bucket:

@@ -95,6 +95,7 @@ async def open_context(
             bucket_of(settings),
             cache_bytes=settings.storage.cache_bytes,
             min_free_bytes=settings.storage.min_free_bytes,
+            has_cdn_copies=settings.storage.delivery == "cdn",
         )
         objects = stack.enter_context(store)
         await bind_objects(catalog, objects, store=objects.location)

@@ -3,6 +3,7 @@
 All parts share one visibility check, so that no URL serves what a page hides.
 """
 
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,20 +15,22 @@ from api.http.browser_sessions import BrowserSessions
 from api.http.client_address import TrustedProxies
 from api.http.response import PageHandlers
 from api.http.static_files import BUNDLE, Asset
+from api.origin.absences import Absences
 from api.origin.geo import CountryResolver
 from api.origin.origin import Origin, OriginFirst
 from api.origin.redirects import CdnRedirects, Redirects, SignedRedirects
 from api.origin.visibility import VisibilityCache
 from api.pages.json_documents import document_handlers
 from api.pages.oembed import oembed_handlers
-from api.pages.slate_images import slate_image_handlers
+from api.pages.slate_images import SlateLookups, slate_image_handlers
 from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
 from headend.config.settings import ServiceSettings
 from headend.http.server import Application
-from headend.install.media_store import signing_bucket
+from headend.install.media_store import bucket_of, signing_bucket
 from storage.catalog import Catalog
 from storage.edge.base import Edge
+from storage.objects.cdn_copies import copy_for_cdn
 from storage.objects.store import MediaStore
 
 __all__ = ["OriginRole"]
@@ -96,14 +99,21 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
             return await is_signed_in_owner(catalog, sessions, cookie, hash_)
 
         visibility = VisibilityCache(catalog.visibility, owner, geo.country, is_signed_in=signed_in)
-        redirects, media_origin = _redirects(settings, objects)
+        redirects, media_origin = _redirects(settings, catalog, objects)
+        in_bucket = bucket_of(settings) is not None
+        slates = SlateLookups(catalog.references.slates) if in_bucket else None
         card = Asset.of(_CARD, Path(BUNDLE, _CARD).read_bytes())
         return cls(
             clients=clients,
             geo=geo,
             visibility=visibility,
             origin=Origin(
-                objects=objects, edge=edge, visibility=visibility, card=card, redirects=redirects
+                objects=objects,
+                edge=edge,
+                visibility=visibility,
+                card=card,
+                redirects=redirects,
+                absences=Absences() if in_bucket else None,
             ),
             handlers=[
                 *page_handlers(
@@ -114,12 +124,14 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
                 ),
                 *document_handlers(visibility, catalog.projects, addresses),
                 *oembed_handlers(visibility, addresses),
-                *slate_image_handlers(objects),
+                *slate_image_handlers(objects, slates),
             ],
         )
 
 
-def _redirects(settings: ServiceSettings, objects: MediaStore) -> tuple[Redirects | None, str]:
+def _redirects(
+    settings: ServiceSettings, catalog: Catalog, objects: MediaStore
+) -> tuple[Redirects | None, str]:
     """Return the redirects that the settings select, and the web origin that they lead to."""
     storage = settings.storage
 
@@ -134,6 +146,7 @@ def _redirects(settings: ServiceSettings, objects: MediaStore) -> tuple[Redirect
         case "cdn":
             parts = urlsplit(storage.cdn_url)
             origin = f"{parts.scheme}://{parts.netloc}"
-            return CdnRedirects(storage.cdn_url, is_stored), origin
+            copy = partial(copy_for_cdn, objects)
+            return CdnRedirects(storage.cdn_url, copy, catalog.cdn_folders.open), origin
         case "proxy":
             return None, ""

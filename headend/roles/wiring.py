@@ -62,6 +62,7 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
 from storage.cleanup.expired_uploads import keep_removing_expired_uploads
 from storage.cleanup.orphans import keep_removing_orphans
+from storage.cleanup.withdrawn_copies import keep_deleting_withdrawn_copies
 from storage.errors import StorageError
 from storage.objects.disk_threads import VIEWERS
 from storage.objects.store import MediaStore
@@ -107,6 +108,7 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
         run_in_background(
             *file_workers(context, lambda: not ingest.is_shedding()),
             *_cleanups(context),
+            *_delete_copies(context),
             _remove_projects(context),
         ),
         _run_broadcaster(context, origin.clients) as broadcaster,
@@ -163,6 +165,7 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
         _open_origin(context) as origin,
         run_in_background(
             _reset_stale_streams(context),
+            *_delete_copies(context),
             _remove_projects(context),
             # Beside a bucket, received files are in this process's own data folder.
             *([_remove_expired_uploads(context)] if bucket_of(settings) is not None else []),
@@ -257,6 +260,21 @@ def _reset_stale_streams(context: RoleContext) -> BackgroundTask:
         else partial(keep_resetting_stale_streams, catalog, context.folder)
     )
     return BackgroundTask("stale streams", resetting)
+
+
+def _delete_copies(context: RoleContext) -> tuple[BackgroundTask, ...]:
+    """Return the task that deletes copies for a CDN, where there can be any."""
+    if bucket_of(context.settings) is None:
+        return ()
+    deleting = partial(
+        keep_deleting_withdrawn_copies,
+        context.objects,
+        context.catalog.cdn_folders,
+        wall_clock_us,
+        context.verify,
+        is_in_use=context.settings.storage.delivery == "cdn",
+    )
+    return (BackgroundTask("copies for the CDN", deleting),)
 
 
 def _remove_projects(context: RoleContext) -> BackgroundTask:

@@ -25,6 +25,7 @@ from storage.catalog.library.players import Players
 from storage.catalog.library.restrictions import Restrictions
 from storage.catalog.library.sessions import Sessions
 from storage.catalog.library.tokens import Tokens
+from storage.catalog.maintenance.cdn_folders import CdnFolders
 from storage.catalog.maintenance.health import HealthChecks
 from storage.catalog.maintenance.references import References
 from storage.catalog.maintenance.workload import Workload
@@ -59,7 +60,7 @@ class Catalog:
     answer, and `CatalogBusy` if another process holds the write lock for too long.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database) -> None:  # noqa: PLR0915  # a line for each noun
         self._database = database
         self.location = database.location
         """The database's address, without a password."""
@@ -98,6 +99,7 @@ class Catalog:
         self.uploads = Uploads(database)
         self.links = UploadLinks(database)
         self.references = References(database)
+        self.cdn_folders = CdnFolders(database)
         self.health = HealthChecks(database)
         self.workload = Workload(database)
 

@@ -6,7 +6,7 @@ the files of this machine that go with it, and `file_cache` the copies among the
 are the threads that wait for the disk, `durable` has files survive a power cut, and `at_once` does
 the same work for many objects. `trash` keeps for some days what cleanups take away. `read_only`
 serves callers that must not change anything. `incoming_file` receives a file in one go,
-`resumable_file` in several requests, and `upload_pieces` in requests to several hosts. `copying`
-copies all objects of a folder to a bucket, or back. Which objects are still needed is decided in
-`storage.cleanup`.
+`resumable_file` in several requests, and `upload_pieces` in requests to several hosts. `cdn_copies`
+are what a CDN may read. `copying` copies all objects of a folder to a bucket, or back. Which
+objects are still needed is decided in `storage.cleanup`.
 """

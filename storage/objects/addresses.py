@@ -11,12 +11,16 @@ from typing import Final
 from storage.errors import StorageError
 
 __all__ = [
+    "CDN",
     "COPYING",
     "INSTALLATION",
     "PIECES",
     "TRASH",
     "UPLOADS",
     "BadAddress",
+    "cdn_copy",
+    "cdn_folder",
+    "cdn_folders",
     "checked",
     "imported_source",
     "is_address",
@@ -37,6 +41,7 @@ __all__ = [
     "media_init",
     "media_segment",
     "partial_import",
+    "printable",
     "replaced_source",
     "slate_folder",
     "slate_picture",
@@ -71,6 +76,8 @@ _LONGEST: Final = 400
 INSTALLATION: Final = "installation"
 # The same key in a store that media are being copied to; removed when all of them are there.
 COPYING: Final = "installation.copying"
+# The folder of the copies that a CDN may read (`storage.objects.cdn_copies`): the only one.
+CDN: Final = "cdn"
 # The folder of what cleanups took away (`storage.objects.trash`).
 TRASH: Final = "trash"
 # The folder of unfinished uploads.
@@ -102,10 +109,35 @@ def is_address(text: str) -> bool:
     return len(text) <= _LONGEST and _ADDRESS.fullmatch(text) is not None
 
 
+def printable(address: str) -> str:
+    """Return an address as messages may show it: without the secret name of a folder of copies."""
+    parts = address.split("/")
+    if parts[0] == CDN and len(parts) > 2:
+        parts[2] = "..."
+    return "/".join(parts)
+
+
 def is_arriving(address: str) -> bool:
     """Return whether an address is that of a file which is being received."""
     first, _, rest = address.partition("/")
     return first == UPLOADS or (first == "sources" and rest.partition("/")[2].startswith("import"))
+
+
+def cdn_folders(hash_: str) -> str:
+    """Return the folder of all folders of a stream's or video's copies for a CDN."""
+    return f"{CDN}/{hash_}"
+
+
+def cdn_folder(hash_: str, token: str) -> str:
+    """Return a folder of a stream's or video's copies for a CDN; `token` is random and secret."""
+    return f"{CDN}/{hash_}/{token}"
+
+
+def cdn_copy(address: str, token: str) -> str | None:
+    """Return where a CDN finds the copy of an object; None unless it is of a stream or video."""
+    top, _, rest = address.partition("/")
+    hash_, _, name = rest.partition("/")
+    return f"{CDN}/{hash_}/{token}/{name}" if top in {"live", "videos"} and name else None
 
 
 def live_stream(hash_: str) -> str:

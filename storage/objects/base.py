@@ -17,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 from storage.errors import StorageError
+from storage.objects.addresses import printable
 
 __all__ = [
     "ObjectChanged",
@@ -33,7 +34,7 @@ class ObjectError(StorageError):
     """An operation on the object at `address` failed."""
 
     def __init__(self, address: str, reason: str) -> None:
-        super().__init__(f"{address}: {reason}")
+        super().__init__(f"{printable(address)}: {reason}")
         self.address = address
         self.reason = reason
 

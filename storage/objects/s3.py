@@ -17,6 +17,7 @@ from typing import Final
 
 from storage.objects.addresses import UPLOADS, checked, is_arriving
 from storage.objects.base import ObjectMissing, ObjectStat
+from storage.objects.cdn_copies import CopyFinder
 from storage.objects.disk import DiskObjects
 from storage.objects.disk_threads import FILES, VIEWERS, DiskThreads
 from storage.objects.file_cache import FileCache, MakeRoom
@@ -38,7 +39,8 @@ class S3Objects(S3Bucket):
 
     `scratch` stays open for as long as the store is used. `cache_bytes` of it hold copies of what
     viewers ask for, and as many copies for engines; a large object is copied only if
-    `min_free_bytes` of its disk stay free.
+    `min_free_bytes` of its disk stay free. `has_cdn_copies`: objects may have copies for a CDN
+    (`cdn_copies`), which are deleted with them.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class S3Objects(S3Bucket):
         *,
         cache_bytes: int,
         min_free_bytes: int = 0,
+        has_cdn_copies: bool = False,
     ) -> None:
         super().__init__(location)
         self.scratch = scratch
@@ -64,6 +67,7 @@ class S3Objects(S3Bucket):
             scratch.temporary(), partial(self._copy, FILES), most_bytes=cache_bytes, threads=FILES
         )
         self._absent: set[str] = set()
+        self._copies = CopyFinder(self.folder_names) if has_cdn_copies else None
 
     @property
     def files(self) -> Path:
@@ -118,7 +122,8 @@ class S3Objects(S3Bucket):
         arriving = [address for address in addresses if is_arriving(address)]
         if arriving:
             await self.scratch.delete_all(arriving)
-        await super().delete_all(addresses)
+        copies = [] if self._copies is None else await self._copies.find(addresses)
+        await super().delete_all([*addresses, *copies])
         await self._drop(addresses)
 
     async def addresses(self, prefix: str) -> list[str]:

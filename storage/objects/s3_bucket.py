@@ -32,7 +32,7 @@ from obstore.exceptions import (
     PreconditionError,
     UnauthenticatedError,
 )
-from obstore.store import S3Store
+from obstore.store import HTTPStore, S3Store
 
 from media.ladder import AUDIO_RENDITION
 from storage.objects.addresses import INSTALLATION, checked, is_address
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # these exist for types alone
     from obstore import Attributes, ObjectMeta, PutMode
     from obstore.store import ClientConfig, RetryConfig, S3Config
 
-__all__ = ["COPY_BYTES", "PIECE_BYTES", "S3Bucket", "S3Location"]
+__all__ = ["COPY_BYTES", "PIECE_BYTES", "S3Bucket", "S3Location", "read_anonymously"]
 
 # As for a disk: a bucket that does not answer for this long is treated as broken.
 _SECONDS: Final = 20.0
@@ -440,6 +440,30 @@ class S3Bucket:
             return False
 
         return await _answer(prefix, has_first())
+
+
+async def read_anonymously(base: str, address: str) -> bytes | None:
+    """Return a small object below the URL `base` as anyone gets it; None if that is refused.
+
+    Raises:
+        StoreFailed: the server does not answer, or not as one that has objects.
+    """
+    client: ClientConfig = {"allow_http": base.startswith("http://"), "connect_timeout": "5s"}
+    once: RetryConfig = {"max_retries": 0}
+    store = HTTPStore.from_url(base.rstrip("/"), client_options=client, retry_config=once)
+
+    async def read() -> bytes:
+        response = await obstore.get_async(store, checked(address))
+        return bytes(await response.bytes_async())
+
+    try:
+        return await _answer(address, read())
+    except ObjectMissing:
+        return None
+    except StoreFailed as error:
+        if isinstance(error.__cause__, PermissionDeniedError | UnauthenticatedError):
+            return None
+        raise StoreFailed(address, f"{base} does not answer") from error
 
 
 class _Listed(msgspec.Struct, frozen=True, gc=False):

@@ -11,10 +11,11 @@ from storage.catalog.engine.database import Database
 from storage.catalog.queries.project_lookup import is_of_present
 from storage.catalog.records.common import PlayerOptions, PublicRecord
 from storage.catalog.records.settings import effective_settings
-from storage.catalog.schema.tables import players, projects, streams, videos
+from storage.catalog.schema.tables import cdn_folders, players, projects, streams, videos
 
 __all__ = ["Visibility"]
 
+_IN_USE: Final = cdn_folders.c.withdrawn_us.is_(None)
 _OF_STREAMS: Final = (
     select(
         streams.c.project_id,
@@ -31,9 +32,11 @@ _OF_STREAMS: Final = (
         streams.c.image_height,
         streams.c.settings,
         projects.c.settings.label("defaults"),
+        cdn_folders.c.token,
     )
     .join_from(streams, projects, projects.c.id == streams.c.project_id)
     .outerjoin(players, players.c.id == streams.c.player_id)
+    .outerjoin(cdn_folders, (cdn_folders.c.hash == streams.c.hash) & _IN_USE)
 )
 _OF_VIDEOS: Final = (
     select(
@@ -54,9 +57,11 @@ _OF_VIDEOS: Final = (
         videos.c.width,
         videos.c.height,
         videos.c.state,
+        cdn_folders.c.token,
     )
     .select_from(videos)
     .outerjoin(players, players.c.id == videos.c.player_id)
+    .outerjoin(cdn_folders, (cdn_folders.c.hash == videos.c.hash) & _IN_USE)
 )
 _STREAM_PRESENT: Final = is_of_present(streams.c.project_id)
 _VIDEO_PRESENT: Final = is_of_present(videos.c.project_id)
@@ -89,6 +94,7 @@ class Visibility:
                     height=row.image_height,
                     created_us=row.created_us,
                     latency=effective_settings(row.settings, row.defaults).latency,
+                    cdn_token=row.token,
                 )
             of_video = _OF_VIDEOS.where(videos.c.hash == hash_, _VIDEO_PRESENT)
             row = (await connection.execute(of_video)).one_or_none()
@@ -114,6 +120,7 @@ class Visibility:
                 height=row.height,
                 created_us=row.created_us,
                 failed=row.state == "failed" and row.media is None,
+                cdn_token=row.token,
             )
 
 

@@ -172,7 +172,8 @@ class PublicRecord(msgspec.Struct, frozen=True, kw_only=True):
     video: `media` is the folder that plays (None: nothing yet), `posters` and `previews` those of
     its stills; `failed` means that it could not be made. `poster_labels` go from the smallest up; a
     stream's `width` and `height` are its largest poster's. `latency` is what was set for a stream
-    or its project (None: nothing was).
+    or its project (None: nothing was). `cdn_token` is the secret name of the folder of its copies
+    for a CDN (None: it has none).
     """
 
     hash: PublicHash
@@ -195,6 +196,10 @@ class PublicRecord(msgspec.Struct, frozen=True, kw_only=True):
     created_us: int = 0
     failed: bool = False
     latency: str | None = None
+    cdn_token: str | None = None
+
+    def __repr__(self) -> str:
+        return f"PublicRecord(hash={self.hash!r}, kind={self.kind!r})"
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ __all__ = [
     "QUEUED",
     "RUNNING",
     "categories",
+    "cdn_folders",
     "commands",
     "events",
     "hosts",
@@ -488,3 +489,23 @@ stream_owners = Table(
     Column("taken_us", BigInteger, nullable=False),
 )
 Index("ix_stream_owners_host_id", stream_owners.c.host_id)
+
+# The folders of copies that a CDN may read (`storage.objects.cdn_copies`), by their secret name.
+# The stream or video with that hash has one as long as everyone may see it. `withdrawn_us` is when
+# that ended: its copies are being deleted, and then the row. Without foreign keys: the copies of a
+# deleted stream or video must still be deleted.
+cdn_folders = Table(
+    "cdn_folders",
+    METADATA,
+    Column("token", String(32), primary_key=True),
+    Column("hash", String(12), nullable=False),
+    Column("withdrawn_us", BigInteger),
+)
+_IN_USE: Final = text("withdrawn_us IS NULL")
+Index(
+    "ix_cdn_folders_hash",
+    cdn_folders.c.hash,
+    unique=True,
+    sqlite_where=_IN_USE,
+    postgresql_where=_IN_USE,
+)

@@ -1,6 +1,7 @@
 """The origin with redirects: access is checked before each, and playlists are not redirected."""
 
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from api.origin.visibility import VisibilityCache
 from storage.catalog.records.common import PublicRecord
 from storage.edge.memory import MemoryEdge
 from storage.objects.addresses import live_poster, live_segment, video_folder
+from storage.objects.cdn_copies import copy_for_cdn
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import later
 from tests.support.manual_clock import ManualClock
@@ -24,15 +26,16 @@ from tests.support.manual_clock import ManualClock
 pytestmark = pytest.mark.anyio
 
 HASH, FILM, RUN = "Stream012345", "Video0123456", "20260131T120000123"
+TOKEN = "0123456789abcdef0123456789abcdef"
 GERMANY = ("DE",)
 STREAM = PublicRecord(
     hash=HASH, project=1, title="", description="", published=True, hidden=False, live=True,
-    poster_labels=("720p",),
+    poster_labels=("720p",), cdn_token=TOKEN,
 )  # fmt: skip
 VIDEO = PublicRecord(
     hash=FILM, project=1, title="", description="", published=True, hidden=False, live=False,
     kind="video", media="1-2", posters="poster-1-1", poster_labels=("720p",),
-    previews="previews-1-1",
+    previews="previews-1-1", cdn_token=TOKEN,
 )  # fmt: skip
 MEDIA = f"/{video_folder(FILM, '1-2')}/720p/0.m4s"
 PLAYLIST = f"/{video_folder(FILM, '1-2')}/720p/index.m3u8"
@@ -50,7 +53,10 @@ class RedirectingOrigin:
         self.records = {HASH: STREAM, FILM: VIDEO}
         self.clock = ManualClock()
         self.edge = MemoryEdge()
-        redirects: Redirects = CdnRedirects(CDN, self.is_stored)
+        self.opened: list[str] = []
+        redirects: Redirects = CdnRedirects(
+            CDN, partial(copy_for_cdn, objects), self.open_folder, clock=self.clock
+        )
         if self.is_signed:
             redirects = SignedRedirects(self.sign, self.is_stored, seconds=60, clock=self.clock)
         visibility = VisibilityCache(self, self.is_owner, lambda peer, _: peer, clock=self.clock)
@@ -67,6 +73,10 @@ class RedirectingOrigin:
 
     async def is_stored(self, address: str) -> bool:
         return await self.objects.stat(address) is not None
+
+    async def open_folder(self, hash_: str) -> None:
+        self.opened.append(hash_)
+        self.records[hash_] = msgspec.structs.replace(self.records[hash_], cdn_token=TOKEN)
 
     async def sign(self, address: str, method: Method, seconds: float) -> str:
         return f"https://s3.example/{address}?signed-for={method}"
@@ -98,7 +108,8 @@ async def origin(
 
 def leads(origin: RedirectingOrigin, path: str, method: str = "GET") -> str:
     signed = f"https://s3.example{path}?signed-for={method}"
-    return signed if origin.is_signed else f"{CDN}{path}"
+    _, _, hash_, rest = path.split("/", 3)
+    return signed if origin.is_signed else f"{CDN}/cdn/{hash_}/{TOKEN}/{rest}"
 
 
 async def test_media_are_redirected_and_playlists_are_served(origin: RedirectingOrigin) -> None:
@@ -117,6 +128,7 @@ async def test_media_are_redirected_and_playlists_are_served(origin: Redirecting
     await origin.objects.put(f"{previews}/previews.vtt", b"WEBVTT")
     await origin.objects.put(f"{previews}/sheet-0.jpg", b"\xff\xd8")
     assert (await origin.get(f"/{previews}/previews.vtt")).content == b"WEBVTT"
+    assert origin.opened == []
     sheet = await origin.get(f"/{previews}/sheet-0.jpg")
     assert sheet.headers["location"] == leads(origin, f"/{previews}/sheet-0.jpg")
 
@@ -173,5 +185,25 @@ async def test_posters_of_streams_are_redirected_to_signed_addresses_only(
         assert answer.headers["location"] == leads(origin, POSTER)
     else:
         assert (answer.status_code, answer.content) == (200, b"stored")
+    await origin.objects.put(f"videos/{FILM}/poster-1-1/720p.jpg", b"a poster")
     video = await origin.get(f"/videos/{FILM}/poster/720p.jpg")
     assert video.headers["location"] == leads(origin, f"/videos/{FILM}/poster-1-1/720p.jpg")
+
+
+async def test_a_record_gets_its_folder_with_its_first_public_viewer(tmp_path: Path) -> None:
+    with DiskObjects(tmp_path) as objects:
+        origin = RedirectingOrigin(objects, "cdn")
+        await objects.put(MEDIA[1:], b"stored")
+        origin.change(FILM, cdn_token=None, countries=GERMANY)
+        assert (await origin.get(MEDIA, "DE")).status_code == 200
+        origin.change(FILM, countries=(), published=False)
+        owner = await origin.get(MEDIA, authorization="Bearer owner")
+        assert (owner.status_code, origin.opened) == (200, [])
+        origin.change(FILM, published=True)
+        for _ in range(3):  # the cached record is a second old at most
+            assert (await origin.get(MEDIA)).status_code == 200
+        assert origin.opened == [FILM]
+        origin.clock.now += 1.0
+        assert (await origin.get(MEDIA)).headers["location"] == leads(origin, MEDIA)
+        assert await objects.get(f"cdn/{FILM}/{TOKEN}/1-2/720p/0.m4s") == b"stored"
+        assert origin.opened == [FILM]

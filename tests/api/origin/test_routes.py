@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.origin.routes import content_type_and_caching, match_path, object_address
+from api.origin.routes import (
+    content_type_and_caching,
+    match_path,
+    naming_lists,
+    object_address,
+)
 from storage.catalog.records.common import PublicRecord
 from storage.objects.addresses import checked
 
@@ -91,3 +96,54 @@ def test_no_address_leads_out_of_its_own_folder(parts: list[str], last: str) -> 
     kind, caching = content_type_and_caching(match)
     assert kind
     assert caching.startswith("public, max-age=")
+
+
+VARIANTS = (f"live/{HASH}/index.m3u8", f"{RUN}/720p/index.m3u8")
+FILM = f"videos/{HASH}/1-1"
+
+
+@pytest.mark.parametrize(
+    ("path", "record", "lists"),
+    [
+        (f"/live/{HASH}/index.m3u8", STREAM, [(VARIANTS[0], "")]),
+        (f"/live/{HASH}/{RUN}/720p/index.m3u8", STREAM, [VARIANTS]),
+        (
+            f"/live/{HASH}/{RUN}/720p/7.m4s",
+            STREAM,
+            [VARIANTS, (f"live/{HASH}/{RUN}/720p/index.m3u8", "7.m4s")],
+        ),
+        (f"/videos/{HASH}/index.m3u8", VIDEO, [(f"{FILM}/index.m3u8", "")]),
+        (
+            f"/videos/{HASH}/1-1/720p/index.m3u8",
+            VIDEO,
+            [(f"{FILM}/index.m3u8", "720p/index.m3u8")],
+        ),
+        (f"/videos/{HASH}/0-7/720p/index.m3u8", VIDEO, []),
+        (
+            f"/videos/{HASH}/1-s4-2-1/720p/init-0.mp4",
+            VIDEO,
+            [
+                (f"{FILM}/index.m3u8", "720p/index.m3u8"),
+                (f"{FILM}/720p/index.m3u8", "1-s4-2-1/720p/init-0.mp4"),
+            ],
+        ),
+        (f"/videos/{HASH}/previews-1-1/sheet-0.jpg", VIDEO, []),
+    ],
+)
+def test_lists_lead_to_what_players_request(
+    path: str, record: PublicRecord, lists: list[tuple[str, str]]
+) -> None:
+    match = match_path(path)
+    assert match is not None
+    assert naming_lists(match, record) == lists
+    for address, _ in lists:
+        assert checked(address) == address
+
+
+def test_previews_are_named_by_their_list() -> None:
+    record = msgspec.structs.replace(VIDEO, previews="previews-1-1")
+    listed = f"videos/{HASH}/previews-1-1/previews.vtt"
+    for name, uri in (("previews.vtt", ""), ("sheet-3.jpg", "sheet-3.jpg")):
+        match = match_path(f"/videos/{HASH}/previews-1-1/{name}")
+        assert match is not None
+        assert naming_lists(match, record) == [(listed, uri)]

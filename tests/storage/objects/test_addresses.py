@@ -6,6 +6,9 @@ from hypothesis import strategies as st
 
 from storage.objects.addresses import (
     BadAddress,
+    cdn_copy,
+    cdn_folder,
+    cdn_folders,
     checked,
     is_address,
     is_arriving,
@@ -17,6 +20,7 @@ from storage.objects.addresses import (
     live_segment,
     live_state,
     live_variants,
+    printable,
 )
 
 HASH, RUN = "abcdefABCDEF", "20260131T120000123"
@@ -86,3 +90,19 @@ def test_files_that_are_being_received_have_their_own_addresses(
 ) -> None:
     assert is_address(address)
     assert is_arriving(address) == arriving
+
+
+def test_copies_for_a_cdn_are_in_a_folder_with_a_secret_name() -> None:
+    token = "0123456789abcdef" * 2
+    segment = live_segment(HASH, RUN, "720p", 7)
+    copy = cdn_copy(segment, token)
+    assert copy is not None
+    assert copy == f"cdn/{HASH}/{token}/{RUN}/720p/7.m4s"
+    assert checked(copy).startswith(f"{cdn_folder(HASH, token)}/")
+    assert cdn_folder(HASH, token).startswith(f"{cdn_folders(HASH)}/")
+    others = ("installation", f"sources/{HASH}/1", f"videos/{HASH}", f"trash/now/videos/{HASH}/1")
+    for address in others:
+        assert cdn_copy(address, token) is None
+        assert printable(address) == address
+    assert printable(copy) == f"cdn/{HASH}/.../{RUN}/720p/7.m4s"
+    assert printable(cdn_folder(HASH, token)) == f"cdn/{HASH}/..."

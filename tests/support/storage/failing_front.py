@@ -1,4 +1,4 @@
-"""HAProxy in front of an S3 server; it can answer half of all requests with 503."""
+"""HAProxy in front of an S3 server: counts requests, and can answer half of them with 503."""
 
 import shutil
 import socket
@@ -62,9 +62,16 @@ class FailingFront:
 
     def refused(self) -> int:
         """Return the number of refused requests."""
+        return self._count("hrsp_5xx")
+
+    def requests(self) -> int:
+        """Return the number of all requests."""
+        return self._count("req_tot")
+
+    def _count(self, column: str) -> int:
         line = next(x for x in self._tell("show stat").splitlines() if x.startswith("s3,FRONTEND"))
         titles = self._tell("show stat").splitlines()[0].lstrip("# ").split(",")
-        return int(dict(zip(titles, line.split(","), strict=False))["hrsp_5xx"])
+        return int(dict(zip(titles, line.split(","), strict=False))[column])
 
     @contextmanager
     def running(self) -> Generator[None]:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog import Catalog
+from storage.catalog.records.transcoding import MadeVideo
 from storage.catalog.records.uploads import NewUpload, UploadDetails
 from storage.catalog.records.videos import NewVideo, VideoQuery
 from storage.objects.addresses import video_source
 
-__all__ = ["count_videos", "new_upload", "new_video"]
+__all__ = ["complete_video", "count_videos", "new_upload", "new_video"]
 
 
 def new_video(
@@ -70,6 +71,22 @@ def new_upload(
         link=link,
         replaces=replaces,
     )
+
+
+async def complete_video(catalog: Catalog, now_us: int, media: str = "1-1") -> None:
+    """Have the next video in the queue made, with that folder of media."""
+    job = await catalog.jobs.lease("one", now_us)
+    assert job is not None
+    await catalog.transcoding.begin(job, now_us)
+    made = MadeVideo(
+        media=media,
+        size=5,
+        length_us=61_500_000,
+        rungs=(),
+        posters="poster-1-1",
+        poster_labels=("360p",),
+    )
+    await catalog.transcoding.complete(job, made, now_us)
 
 
 async def count_videos(catalog: Catalog) -> tuple[int, int]:

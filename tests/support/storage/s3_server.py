@@ -6,6 +6,7 @@ import itertools
 import shutil
 import subprocess
 import tempfile
+import urllib.error
 import urllib.request
 import uuid
 import xml.etree.ElementTree as ElementTree
@@ -71,7 +72,7 @@ _CORS: Final = (
     b"<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>"
     b"<AllowedHeader>*</AllowedHeader></CORSRule></CORSConfiguration>"
 )
-_SUBRESOURCES: Final = ("cors",)  # which the signature covers, unlike other queries
+_SUBRESOURCES: Final = ("cors", "policy")  # which the signature covers, unlike other queries
 # Kills the program when the tests have ended for any reason: it waits for the end of its input.
 _GUARD: Final = '"$@" </dev/null & cat >/dev/null; kill -KILL $!; wait'
 
@@ -150,6 +151,19 @@ class S3Server:
     def allow_pages(self, bucket: str) -> None:
         """Allow cross-origin reads from a bucket, as redirected viewers need."""
         self._signed("PUT", bucket, "cors", body=_CORS)
+
+    def set_policy(self, bucket: str, policy: str) -> None:
+        """Give a bucket a policy, a JSON document."""
+        self._signed("PUT", bucket, "policy", body=policy.encode())
+
+    def open_to_all(self, bucket: str, key: str) -> bytes | None:
+        """Return an object as anyone without credentials gets it; None if that is refused."""
+        try:
+            with urllib.request.urlopen(f"{self.endpoint}/{bucket}/{key}", timeout=30) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            assert error.code in {403, 404}, error.code
+            return None
 
     def versions(self, bucket: str, prefix: str) -> dict[str, str]:
         """Return the entity tags of all objects whose keys begin with a prefix, by key.
