@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -90,13 +91,22 @@ def handshake(*fields: bytes, method: bytes = b"GET", query: bytes = b"") -> byt
     return b"\r\n".join(lines)
 
 
-async def upgraded(server: BroadcastServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect without a library; return the connection after the upgrade."""
+@asynccontextmanager
+async def upgraded(
+    server: BroadcastServer,
+) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Connect without a library; yield the connection after the upgrade.
+
+    It is closed in any case: uvloop waits for ever when its loop is closed with open connections.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(handshake())
-    async with asyncio.timeout(DEADLINE):
-        await reader.readuntil(b"\r\n\r\n")
-    return reader, writer
+    try:
+        writer.write(handshake())
+        async with asyncio.timeout(DEADLINE):
+            await reader.readuntil(b"\r\n\r\n")
+        yield reader, writer
+    finally:
+        writer.close()
 
 
 def framed(opcode: int, payload: bytes = b"") -> bytes:
@@ -108,8 +118,10 @@ def test_endless_pings_without_reading_are_answered_in_part_only() -> None:
     pings = framed(0x89, b"p" * 125) * 100
 
     async def scenario() -> None:
-        async with BroadcastServer.open() as server:
-            reader, writer = await upgraded(server)
+        async with (
+            BroadcastServer.open() as server,
+            upgraded(server) as (reader, writer),
+        ):
             sent_bytes = received_bytes = 0
             async with asyncio.timeout(DEADLINE):
                 while sent_bytes < 32 << 20:
@@ -124,15 +136,16 @@ def test_endless_pings_without_reading_are_answered_in_part_only() -> None:
                     received_bytes += len(piece)
                     last = last[-100:] + piece
             assert received_bytes < 8 << 20
-            writer.close()
 
     run_on_uvloop(scenario)
 
 
 def test_a_message_of_too_many_fragments_ends_the_connection() -> None:
     async def scenario() -> None:
-        async with BroadcastServer.open() as server:
-            reader, writer = await upgraded(server)
+        async with (
+            BroadcastServer.open() as server,
+            upgraded(server) as (reader, writer),
+        ):
             writer.write(framed(0x01))  # a text, not at its end
             async with asyncio.timeout(DEADLINE):
                 with suppress(ConnectionError):
@@ -142,7 +155,6 @@ def test_a_message_of_too_many_fragments_ends_the_connection() -> None:
                         with suppress(TimeoutError):
                             async with asyncio.timeout(0.01):
                                 await reader.read(1000)
-            writer.close()
             await until(lambda: len(server.broadcaster.hub) == 0)
 
     run_on_uvloop(scenario)
@@ -173,15 +185,17 @@ def test_a_handshake_is_always_answered(what: str) -> None:
     async def scenario() -> None:
         async with BroadcastServer.open() as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            writer.write(head)
-            async with asyncio.timeout(DEADLINE):
-                line = await reader.readline()
-                assert line.split()[1] == status, line
-                if status != b"101":
-                    with suppress(ConnectionError):
-                        while await reader.read(65_536):
-                            pass
-            writer.close()
+            try:
+                writer.write(head)
+                async with asyncio.timeout(DEADLINE):
+                    line = await reader.readline()
+                    assert line.split()[1] == status, line
+                    if status != b"101":
+                        with suppress(ConnectionError):
+                            while await reader.read(65_536):
+                                pass
+            finally:
+                writer.close()
 
     run_on_uvloop(scenario)
 
@@ -205,13 +219,15 @@ def test_a_handshake_that_is_not_completed_ends_in_time(monkeypatch: pytest.Monk
             async with serving(silent, sock, limiter):
                 port = sock.getsockname()[1]
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(handshake())
-                await until(lambda: len(limiter) == 1)
-                async with asyncio.timeout(DEADLINE):
-                    with suppress(ConnectionError):
-                        assert await reader.read() == b""
-                await until(lambda: len(limiter) == 0)
-                writer.close()
+                try:
+                    writer.write(handshake())
+                    await until(lambda: len(limiter) == 1)
+                    async with asyncio.timeout(DEADLINE):
+                        with suppress(ConnectionError):
+                            assert await reader.read() == b""
+                    await until(lambda: len(limiter) == 0)
+                finally:
+                    writer.close()
 
     run_on_uvloop(scenario)
 
