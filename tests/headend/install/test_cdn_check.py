@@ -94,7 +94,9 @@ async def test_a_cdn_that_reads_more_than_copies_must_be_changed(
     assert "the CDN gives anyone what is outside `cdn/`" in found.text
 
 
-@pytest.mark.parametrize("installation", [f"http://127.0.0.1:{free_port()}/x"], indirect=True)
+@pytest.mark.parametrize(
+    "installation", [f"http://127.0.0.1:{free_port()}/x"], ids=["no server"], indirect=True
+)
 async def test_a_cdn_that_does_not_answer_matters_where_something_is_restricted(
     installation: tuple[Installation, Catalog],
 ) -> None:
