@@ -226,6 +226,9 @@ class Broadcaster:
                 return
             if subscriber.end is not None:
                 continue
+            # Many messages may have come at once: the writer sends the answers meanwhile, or they
+            # would count as what a client does not read.
+            await asyncio.sleep(0)
             # Binary messages are invalid: the session answers the empty text with an error.
             for action in session.receive(message.get("text") or "", self._clock()):
                 if isinstance(action, CheckGrant):

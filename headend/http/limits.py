@@ -20,6 +20,7 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, Final, cast
 
+import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from websockets.http11 import MAX_LINE_LENGTH
@@ -176,8 +177,10 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._pending_bytes += len(data)
         self._heads = 0
-        super().data_received(data)
-        if self.transport.is_closing():
+        if self._stage is _Stage.BODY:  # the rest of an answered request has a time of its own
+            self._unset_keepalive_if_required()
+        self._parse(data)
+        if self._refused or self.transport.is_closing():
             return
         # Most requests arrive whole and need no timer.
         if self._stage is _Stage.BETWEEN:
@@ -191,6 +194,22 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._start_timer(self.head_seconds)
             elif not self._is_answering():  # no handler reads the rest
                 self._start_timer(self.linger_seconds)
+
+    def _parse(self, data: bytes) -> None:
+        if self.parser is None:
+            return
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._refuse(_NOT_HTTP)
+        except httptools.HttpParserUpgrade:
+            if self._becomes_socket:
+                self.handle_websocket_upgrade()
+            elif not self._refused:
+                # The request is answered, and nothing after it is parsed: a proxy may read that as
+                # a request, and what this server answers must not depend on it.
+                self._refused = True
+                self.shutdown()
 
     def pause_writing(self) -> None:
         """Pause the writer, and limit the time that the client takes to read."""
@@ -210,7 +229,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_answering():  # an earlier answer would be written among the frames
             self._refuse(None)
             return
-        self._stage = _Stage.BETWEEN
+        self._refused = True  # no more HTTP
         self._stop_timer()
         self._stop_write_timer()
         super().handle_websocket_upgrade()
@@ -219,6 +238,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Begin a request."""
+        self._unset_keepalive_if_required()
         self._stage = _Stage.HEAD
         self._becomes_socket = False
         super().on_message_begin()
@@ -229,8 +249,6 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._pending_bytes = 0
         self._stop_timer()
-        # Started by an answer that was complete before the rest of its packet was parsed.
-        self._unset_keepalive_if_required()
         self._heads += 1
         refusal = self._refusal_of_head()
         if refusal is not None:
@@ -270,7 +288,8 @@ class BoundedProtocol(HttpToolsProtocol):
         # other protocol.
         if is_chunked or self._field(b"content-length").strip(b"0"):
             return _UPGRADE_WITH_BODY
-        self._becomes_socket = super()._should_upgrade()
+        # The handshake needs HTTP/1.1 (RFC 6455, section 4.1).
+        self._becomes_socket = super()._should_upgrade() and parser.get_http_version() == "1.1"
         lines = (len(self.url), *(len(name) + len(value) for name, value in self.headers))
         if self._becomes_socket and max(lines) > _SOCKET_LINE_BYTES:
             return _TOO_LARGE
@@ -300,29 +319,23 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stage = _Stage.BETWEEN
         self._pending_bytes = 0
         self._stop_timer()
+        if not self._is_answering():
+            self._discharge()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Begin the next request, or wait for one."""
-        self._discharge()
-        super().on_response_complete()
+        """Begin the next request, or wait for one.
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's
-        """Refuse what the parser does not understand."""
-        self._refuse(_NOT_HTTP)
+        The rest of a request that is answered early keeps its connection busy: the client that
+        sends it is charged until it is complete.
+        """
+        if self._stage is _Stage.BETWEEN:
+            self._discharge()
+        super().on_response_complete()
 
     def _should_upgrade(self) -> bool:
         """Return True for a web-socket, as decided at the end of the head."""
         return self._becomes_socket
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Ignore the offer of another protocol: answer the request, close, parse nothing more.
-
-        Clients that offer `h2c` get their answer. A proxy may read what follows as a request, and
-        this server's answers must not depend on whether it does.
-        """
-        self._refused = True
-        self.shutdown()
 
     def _wait_for_next_request(self) -> None:
         """Limit the time of a connection whose answer was complete before its request was."""

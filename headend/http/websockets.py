@@ -32,9 +32,18 @@ _CLOSE_SECONDS: Final = 5.0
 # From the head to the answer. The application looks nothing up before it accepts a web-socket, so
 # this is time for a client to read a refusal.
 _HANDSHAKE_SECONDS: Final = 10.0
+_NOT_TEXT: Final = 1007  # the close code (RFC 6455, section 7.4.1)
 _NOT_UNDERSTOOD: Final = b"This is not a valid web-socket handshake."
 # Fragments of one message. Its bytes are limited elsewhere, but fragments may be empty.
 _MOST_PIECES: Final = 1024
+
+
+def _is_text(pieces: list[bytes]) -> bool:
+    try:
+        b"".join(pieces).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
@@ -87,6 +96,20 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             super().handle_ping()
         else:
             self.conn.data_to_send()
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a message on, or close the connection: uvicorn would log a traceback for each."""
+        if self.curr_msg_data_type == "text" and not _is_text(self.frames):
+            self.frames = []
+            self.conn.send_close(_NOT_TEXT)
+            self.handle_parser_exception()
+            return
+        super().send_receive_event_to_app()
+
+    def handle_parser_exception(self) -> None:
+        """Close the connection; what the application still sends is lost, which is no fault."""
+        super().handle_parser_exception()
+        self.disconnected = True
 
     def handle_cont(self, event: Frame) -> None:
         """Handle a continuation frame."""

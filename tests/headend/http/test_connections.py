@@ -109,6 +109,34 @@ def test_a_web_socket_is_a_connection_until_it_ends() -> None:
     play(limiter, scenario)
 
 
+@pytest.mark.parametrize("path", [b"/no", b"/quick"])
+def test_the_rest_of_a_request_that_is_answered_early_is_charged_until_it_has_come(
+    path: bytes,
+) -> None:
+    """Its connection is busy, so one viewer behind a proxy could otherwise take all places."""
+    limiter = ConnectionLimiter(8, PROXY)
+    head = b"POST %b HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: %b\r\nContent-Length: 2\r\n\r\n"
+
+    async def scenario(port: int) -> None:
+        async with crowd(port, 4) as connections:
+            for reader, writer in connections:
+                writer.write(head % (path, b"192.0.2.1"))
+                assert await one(reader)
+            for viewer, status in ((b"192.0.2.1", b"503"), (b"192.0.2.2", b"413")):
+                async with client(port) as (reader, writer):
+                    writer.write(head % (b"/no", viewer))
+                    assert (await reader.readline()).split()[1] == status
+            for number, (reader, writer) in enumerate(connections):
+                writer.write(b"zz" + FORWARDED % b"198.51.100.%d" % number + b"z")
+                assert await one(reader) == b"HTTP/1.1 200 OK 1"
+            await until(lambda: len(limiter) == 4)
+            reader, writer = connections[0]
+            writer.write(FORWARDED % b"192.0.2.1" + b"z")
+            assert await one(reader) == b"HTTP/1.1 200 OK 1"
+
+    play(limiter, scenario)
+
+
 def test_a_proxys_connections_are_charged_to_the_clients_whose_requests_they_carry() -> None:
     limiter = ConnectionLimiter(40, PROXY)
 

@@ -266,6 +266,42 @@ def test_an_idle_connection_ends_however_its_last_request_ended(
     at(scenario)
 
 
+def test_line_breaks_between_requests_do_not_keep_a_connection_open(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BoundedProtocol, "keep_alive_seconds", SHORT)
+
+    async def scenario(port: int) -> None:
+        async with client(port) as (reader, writer), asyncio.TaskGroup() as tasks:
+            writer.write(GET % b"/")
+            await one(reader)
+            end = tasks.create_task(read_all(reader))
+            async with asyncio.timeout(DEADLINE):
+                while not end.done():
+                    with contextlib.suppress(ConnectionError):
+                        writer.write(b"\r\n")
+                        await writer.drain()
+                    await asyncio.sleep(SHORT / 10)
+
+    at(scenario)
+
+
+def test_what_is_not_http_is_refused_without_a_line_in_the_log(
+    at: At, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Anybody can send it as often as he likes."""
+
+    async def scenario(port: int) -> None:
+        for garbage in (b"\x16\x03\x01\r\n\r\n", b"GET /?\xff HTTP/1.1\r\n\r\n", b"GET\r\n\r\n"):
+            async with client(port) as (reader, writer):
+                writer.write(garbage)
+                assert (await read_all(reader)).startswith(b"HTTP/1.1 400 ")
+
+    with caplog.at_level("WARNING"):
+        at(scenario)
+    assert caplog.records == []
+
+
 def test_a_few_requests_may_come_before_the_first_is_answered(at: At) -> None:
     async def scenario(port: int) -> None:
         async with client(port) as (reader, writer):

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from api.pusher.limits import PusherSettings
 from headend.config.listen_sockets import bind
 from headend.http.connections import ConnectionLimiter
+from headend.http.limits import BoundedProtocol
 from headend.http.server import serving
 from headend.http.websockets import SocketProtocol
 from tests.support.headend.websocket_clients import (
@@ -171,7 +173,7 @@ REFUSED = {
     "no key": (handshake().replace(b"Sec-WebSocket-Key: ", b"X: "), b"400"),
     "another version": (handshake().replace(b"Version: 13", b"Version: 8"), b"400"),
     "two keys": (handshake(b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="), b"400"),
-    "an older HTTP": (handshake().replace(b"HTTP/1.1", b"HTTP/1.0"), b"101"),
+    "an older HTTP": (handshake().replace(b"HTTP/1.1", b"HTTP/1.0"), b"426"),
     "a target that is not ASCII": (handshake(query=b"&x=\xe4"), b"400"),
     "an empty body": (handshake(b"Content-Length: 0"), b"101"),
     "fields of the longest length": (handshake(b"X: " + b"y" * 8100), b"101"),
@@ -232,14 +234,74 @@ def test_a_handshake_that_is_not_completed_ends_in_time(monkeypatch: pytest.Monk
     run_on_uvloop(scenario)
 
 
-def test_a_completed_handshake_has_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_web_socket_has_none_of_the_deadlines_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SocketProtocol, "handshake_seconds", 0.3)
+    for name in ("head_seconds", "linger_seconds", "write_seconds", "keep_alive_seconds"):
+        monkeypatch.setattr(BoundedProtocol, name, 0.3)
 
     async def scenario() -> None:
-        async with BroadcastServer.open() as server, server.client() as client:
+        async with (
+            BroadcastServer.open() as server,
+            server.client() as client,
+            upgraded(server) as (reader, _),
+        ):
             await subscribe(client, "a")
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(0.9)
             server.broadcaster.hub.deliver(["a"], "live", "{}")
             assert (await receive_event(client))["event"] == "live"
+            async with asyncio.timeout(DEADLINE):
+                assert b"connection_established" in await reader.read(1000)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await reader.read(1)  # b"" would be the end
+
+    run_on_uvloop(scenario)
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        bytes((0x83, 0x80, 0, 0, 0, 0)),  # an unknown kind
+        bytes((0x81, 0x01)) + b"x",  # without a mask
+        framed(0x81, b"\xff\xfe"),  # no text
+        bytes((0x89, 0xFE, 1, 0, 0, 0, 0, 0)) + bytes(256),  # a long ping
+    ],
+)
+def test_frames_that_break_the_protocol_leave_nothing_in_the_log(
+    caplog: pytest.LogCaptureFixture, frames: bytes
+) -> None:
+    """A stranger must not hide the errors of others among his own."""
+
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server:
+            for _ in range(10):
+                async with upgraded(server) as (reader, writer):
+                    writer.write(frames)
+                    async with asyncio.timeout(DEADLINE):
+                        with suppress(ConnectionError):
+                            while await reader.read(1000):
+                                pass
+            await until(lambda: len(server.broadcaster.hub) == 0)
+
+    with caplog.at_level(logging.INFO):
+        run_on_uvloop(scenario)
+    assert [each for each in caplog.records if each.levelno > logging.INFO] == []
+
+
+def test_all_channels_may_be_subscribed_to_at_once() -> None:
+    most = PusherSettings().channels
+
+    async def scenario() -> None:
+        async with BroadcastServer.open() as server, upgraded(server) as (reader, writer):
+            texts = [
+                client_event("pusher:subscribe", channel=f"c{number}") for number in range(most)
+            ]
+            writer.write(b"".join(framed(0x81, text.encode()) for text in texts))
+            received = b""
+            async with asyncio.timeout(DEADLINE):
+                while received.count(b"subscription_succeeded") < most:
+                    piece = await reader.read(65_536)
+                    assert piece, received[-300:]
+                    received += piece
 
     run_on_uvloop(scenario)
