@@ -25,16 +25,24 @@ from storage.catalog.library.sessions import LIFE_SECONDS
 from storage.catalog.records.common import Principal
 from storage.wall_clock import wall_clock_us
 
-__all__ = ["CONSOLE_HEADER", "BrowserSessions", "SessionCookie", "is_same_origin"]
+__all__ = [
+    "CONSOLE_HEADER",
+    "BrowserSessions",
+    "SessionCookie",
+    "is_from_elsewhere",
+    "is_same_origin",
+]
 
 CONSOLE_HEADER: Final = "x-headend-console"
 _NAME: Final = "headend_session"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_ELSEWHERE: Final = frozenset({"same-site", "cross-site"})
 # Our secrets have 43 characters.
 _MAX_SECRET: Final = 64
 # Cookies of our name that are looked up: a browser sends one for each path and each parent domain
-# for which one was set, ours among them, and each costs a query.
-_MOST_COOKIES: Final = 8
+# for which one was set, ours among them, and each costs a query. The longest of our addresses has
+# nine paths, and few hosts have three parent domains that may set cookies.
+_MOST_COOKIES: Final = 32
 
 
 class SessionCookie(msgspec.Struct, frozen=True):
@@ -72,6 +80,14 @@ class SessionCookie(msgspec.Struct, frozen=True):
     def _set(self, secret: str, seconds: int) -> str:
         kind = "; Secure" if self.secure else ""
         return f"{self.name}={secret}; Max-Age={seconds}; Path=/; HttpOnly; SameSite=Strict{kind}"
+
+
+def is_from_elsewhere(site: str | None) -> bool:
+    """Return True if `Sec-Fetch-Site` says that a page of another origin sends the request.
+
+    Browsers send the cookie with requests of other ports and of sibling hosts as well.
+    """
+    return site in _ELSEWHERE
 
 
 def is_same_origin(headers: Mapping[str, str]) -> bool:
@@ -141,10 +157,13 @@ class BrowserSessions:
         """Return the principal of a session for a request of the API.
 
         Raises:
-            ApiError: 403, the request would change something and is not from our own pages.
+            ApiError: 403, the request would change something and is not from our own pages, or is
+                from a page of another origin.
         """
         principal = await self.find(headers)
-        if principal is None or method in _SAFE:
+        if principal is None or (
+            method in _SAFE and not is_from_elsewhere(headers.get("sec-fetch-site"))
+        ):
             return principal
         if CONSOLE_HEADER not in headers or not is_same_origin(headers):
             message = "Only the console's own pages may use a session; others send a token."

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from api.http.browser_sessions import is_from_elsewhere
 from api.http.client_address import RawHeaders, header_values
 from api.origin.access import AccessLevel, decide_access, is_access_equal
 from api.ports import OwnerCheck, PublicRecords
@@ -76,7 +77,12 @@ class Requester(msgspec.Struct, frozen=True):
 
     @property
     def cookie(self) -> str | None:
-        """The cookies of the request, if any, as one header."""
+        """The cookies of the request, if any, as one header; None of a page of another origin.
+
+        Such a page could not read the answer, but would see its size and play it.
+        """
+        if any(map(is_from_elsewhere, header_values(self.headers, b"sec-fetch-site"))):
+            return None
         # HTTP/2 may split them (RFC 9113, 8.2.3).
         return "; ".join(header_values(self.headers, b"cookie")) or None
 

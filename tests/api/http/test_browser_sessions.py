@@ -3,6 +3,7 @@
 import pytest
 
 from api.http.browser_sessions import BrowserSessions, SessionCookie, is_same_origin
+from api.http.errors import ApiError
 from tests.support.api.application import NOW_US, STREAMS, ApiService
 from tests.support.api.console_client import COOKIE, Browser
 
@@ -32,7 +33,7 @@ def test_the_cookie_is_restricted_to_our_pages() -> None:
         ("headend_session=first; headend_session=first", ("first",)),
         ("headend_session=; headend_session=second", ("second",)),
         ("headend_session=" + "x" * 65 + "; headend_session=second", ("second",)),
-        ("; ".join(f"headend_session={each}" for each in range(99)), tuple("01234567")),
+        ("; ".join(f"headend_session={each}" for each in range(99)), tuple(map(str, range(32)))),
         ("headend_session=", ()),
         ("headend_session", ()),
         ("headend_session=" + "x" * 65, ()),
@@ -109,7 +110,10 @@ async def test_a_session_changes_nothing_for_other_pages(
         "Mine",
         "My first stream",
     ]
-    assert (await browser.act("GET", path, headers=headers)).status_code == 200
+    # Reading is harmless, unless a browser says that another origin's page does it.
+    elsewhere = headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
+    answer = await browser.act("GET", path, headers=headers)
+    assert answer.status_code == (403 if elsewhere else 200)
     assert (await browser.act("PUT", path, {"title": "Mine still"})).status_code == 200
 
 
@@ -195,6 +199,26 @@ async def test_a_foreign_cookie_of_our_name_signs_nobody_out(
     assert principal.id == 1
     await sessions.end(headers)
     assert await sessions.find(headers) is None
+
+
+async def test_thirty_foreign_cookies_before_ours_sign_nobody_out(api_service: ApiService) -> None:
+    sessions = BrowserSessions(api_service.catalog, PLAIN, lambda: NOW_US)
+    mine = await api_service.catalog.sessions.add(1, NOW_US)
+    foreign = [f"headend_session=foreign{number}" for number in range(30)]
+    assert await sessions.find({"cookie": "; ".join((*foreign, f"headend_session={mine}"))})
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+async def test_a_page_of_another_origin_cannot_use_a_session_even_to_read(
+    api_service: ApiService, site: str
+) -> None:
+    """It would see the size of an answer, and play a film, without being able to read either."""
+    sessions = BrowserSessions(api_service.catalog, PLAIN, lambda: NOW_US)
+    cookie = {"cookie": f"headend_session={await api_service.catalog.sessions.add(1, NOW_US)}"}
+    assert await sessions.find_for("GET", cookie) is not None
+    assert await sessions.find_for("GET", {**cookie, "sec-fetch-site": "same-origin"}) is not None
+    with pytest.raises(ApiError):
+        await sessions.find_for("GET", {**cookie, "sec-fetch-site": site})
 
 
 async def test_a_session_of_another_token_beside_the_own_one_is_not_guessed_between(

@@ -204,6 +204,15 @@ def test_a_signed_in_browser_sees_what_its_token_reaches() -> None:
     both = (b"cookie", b"a=b; session=mine"), (b"authorization", b"Bearer another")
     assert ask(*both) is AccessLevel.BLOCKED
     assert len(calls) == 2
+    # A page on another port of the host, for whose requests browsers send the cookie, too.
+    cookie = (b"cookie", b"a=b; session=mine")
+    for site, access in (
+        (b"same-origin", AccessLevel.OWNER),
+        (b"none", AccessLevel.OWNER),
+        (b"same-site", AccessLevel.BLOCKED),
+        (b"cross-site", AccessLevel.BLOCKED),
+    ):
+        assert ask(cookie, (b"sec-fetch-site", site)) is access
 
 
 async def test_a_waiting_request_is_answered_when_the_query_ends_in_an_unexpected_error(
