@@ -37,15 +37,20 @@ _OF_SERVICES: Final = (
 # The S3 server uses seconds of CPU to start, and more while it runs.
 _WITH_BUCKETS: Final = "tests/e2e/ and others, with buckets"
 USE_BUCKETS: Final = (
+    "tests/api/origin/test_store_requests.py",
     "tests/api/uploads/test_receiver_over_hosts.py",
     "tests/e2e/test_api_hosts.py",
     "tests/e2e/test_bucket.py",
+    "tests/e2e/test_cdn.py",
     "tests/e2e/test_gone_hosts.py",
     "tests/e2e/test_hosts.py",
     "tests/e2e/test_hosts_failing.py",
     "tests/e2e/test_uploads_over_hosts.py",
+    "tests/headend/install/test_cdn_check.py",
     "tests/headend/install/test_media_copy.py",
     "tests/headend/install/test_media_store.py",
+    "tests/headend/roles/test_origin_role_cdn.py",
+    "tests/storage/cleanup/test_withdrawn_copies.py",
     "tests/storage/objects/",
 )
 

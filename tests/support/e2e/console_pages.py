@@ -24,6 +24,12 @@ _RULES: Final = """async (options) =>
   (await axe.run({ ...options, resultTypes: ["violations"] })).violations
   .filter(({ impact }) => impact === "serious" || impact === "critical")
   .map(({ id, impact, nodes }) => `${impact} ${id}: ${nodes.map(({ html }) => html).join(" ")}`)"""
+# In the middle of a transition, colours are neither the old nor the new ones.
+_SETTLE: Final = """async () => {
+  const passing = document.getAnimations().filter(
+    ({ effect }) => effect.getComputedTiming().endTime !== Infinity);
+  await Promise.allSettled(passing.map((each) => each.finished));
+}"""
 _WIDE: Final = """() => [...document.querySelectorAll("body *")]
   .filter((each) => each.checkVisibility() && !each.closest(".scroll, .unseen, dialog:not([open])"))
   .filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
@@ -135,6 +141,7 @@ def axe_rules(web: Path) -> str:
 def _must_be_accessible(viewer: Viewer, axe: str) -> None:
     """Fail if axe finds something serious, or a target is too small for a finger."""
     viewer.load_script(axe)
+    viewer.evaluate(_SETTLE)
     _must_be_none(viewer.evaluate(_RULES, {}))
     _must_be_none(viewer.evaluate(_SMALL))
 
@@ -149,6 +156,7 @@ def must_be_for_everybody(viewer: Viewer, axe: str) -> None:
     _must_fit(viewer)
     _must_be_readable_enlarged(viewer)
     viewer.prefer(light=True, still=True)
+    viewer.evaluate(_SETTLE)
     _must_be_none(viewer.evaluate(_RULES, {"runOnly": ["color-contrast"]}))
     _must_be_none(viewer.evaluate(_MOVING))
     viewer.prefer()
