@@ -26,7 +26,18 @@ STRAY = (
     "transcode/.cache/key.pem", "systemd/headend.env", "systemd/headend.service.d.key",
     "scripts/token.env", "requirements/netrc.txt", "secrets/key.py", "other/api/x.py",
     "tests/e2e/owner.token", "web/node_modules/x/index.js", "web/src/watch.ts", "dist/headend.whl",
+    "systemd/headend-prod.service", "requirements/runtime.txt.orig", "scripts/apt.sh~",
+    "api/static/photo.jpg", "transcode/engine/codec/mine.cube", "api/console/templates/.x.html",
 )  # fmt: skip
+# The same in whichever of the program's folders.
+EVERYWHERE = ("id_rsa", ".secret.py", ".#x.py")
+WITHIN = (
+    "id_ed25519", "credentials", "token", "core", "tls/key", "a b/id_rsa", "data/installation",
+    "data/objects/sources/HASH/1", "data/x.py", "x.py~", "old.py/key", ".ssh/x.py",
+)  # fmt: skip
+# No name tells the last one from a module, but a link brings no content with it.
+LINKS = {"api/files": "../data", "headend/owner": "../owner.token", "media/hls/all": "/etc"}
+LINK_LIKE_A_MODULE = "api/owner.py"
 
 
 def of_the_program() -> set[str]:
@@ -40,6 +51,17 @@ def of_the_program() -> set[str]:
     return names | BESIDES
 
 
+def stray() -> set[str]:
+    """Return what must not get into the image: it lies beside the program and among it."""
+    folders = {Path(name).parent for name in of_the_program()}
+    tops = {Path(folder.parts[0]) for folder in folders if folder.parts}
+    return {
+        *STRAY,
+        *((folder / name).as_posix() for folder in folders for name in EVERYWHERE),
+        *((folder / name).as_posix() for folder in tops for name in WITHIN),
+    }
+
+
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
     """The sources as an operator has them, with what must not get into the image."""
@@ -47,14 +69,21 @@ def sources(tmp_path: Path) -> Path:
     for name in (*of_the_program(), IGNORE.name, "deploy/Dockerfile", "tests/test_house.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, folder / name)
-    for name in STRAY:
+    for name in stray():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("secret")
+    for name, target in {**LINKS, LINK_LIKE_A_MODULE: "../owner.token"}.items():
+        (folder / name).symlink_to(target)
     return folder
 
 
+def is_entry(path: Path) -> bool:
+    """Say whether it is a file or a link, wherever the link leads."""
+    return path.is_symlink() or path.is_file()
+
+
 def files_below(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if is_entry(path)}
 
 
 def layer_of(sources: Path, folder: Path) -> Path:
@@ -76,7 +105,8 @@ def layer_of(sources: Path, folder: Path) -> Path:
 @pytest.mark.real
 def test_the_layer_has_the_program_and_nothing_else(sources: Path, tmp_path: Path) -> None:
     layer = layer_of(sources, tmp_path)
-    assert files_below(layer) == of_the_program()
+    assert files_below(layer) - {LINK_LIKE_A_MODULE} == of_the_program()
+    assert not (layer / LINK_LIKE_A_MODULE).exists()  # it leads to what is not there
     started = subprocess.run(
         [sys.executable, "-P", "-c", "from headend.command import main; main()", "--help"],
         cwd=layer, env={"PYTHONPATH": str(layer)}, capture_output=True, text=True, check=False,
@@ -88,7 +118,7 @@ def test_the_layer_has_the_program_and_nothing_else(sources: Path, tmp_path: Pat
 @pytest.mark.real
 def test_without_the_list_the_secrets_would_be_in_the_layer(sources: Path, tmp_path: Path) -> None:
     (sources / IGNORE.name).unlink()
-    assert set(STRAY) <= files_below(layer_of(sources, tmp_path))
+    assert stray() | set(LINKS) <= files_below(layer_of(sources, tmp_path))
 
 
 # Docker's older builder, which Debian's docker.io still has, enters fewer folders; Docker's own
@@ -109,9 +139,10 @@ def test_dockers_older_builder_chooses_the_same(sources: Path) -> None:
         ["/usr/bin/python3", "-c", OLDER], cwd=sources, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    chosen = {name for name in done.stdout.split() if (sources / name).is_file()}
+    chosen = {name for name in done.stdout.splitlines() if is_entry(sources / name)}
     # It sends these two to the engine, which does not copy them.
-    assert chosen == of_the_program() | {IGNORE.name, "deploy/Dockerfile"}
+    sent = {IGNORE.name, "deploy/Dockerfile"}
+    assert chosen - {LINK_LIKE_A_MODULE} == of_the_program() | sent
 
 
 def test_secrets_in_the_sources_are_no_part_of_them() -> None:
