@@ -319,7 +319,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stage = _Stage.BETWEEN
         self._pending_bytes = 0
         self._stop_timer()
-        if not self._is_answering():
+        if self._charged and not self._is_answering():
             self._discharge()
         super().on_message_complete()
 
@@ -329,7 +329,7 @@ class BoundedProtocol(HttpToolsProtocol):
         The rest of a request that is answered early keeps its connection busy: the client that
         sends it is charged until it is complete.
         """
-        if self._stage is _Stage.BETWEEN:
+        if self._charged and self._stage is _Stage.BETWEEN:
             self._discharge()
         super().on_response_complete()
 
