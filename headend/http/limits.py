@@ -265,28 +265,38 @@ class BoundedProtocol(HttpToolsProtocol):
             return _BUSY
         if len(self.headers) > _MOST_FIELDS:
             return _TOO_LARGE
-        refusal = self._refusal_of_framing()
+        refusal = None if self._is_plain() else self._refusal_of_framing()
         if refusal is None and self._is_proxied and not self._charge():
             return _BUSY
         return refusal
+
+    def _is_plain(self) -> bool:
+        """Return True for most heads: no field twice, a host, no chunks, no other protocol."""
+        fields = dict(self.headers)
+        return (
+            len(fields) == len(self.headers)
+            and b"host" in fields
+            and b"transfer-encoding" not in fields
+            and self.parser is not None
+            and not self.parser.should_upgrade()
+        )
 
     def _refusal_of_framing(self) -> _Refusal | None:
         """Return the refusal of a head that a proxy may read in another way, None of others."""
         parser = self.parser
         if parser is None:
             return None
-        names = [name for name, _ in self.headers]
-        hosts = names.count(b"host")
+        hosts = [name for name, _ in self.headers].count(b"host")
         if hosts != 1 and (hosts or parser.get_http_version() not in _WITHOUT_HOST):
             return _NOT_ONE_HOST
-        is_chunked = b"transfer-encoding" in names
-        if is_chunked and self._field(b"transfer-encoding").lower() != b"chunked":
+        coding = self._field(b"transfer-encoding").lower()
+        if coding not in (b"", b"chunked"):
             return _UNKNOWN_CODING
         if not parser.should_upgrade():
             return None
         # httptools takes a head with an upgrade for the whole message, and what follows for the
         # other protocol.
-        if is_chunked or self._field(b"content-length").strip(b"0"):
+        if coding or self._field(b"content-length").strip(b"0"):
             return _UPGRADE_WITH_BODY
         # The handshake needs HTTP/1.1 (RFC 6455, section 4.1).
         self._becomes_socket = super()._should_upgrade() and parser.get_http_version() == "1.1"
