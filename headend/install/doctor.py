@@ -113,7 +113,7 @@ def _of_delivery(
     settings: ServiceSettings, catalog: Catalog, files: StoredFiles, now_us: int
 ) -> tuple[Callable[[], Awaitable[Finding]], ...]:
     """Return the check of a CDN in front of the bucket, if there is one."""
-    if settings.storage.delivery != "cdn":
+    if settings.storage.delivery != "cdn" or not isinstance(files, S3Bucket):
         return ()
     return (partial(check_cdn, settings, catalog, files, now_us),)
 

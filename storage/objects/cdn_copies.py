@@ -28,14 +28,18 @@ _MOST: Final = 10_000
 async def copy_for_cdn(objects: Objects, address: str, copy: str) -> bool:
     """Make the copy of an object at an address below `cdn`; return False if there is no object.
 
+    A request to copy costs ten times as much as a look: strangers can ask for what does not exist.
+
     Raises:
         ObjectError: the store failed.
     """
     if await objects.stat(copy) is not None:
         return True
+    if await objects.stat(address) is None:
+        return False
     try:
         await objects.link(address, copy)
-    except ObjectMissing:
+    except ObjectMissing:  # it was deleted just now
         return False
     return True
 

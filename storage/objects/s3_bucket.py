@@ -32,7 +32,7 @@ from obstore.exceptions import (
     PreconditionError,
     UnauthenticatedError,
 )
-from obstore.store import HTTPStore, S3Store
+from obstore.store import S3Store
 
 from media.ladder import AUDIO_RENDITION
 from storage.objects.addresses import INSTALLATION, checked, is_address
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # these exist for types alone
     from obstore import Attributes, ObjectMeta, PutMode
     from obstore.store import ClientConfig, RetryConfig, S3Config
 
-__all__ = ["COPY_BYTES", "PIECE_BYTES", "S3Bucket", "S3Location", "read_anonymously"]
+__all__ = ["COPY_BYTES", "PIECE_BYTES", "S3Bucket", "S3Location"]
 
 # As for a disk: a bucket that does not answer for this long is treated as broken.
 _SECONDS: Final = 20.0
@@ -207,7 +207,7 @@ class S3Bucket:
 
     async def make_durable(self, address: str) -> None:
         """Check that an object or a folder exists: what was acknowledged is durable."""
-        if await self.stat(address) is None and not await self._has_any(address):
+        if await self.stat(address) is None and await self.first_address(address) is None:
             raise ObjectMissing(address)
 
     async def get(self, address: str) -> bytes:
@@ -272,13 +272,30 @@ class S3Bucket:
         return changed_us
 
     async def folder_names(self, prefix: str) -> set[str]:
-        """Return the names of the folders below `prefix`, which the server tells apart."""
+        """Return the names of the folders below `prefix`, which the server tells apart.
+
+        With "" they are those of the whole store.
+        """
         request = obstore.list_with_delimiter_async(  # pyright: ignore[reportUnknownMemberType]  # for tables, not used
-            self._store, f"{self._key(prefix)}/"
+            self._store, f"{self._key(prefix)}/" if prefix else self._prefix
         )
         listing = await _answer(prefix, request, _MANY_SECONDS)
         names = {each.rstrip("/").rpartition("/")[2] for each in listing["common_prefixes"]}
         return set(filter(is_address, names))
+
+    async def first_address(self, prefix: str) -> str | None:
+        """Return the address of an object below `prefix`, or None if there is none.
+
+        One answer of the server is read, however many objects there are.
+        """
+
+        async def first() -> str | None:
+            async for batch in self._list(prefix, _LISTED):
+                keys = [each["path"][len(self._prefix) :] for each in batch]
+                return next(filter(is_address, keys), None)
+            return None
+
+        return await _answer(prefix, first())
 
     async def size(self, prefix: str) -> int:
         """Return the size in bytes of an object or a folder."""
@@ -432,38 +449,6 @@ class S3Bucket:
         return obstore.list(  # pyright: ignore[reportUnknownMemberType]  # for tables, not used
             self._store, f"{self._key(prefix)}/", chunk_size=at_once
         )
-
-    async def _has_any(self, prefix: str) -> bool:
-        async def has_first() -> bool:
-            async for batch in self._list(prefix, 1):
-                return bool(batch)
-            return False
-
-        return await _answer(prefix, has_first())
-
-
-async def read_anonymously(base: str, address: str) -> bytes | None:
-    """Return a small object below the URL `base` as anyone gets it; None if that is refused.
-
-    Raises:
-        StoreFailed: the server does not answer, or not as one that has objects.
-    """
-    client: ClientConfig = {"allow_http": base.startswith("http://"), "connect_timeout": "5s"}
-    once: RetryConfig = {"max_retries": 0}
-    store = HTTPStore.from_url(base.rstrip("/"), client_options=client, retry_config=once)
-
-    async def read() -> bytes:
-        response = await obstore.get_async(store, checked(address))
-        return bytes(await response.bytes_async())
-
-    try:
-        return await _answer(address, read())
-    except ObjectMissing:
-        return None
-    except StoreFailed as error:
-        if isinstance(error.__cause__, PermissionDeniedError | UnauthenticatedError):
-            return None
-        raise StoreFailed(address, f"{base} does not answer") from error
 
 
 class _Listed(msgspec.Struct, frozen=True, gc=False):

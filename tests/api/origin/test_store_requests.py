@@ -127,7 +127,8 @@ async def site(
         yield Site(front, objects, with_cdn=request.param == "cdn")
 
 
-# A look-up with a CDN: HEAD of the copy, copy, GET. Beside them, the lists of what there is.
+# A look-up with a CDN: HEAD of the copy, HEAD of the object, GET. Beside them, the lists of what
+# there is.
 MOST = 3 * 20 + 8
 
 
@@ -147,6 +148,7 @@ async def test_made_up_names_cost_a_bounded_number_of_requests(site: Site, name:
     names = [name.format(number) for number in range(1000, 1200)]
     if "T12" in name:
         names = [f"/live/{HASH}/2026{number}T120000123/720p/1.m4s" for number in range(1000, 1200)]
+    written = site.front.writes()
     cost, statuses = await site.cost(names)
     assert cost <= MOST
     assert statuses == {404, 503}  # what is not known to be missing may be asked for again
@@ -156,6 +158,17 @@ async def test_made_up_names_cost_a_bounded_number_of_requests(site: Site, name:
     cost, statuses = await site.cost(names[:1] * 200)
     assert cost <= 3 + 4  # and the lists of what there is
     assert statuses == {404}
+    assert site.front.writes() == written
+
+
+async def test_a_segment_is_copied_for_a_cdn_once(site: Site) -> None:
+    written = site.front.writes()
+    path = f"/videos/{FILM}/2-1/720p/7.m4s"
+    for _ in range(2):
+        (answer,) = set(await site.get(*[path] * 20))
+        assert answer[0] in {200, 302}
+        is_copied = answer[0] == 302
+        assert site.front.writes() - written == is_copied
 
 
 async def test_what_playlists_name_is_served_in_any_crowd(site: Site) -> None:

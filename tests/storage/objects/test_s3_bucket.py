@@ -58,6 +58,22 @@ async def test_a_large_object_goes_and_comes_in_pieces(
     assert b"".join(pieces[start] for start in sorted(pieces)) == data
 
 
+@pytest.mark.parametrize("prefix", ["", "some/prefix"])
+async def test_a_bucket_tells_its_folders_and_an_object_in_each(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
+    for name, value in s3_server.credentials.items():
+        monkeypatch.setenv(name, value)
+    bucket = S3Bucket(s3_server.new_bucket(prefix))
+    assert await bucket.folder_names("") == set()
+    assert await bucket.first_address("live") is None
+    stored = {f"{top}/a/{number}" for top in ("live", "later") for number in range(3)}
+    await bucket.put_all(dict.fromkeys([*stored, "installation", "liver/a"], b"x"))
+    assert await bucket.folder_names("") == {"live", "later", "liver"}
+    assert await bucket.first_address("live") in stored
+    assert await bucket.first_address("liver") == "liver/a"
+
+
 async def test_a_file_that_is_gone_is_not_sent(bucket_store: S3Objects, tmp_path: Path) -> None:
     with pytest.raises(StoreFailed, match="there is no such bucket, or no such file"):
         await bucket_store.send(tmp_path / "gone", "sources/a/1")

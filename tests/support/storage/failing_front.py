@@ -27,8 +27,12 @@ frontend s3
     bind {host}:{port}
     acl refusing str(yes) -f {folder}/refusing
     http-request return status 503 if refusing {{ rand(2) eq 0 }}
+    use_backend writing if METH_PUT
     default_backend gateway
 backend gateway
+    option redispatch
+    server gateway {gateway}
+backend writing
     option redispatch
     server gateway {gateway}
 """
@@ -68,8 +72,12 @@ class FailingFront:
         """Return the number of all requests."""
         return self._count("req_tot")
 
-    def _count(self, column: str) -> int:
-        line = next(x for x in self._tell("show stat").splitlines() if x.startswith("s3,FRONTEND"))
+    def writes(self) -> int:
+        """Return the number of requests that write or copy, which services charge most for."""
+        return self._count("req_tot", "writing,BACKEND")
+
+    def _count(self, column: str, proxy: str = "s3,FRONTEND") -> int:
+        line = next(x for x in self._tell("show stat").splitlines() if x.startswith(proxy))
         titles = self._tell("show stat").splitlines()[0].lstrip("# ").split(",")
         return int(dict(zip(titles, line.split(","), strict=False))[column])
 
