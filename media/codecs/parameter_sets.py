@@ -3,7 +3,7 @@
 Players that use FFmpeg (mpv, yt-dlp and streamlink among them) read the first init section of a
 rendition only. Where the source's packets and an encoder's follow each other, they find the other
 one's parameter sets in band or decode it with the wrong ones. The sample entry stays `avc1`, which
-formally has none in band: all players accept it, and `avc3` is unknown to some.
+formally has none in band: MediaMTX does the same, and players accept it.
 Sources: ISO/IEC 14496-10, 7.3.2 (identifiers) and 7.4.1.2.3 (order of NAL units); 14496-15, 5.3.2.
 """
 
