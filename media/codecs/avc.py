@@ -14,6 +14,7 @@ import msgspec
 from media.codecs.sps import BASELINE, SPS, AvcError, parse_sps
 
 __all__ = [
+    "PPS",
     "AvcConfig",
     "AvcError",
     "covering_codecs",
@@ -23,7 +24,8 @@ __all__ = [
     "nal_units",
 ]
 
-_IDR, _PPS = 5, 8  # nal_unit_type, table 7-1
+_IDR = 5  # nal_unit_type, table 7-1
+PPS = 8
 # Slices follow a delimiter, parameter sets and a few messages. A hostile access unit may have
 # millions of those.
 _MOST_UNITS = 64
@@ -103,7 +105,7 @@ class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
         sps, place = _sets(data, 6, data[5] & 0x1F, SPS)
         if place >= len(data):
             raise AvcError("the record ends before its picture parameter sets")
-        pps, _ = _sets(data, place + 1, data[place], _PPS)
+        pps, _ = _sets(data, place + 1, data[place], PPS)
         if not sps or not pps:
             raise AvcError("a record without parameter sets")
         facts = parse_sps(sps[0])

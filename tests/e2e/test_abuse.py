@@ -4,7 +4,6 @@ One encoder is on air from the first attack to the last. After each attack anoth
 and the service uses no more memory. Slow attacks run concurrently with the others.
 """
 
-import hashlib
 import itertools
 import re
 import signal
@@ -16,7 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import av
 import pytest
 
 from ingest.server.log_throttle import LINES_PER_NETWORK
@@ -30,6 +28,7 @@ from tests.support.e2e.hls_reader import (
     has_ended,
     media,
     multivariant,
+    picture_digests,
 )
 from tests.support.e2e.hostile_peer import AT_ONCE, Target
 from tests.support.e2e.publishers import ffmpeg, publishing
@@ -252,15 +251,6 @@ def test_another_stream_still_plays(
         assert decoder_errors(rendition.file(tmp_path / f"{name}.mp4")) == "", name
 
 
-def digests(path: Path) -> list[str]:
-    with av.open(str(path)) as container:
-        return [
-            hashlib.sha256(bytes(packet)).hexdigest()
-            for packet in container.demux(video=0)
-            if packet.size
-        ]
-
-
 def test_the_encoder_that_was_on_air_throughout_lost_no_frame(
     attacked_service: AttackedService, small_source: Path, tmp_path: Path, proof: Proof
 ) -> None:
@@ -285,8 +275,8 @@ def test_the_encoder_that_was_on_air_throughout_lost_no_frame(
     numbers = sorted(top.segments)
     assert numbers == list(range(len(numbers)))
     assert not any(segment.discontinuity for segment in top.segments.values())
-    arrived = digests(top.file(tmp_path / "top.mp4"))
-    turn = digests(small_source)
+    arrived = picture_digests(top.file(tmp_path / "top.mp4"))
+    turn = picture_digests(small_source)
     assert arrived == list(itertools.islice(itertools.cycle(turn), sent_frames))
     for name, rendition in attacked_service.held.items():
         assert decoder_errors(rendition.file(tmp_path / f"{name}.mp4")) == "", name

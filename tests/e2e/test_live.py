@@ -1,13 +1,11 @@
 """Encoders publish, players fetch: the output has all frames of the input, in every rung."""
 
-import hashlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
-import av
 import pytest
 
 from media.hls.playlist import MultivariantPlaylist
@@ -20,6 +18,7 @@ from tests.support.e2e.hls_reader import (
     frames,
     media,
     multivariant,
+    picture_digests,
 )
 from tests.support.e2e.publishers import ffmpeg, gstreamer, publishing
 from tests.support.e2e.service import SCALE, ServiceProcess, fetch, without_slate
@@ -35,16 +34,6 @@ RUNGS = {"720p": (864, 240), "480p": (854, 238), "360p": (640, 178)}
 @pytest.fixture
 def headend(own_service: ServiceProcess) -> ServiceProcess:
     return own_service
-
-
-def picture_digests(path: Path) -> list[str]:
-    """Return a digest of each coded picture's slices, which repackaging does not change."""
-    digests: list[str] = []
-    with av.open(str(path)) as container:
-        for packet in container.demux(video=0):
-            if packet.size:
-                digests.append(hashlib.sha256(bytes(packet)).hexdigest())
-    return digests
 
 
 def collect_until_the_end(url: str) -> dict[str, CollectedRendition]:

@@ -1,5 +1,6 @@
 """Reads a stream as a player does: its playlists, its media, and ffmpeg's verdict on them."""
 
+import hashlib
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,12 +10,14 @@ from urllib.parse import urljoin
 
 import av
 
+from media.codecs.avc import nal_units
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.service import fetch
 
 T = TypeVar("T")
+_PARAMETER_SETS = (7, 8)  # nal_unit_type
 
 
 def multivariant(url: str) -> MultivariantPlaylist | None:
@@ -140,6 +143,21 @@ def decoder_errors(path: Path) -> str:
         check=False,
     )
     return result.stderr
+
+
+def picture_digests(path: Path) -> list[str]:
+    """Return a digest of each coded H.264 picture, which repackaging does not change.
+
+    Parameter sets are left out: whether they are in band is up to those who package.
+    """
+    digests: list[str] = []
+    with av.open(str(path)) as container:
+        for packet in container.demux(video=0):
+            if packet.size:
+                units = nal_units(bytes(packet), 4)
+                pictures = [unit for unit in units if unit[0] & 0x1F not in _PARAMETER_SETS]
+                digests.append(hashlib.sha256(b"".join(pictures)).hexdigest())
+    return digests
 
 
 def frames(path: Path) -> Iterator[tuple[float, bool]]:

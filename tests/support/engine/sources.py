@@ -60,6 +60,18 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     def pictures(self) -> list[Packet]:
         return [packet for packet in self.packets if packet.video]
 
+    @property
+    def published(self) -> list[bytes]:
+        """Its pictures as a rendition has them: keyframes bring the record's two parameter sets."""
+        assert self.video is not None
+        sps_record = self.video.config[6:]
+        pps_record = sps_record[3 + int.from_bytes(sps_record[:2], "big") :]
+        sets = b"".join(
+            bytes(2) + record[: 2 + int.from_bytes(record[:2], "big")]
+            for record in (sps_record, pps_record)
+        )
+        return [sets + each.data if each.key else each.data for each in self.pictures]
+
 
 def ffmpeg(*arguments: str | Path, stdin: bytes | None = None) -> str:
     """Run Debian's ffmpeg (apt-get install ffmpeg); return its warnings."""

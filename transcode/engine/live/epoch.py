@@ -275,7 +275,7 @@ class EpochPipeline:
             # A spliced source has the same parameter sets, if not the same record around them.
             if cuts and not self._described and (init := source.init_section) is not None:
                 self._described = True
-                self._copy.describe(*init)
+                self._copy.describe(*init, source.config)
             self._copy.add(Sample(dts, pts, 0, entry, packet.data), cuts[0] if cuts else None)
         self._decode((packet.data, dts, pts), entry=entry)
         poster_source = source.poster_source(self._renditions, self._begin.poster)

@@ -27,6 +27,9 @@ __all__ = ["MOST_RATE", "LiveSource"]
 
 # A source with more frames a second is thinned, which is impossible for its own packets.
 MOST_RATE: Final = 60
+# The size of NAL units' lengths: that of our encoders, and of nearly all others. Players that use
+# FFmpeg keep the size in a rendition's first init section.
+_LENGTH_SIZE: Final = 4
 # Some encoders declare their clock as the frame rate: 1 000 or 45 000 frames a second.
 _PLAUSIBLE_RATE: Final = 240
 # FLV's composition time reaches hours; no encoder reorders by more than a second.
@@ -138,6 +141,7 @@ class LiveSource:
             self._reuse
             and config is not None
             and config.plays_everywhere
+            and config.length_size == _LENGTH_SIZE
             and (self.rate or 0) <= MOST_RATE + 1
         )
         if not fits or config is None or ladder is None or not ladder.renditions[0].source_size:

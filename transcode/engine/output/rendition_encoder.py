@@ -178,10 +178,9 @@ class RenditionEncoder:
     def _open(self, frame: VideoFrame) -> VideoEncoder:
         size = self.rendition
         encoder = VideoEncoder(size, frame, self._rate, quality=self._quality)
-        self.segmenter.describe(
-            AvcConfig.parse(encoder.config).codecs,
-            video_init(config=encoder.config, width=size.width, height=size.height),
-        )
+        config = AvcConfig.parse(encoder.config)
+        init = video_init(config=encoder.config, width=size.width, height=size.height)
+        self.segmenter.describe(config.codecs, init, config)
         self._encoder = encoder
         return encoder
 

@@ -11,6 +11,8 @@ segment, so no media are kept. Sample times are ticks of the rendition's own sca
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from media.codecs.avc import AvcConfig
+from media.codecs.parameter_sets import ParameterSets
 from media.hls.fmp4 import Sample, fragment
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ticks import VIDEO_SCALE, rescale
@@ -57,14 +59,20 @@ class Segmenter:
         self._send = send
         self._next_init = init
         self._init = b""
+        self._sets: ParameterSets | None = None  # of H.264
         self._epoch = 0
         self._fragment = 0
         self._segment: _OpenSegment | None = None
         self._samples: list[Sample] = []
         self._bytes = 0
 
-    def describe(self, codecs: str, data: bytes) -> None:
-        """Send an init section, unless it equals the rendition's current one."""
+    def describe(self, codecs: str, data: bytes, config: AvcConfig | None = None) -> None:
+        """Send an init section, unless it equals the rendition's current one.
+
+        `config` is what it contains if the rendition is H.264. From here on keyframes get the
+        parameter sets in band, too.
+        """
+        self._sets = ParameterSets(config) if config is not None else None
         if data == self._init:
             return
         self._init = data
@@ -78,6 +86,13 @@ class Segmenter:
         If there is a `cut`, the sample opens its segment; it must be the first of that segment in
         decode order and in presentation order.
         """
+        if self._sets is not None and sample.key:
+            data = self._sets.complete(sample.data)
+            sample = Sample(sample.dts, sample.pts, sample.duration, sample.key, data)
+        self._add(sample, cut)
+
+    def _add(self, sample: Sample, cut: Cut | None) -> None:
+        """Take the next sample as it is to be written."""
         raise NotImplementedError
 
     @property
@@ -202,8 +217,8 @@ class LiveSegmenter(Segmenter):
         self.frames, self.made = 0, 0
         self._reset(part)
 
-    def add(self, sample: Sample, cut: Cut | None = None) -> None:
-        """Add the next sample in decode order; its own duration is ignored."""
+    def _add(self, sample: Sample, cut: Cut | None) -> None:
+        """Take the next sample in decode order; its own duration is ignored."""
         dts = max(sample.dts, self._last_dts + 1)
         end: int | None = None
         follows = self._segment is not None and not self._segment.gap
@@ -323,8 +338,8 @@ class FileSegmenter(Segmenter):
         self._last_end = end
         self._last_shown = (0, 0)  # a sample's presentation time and duration
 
-    def add(self, sample: Sample, cut: Cut | None = None) -> None:
-        """Add the next sample in decode order, which has its duration."""
+    def _add(self, sample: Sample, cut: Cut | None) -> None:
+        """Take the next sample in decode order, which has its duration."""
         self._last_shown = max(self._last_shown, (sample.pts, sample.duration))
         if cut is not None:
             start = rescale(sample.pts, self.scale, VIDEO_SCALE)

@@ -79,12 +79,9 @@ class _VideoCopy:
         self._step = VIDEO_SCALE // 30
         self._newest = 0  # the latest presentation time
         self._segmenter = FileSegmenter(rung.name, end=None, send=reports.send)
-        self._segmenter.describe(
-            config.codecs,
-            video_init(
-                config=picture.codec_context.extradata or b"", width=rung.width, height=rung.height
-            ),
-        )
+        record = picture.codec_context.extradata or b""
+        init = video_init(config=record, width=rung.width, height=rung.height)
+        self._segmenter.describe(config.codecs, init, config)
 
     def add(self, packet: "Packet[Stream]") -> None:
         """Add the next packet in decode order."""

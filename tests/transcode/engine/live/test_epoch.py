@@ -70,9 +70,7 @@ def test_cuts_fall_on_the_sources_keyframes(
     assert output.in_step()
     lengths = [segment.duration for segment in output.segments("360p")]
     assert lengths == pytest.approx([length * SECOND for length in expected], abs=FRAME)
-    assert [data for _, _, data in packets(output.files("360p")[0])] == [
-        packet.data for packet in source.pictures
-    ]
+    assert [data for _, _, data in packets(output.files("360p")[0])] == source.published
 
 
 @pytest.fixture(scope="module")
@@ -317,8 +315,6 @@ def test_wide_pixels_become_square_ones(folder: Path) -> None:
     )
     output = run(orders(source, begin(source, ladder=Ladder(rungs))))
     assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
-    assert [packet.data for packet in source.pictures] == [
-        data for _, _, data in packets(output.files("360p")[0])
-    ]
+    assert source.published == [data for _, _, data in packets(output.files("360p")[0])]
     for name in ("360p", "240p"):
         assert shape(output.files(name)[0]) == pytest.approx(16 / 9, rel=0.01)

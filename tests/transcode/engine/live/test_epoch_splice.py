@@ -63,9 +63,9 @@ def test_the_length_of_the_segment_that_two_sources_share_is_foretold(lent: Engi
 
 
 def test_no_picture_is_lost_at_a_splice_in_any_rung(lent: EngineOutput, source: Source) -> None:
-    pictures = [*up_to(source, 3_400).pictures, *since(source, 2_500).pictures]
+    pictures = [*up_to(source, 3_400).published, *since(source, 2_500).published]
     (top,) = lent.files("240p")
-    assert [data for _, _, data in packets(top)] == [packet.data for packet in pictures]
+    assert [data for _, _, data in packets(top)] == pictures
     assert len(shown(lent, "240p")) == len(shown(lent, "144p")) == len(pictures)
     assert shown(lent, "240p") == shown(lent, "144p")
 

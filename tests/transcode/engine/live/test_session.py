@@ -57,9 +57,7 @@ def test_the_top_rung_is_the_source_byte_for_byte(
     output: EngineOutput, two_seconds: Source
 ) -> None:
     (file,) = output.files("720p")
-    assert [data for _, _, data in packets(file)] == [
-        packet.data for packet in two_seconds.pictures
-    ]
+    assert [data for _, _, data in packets(file)] == two_seconds.published
 
 
 def test_the_top_rung_has_the_sources_times(output: EngineOutput, two_seconds: Source) -> None:

@@ -161,9 +161,7 @@ def test_with_all_encoded_rungs_off_nothing_is_decoded(two_seconds: Source) -> N
     assert output.troubles == {}
     assert whole(output)
     assert gaps(output, "480p") == gaps(output, "360p") == [True, True, True, False]
-    assert [data for _, _, data in packets(output.files("720p")[0])] == [
-        packet.data for packet in torn.pictures
-    ]
+    assert [data for _, _, data in packets(output.files("720p")[0])] == torn.published
     for name in ("480p", "360p"):
         assert times(output, name) == expected_times(output, name, two_seconds)
 

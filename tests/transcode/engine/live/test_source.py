@@ -97,6 +97,9 @@ def test_a_source_lends_its_packets_to_a_rung_of_its_own_size() -> None:
     assert source(reuse=False).reusable_rendition(LADDER) is None
     assert source(HEVC).reusable_rendition(LADDER) is None
     assert source().reusable_rendition(None) is None
+    short_lengths = msgspec.structs.replace(VIDEO, config=CONFIG[:4] + b"\xfd" + CONFIG[5:])
+    assert source(short_lengths).config is not None
+    assert source(short_lengths).reusable_rendition(LADDER) is None
     larger = Ladder((msgspec.structs.replace(LADDER.renditions[0], width=854, height=480),))
     assert source().reusable_rendition(larger) is None
 

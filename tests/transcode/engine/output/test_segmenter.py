@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from media.hls.fmp4 import Sample
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from tests.transcode.engine.input.test_random_access import AVC
 from transcode.engine.output.segment_grid import Cut
 from transcode.engine.output.segmenter import FileSegmenter, LiveSegmenter
 from transcode.protocol.messages import EngineReport
@@ -238,6 +239,60 @@ def test_an_init_section_is_sent_when_it_changes() -> None:
         of.describe("avc1.640028", data)
     inits = [report for report in reports if isinstance(report, InitSection)]
     assert [(init.number, init.data) for init in inits] == [(5, b"one"), (6, b"two")]
+
+
+def unit(*units: bytes) -> bytes:
+    return b"".join(len(each).to_bytes(4, "big") + each for each in units)
+
+
+IDR, OTHER = unit(b"\x65\x88"), unit(b"\x41\x9a")
+(SPS,), (PPS,) = AVC.sps, AVC.pps
+OTHER_PPS = b"\x68\xee\x8f\xcb"
+
+
+def media_of(part: Part) -> bytes:
+    return part.data[part.data.index(b"mdat") + 4 :]
+
+
+def test_keyframes_bring_the_parameter_sets_of_the_init_section_before_them() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports)
+    of.describe("a", b"source", AVC)
+    of.add(sample(0, key=True, data=IDR), Cut(sequence=0, at=0))
+    of.add(sample(1, data=OTHER))
+    # The waiting samples belong to the source, whatever comes next.
+    of.describe("b", b"encoder", msgspec.structs.replace(AVC, pps=(OTHER_PPS,)))
+    of.add(sample(2, key=True, data=IDR), Cut(sequence=1, at=2 * FRAME, discontinuity=True))
+    of.add(sample(3, key=True, data=unit(SPS, OTHER_PPS) + IDR), Cut(sequence=2, at=3 * FRAME))
+    of.end()
+    assert [media_of(part) for part in parts(reports)] == [
+        unit(SPS, PPS) + IDR + OTHER,
+        unit(SPS, OTHER_PPS) + IDR,
+        unit(SPS, OTHER_PPS) + IDR,
+    ]
+    assert [segment.size for segment in segments(reports)] == [
+        len(part.data) for part in parts(reports)
+    ]
+
+
+def test_keyframes_of_a_file_bring_them_too() -> None:
+    reports: list[EngineReport] = []
+    of = FileSegmenter("720p", end=2 * FRAME, send=reports.append)
+    of.describe("avc1.640028", b"init", AVC)
+    of.add(timed(0, IDR), Cut(sequence=0, at=0))
+    of.add(timed(1, OTHER))
+    of.end()
+    (part,) = parts(reports)
+    assert media_of(part) == unit(SPS, PPS) + IDR + OTHER
+
+
+def test_what_is_not_h264_stays_as_it_is() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports, scale=48_000, name="audio")
+    of.describe("mp4a.40.2", b"init")
+    of.add(sample(0, step=AAC, key=True, data=b"sound"), Cut(sequence=0, at=0))
+    of.end()
+    assert media_of(parts(reports)[0]) == b"sound"
 
 
 def test_a_paused_segment_is_closed_by_the_next_source() -> None:

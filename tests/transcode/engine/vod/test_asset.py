@@ -17,7 +17,7 @@ from tests.support.engine.made_assets import (
     surveyed,
 )
 from tests.support.engine.numbered_films import numbered
-from tests.support.engine.sources import ffmpeg
+from tests.support.engine.sources import ffmpeg, source_of
 from transcode.protocol.file_messages import Ready
 from transcode.protocol.messages import EpochFinished
 
@@ -36,11 +36,11 @@ def test_the_films_own_packets_and_sound_come_first_and_as_they_are(tmp_path: Pa
     assert set(order[:offset]) == {"480p", AUDIO_RENDITION}
     assert set(order[offset + 1 : -1]) == {"360p"}
     assert is_whole(output, 225)
-    own = packets(path.read_bytes())
-    datas = {data for _, _, data in own}
-    for name in ("480p", AUDIO_RENDITION):
-        assert {data for _, _, data in packets(joined(output, name))} <= datas
-    assert len(packets(joined(output, "480p"))) == 225
+    own = source_of(path)
+    assert [data for _, _, data in packets(joined(output, "480p"))] == own.published
+    assert len(own.published) == 225
+    sound = {packet.data for packet in own.packets if not packet.video}
+    assert {data for _, _, data in packets(joined(output, AUDIO_RENDITION))} <= sound
     assert sound_is_continuous(output, 9)
 
 

@@ -8,7 +8,7 @@ import pytest
 from media.ladder import AUDIO_RENDITION
 from tests.support.engine.decoded_output import frames, loudness, onsets, packets, warnings
 from tests.support.engine.engine_process import EngineOutput
-from tests.support.engine.sources import TONE, ffmpeg
+from tests.support.engine.sources import TONE, ffmpeg, source_of
 from tests.support.engine.upload_files import FLASHES, film, made_of, make_for, read, refusal
 from transcode.engine.vod.live_fallback import (
     PacketScan,
@@ -107,10 +107,7 @@ def test_the_file_lends_its_own_packets_where_its_keyframes_come_in_time(tmp_pat
     assert prepared.reused == "480p"
     assert whole(output, seconds=6)
     (file,) = output.files("480p")
-    own = [data for _, _, data in packets(path.read_bytes()) if data]
-    assert [data for _, _, data in packets(file)] == [
-        data for data in own if data in {each for _, _, each in packets(file)}
-    ]
+    assert [data for _, _, data in packets(file)] == source_of(path).published
     assert output.starts("360p") == output.starts("480p") == [10 * SECOND, 12 * SECOND, 14 * SECOND]
 
 
