@@ -136,6 +136,10 @@ def _because_of(text: str, tone: Tone = "bad") -> Callable[[Facts], tuple[str, T
     return words
 
 
+def _unusable(what: str) -> Callable[[Facts], tuple[str, Tone]]:
+    return lambda facts: _because_of(f"{_slot(facts)}: viewers do not get its {what}")(facts)
+
+
 def _edited(text: str) -> Callable[[Facts], tuple[str, Tone]]:
     return lambda facts: (f"{text}: {_list(facts.get('keys', []))}.", "plain")
 
@@ -153,6 +157,8 @@ _WORDS: Final[Mapping[str, Callable[[Facts], tuple[str, Tone]]]] = {
         f"A second encoder for {_slot(facts).lower()} was refused: {facts.get('reason', '')}.",
         "bad",
     ),
+    "picture unusable": _unusable("picture"),
+    "sound unusable": _unusable("sound"),
     "live": _always("Viewers get the stream.", "good"),
     "published": _because_of("The stream is published", "plain"),
     "unpublished": _always("The stream is unpublished: viewers see nothing."),

@@ -246,15 +246,21 @@ def json_response(status: int, value: object, headers: Mapping[str, str]) -> Htt
     return new_response(status, {**kind, **headers}, msgspec.json.encode(value))
 
 
-def media_headers(content_type: str, cache_control: str, extra: Mapping[str, str]) -> Headers:
-    """Return the headers that describe a media object; scripts of every origin may read it."""
+def media_headers(
+    content_type: str, cache_control: str, extra: Mapping[str, str], *, has_ranges: bool = True
+) -> Headers:
+    """Return the headers that describe a media object; scripts of every origin may read it.
+
+    `has_ranges`: parts of it are served, which the headers say.
+    """
     headers = {**extra, "content-type": content_type, "cache-control": cache_control}
-    return (*_CROSS_ORIGIN, *encode_headers(headers), _ACCEPT_RANGES)
+    return (*_CROSS_ORIGIN, *encode_headers(headers), *((_ACCEPT_RANGES,) if has_ranges else ()))
 
 
 def respond(request: HttpRequest, representation: Representation) -> HttpResponse:
     """Answer GET or HEAD with a representation, a range of it, or 304.
 
+    A range is ignored unless the headers of the representation announce ranges.
     The response takes over the file of the representation; it is closed here if none of its bytes
     are sent.
     """
@@ -275,7 +281,11 @@ def _respond(request: HttpRequest, representation: Representation) -> HttpRespon
     start, stop, status = 0, size, 200
     # If-Range: the rest of one version must not be appended to the beginning of another
     # (RFC 9110, 13.1.5).
-    if "range" in request.headers and request.headers.get("if-range", tag) == tag:
+    if (
+        "range" in request.headers
+        and _ACCEPT_RANGES in headers
+        and request.headers.get("if-range", tag) == tag
+    ):
         try:
             part = byte_range(request.headers["range"], size)
         except Unsatisfiable:

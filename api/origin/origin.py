@@ -501,10 +501,13 @@ def _headers(match: re.Match[str], access: AccessLevel, coding: str = "") -> Hea
 @cache
 def _described(kind: str, cached: str, coding: str) -> Headers:
     """Return the headers of a kind of object; there are a dozen combinations."""
-    more = {"vary": "Accept-Encoding"} if kind == PLAYLIST_TYPE else {}
+    is_playlist = kind == PLAYLIST_TYPE
+    more = {"vary": "Accept-Encoding"} if is_playlist else {}
     if coding:
         more["content-encoding"] = coding
-    return media_headers(kind, cached, more)
+    # Chromium's own player reloads a playlist with a range as long as the text that it has, and
+    # would get the beginning of a newer one, cut off in the middle of a line.
+    return media_headers(kind, cached, more, has_ranges=not is_playlist)
 
 
 def _file(

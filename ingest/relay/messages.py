@@ -90,9 +90,15 @@ class RelayedPacket(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=Fals
 
 
 class PartReceived(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
-    """Some of a packet's bytes arrived, but not yet the last."""
+    """Some of a packet's bytes arrived, but not yet the last.
+
+    With an `unusable`, a packet arrived that cannot be used, for that cause: of `video` or audio.
+    Hosts of version 0.2 send no such fields, and ignore them.
+    """
 
     number: _Number
+    video: bool = False
+    unusable: _Text = ""
 
 
 class RelayedJump(msgspec.Struct, frozen=True, array_like=True, tag=6):

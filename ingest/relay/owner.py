@@ -129,6 +129,8 @@ class RelayedPublisher:
             case RelayedTrack():
                 self._tracks[isinstance(message.track, VideoTrack)] = message.track
                 session.receive_track(message.track, now - message.age_ms / 1000)
+            case PartReceived() if message.unusable:
+                session.receive_unusable(message.unusable, now, video=message.video)
             case PartReceived():
                 session.receive_part(now)
             case RelayedJump():

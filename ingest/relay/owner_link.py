@@ -101,6 +101,10 @@ class Attachment:
         """Report that some of a packet's bytes arrived, but not yet the last."""
         self._send(PartReceived(number=self.number))
 
+    def send_unusable(self, cause: str, *, video: bool) -> None:
+        """Report that a packet of `video` or audio arrived that cannot be used."""
+        self._send(PartReceived(number=self.number, video=video, unusable=cause))
+
     def send_jump(self) -> None:
         """Report that the encoder's clock restarted."""
         self._send(RelayedJump(number=self.number))

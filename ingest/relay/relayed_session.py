@@ -98,6 +98,7 @@ class RelayedSession:
         self._is_renewed = True  # the grant was renewed since the search for the owner began
         self._is_closed = False
         self._last_sent = 0.0
+        self._unusable_sent = {True: 0.0, False: 0.0}  # by whether it is of video
 
     async def begin(self) -> PublisherSession:
         """Attach the session at the stream's owner, and return what its connection is to call.
@@ -145,6 +146,18 @@ class RelayedSession:
         ):
             self._last_sent = now
             self._attachment.send_part()
+
+    def receive_unusable(self, cause: str, now: float, *, video: bool) -> None:
+        """Handle the arrival of a packet, of `video` or audio, that cannot be used."""
+        if self._local is not None:
+            self._local.receive_unusable(cause, now, video=video)
+        elif (
+            self._is_live
+            and self._attachment is not None
+            and now - self._unusable_sent[video] >= _PART_SECONDS
+        ):
+            self._unusable_sent[video] = now
+            self._attachment.send_unusable(cause, video=video)
 
     def clock_jumped(self) -> None:
         """Handle a restart of the encoder's clock."""

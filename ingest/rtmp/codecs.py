@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from ingest.rtmp.errors import MalformedMedia
 from media.codecs import av1, hevc, opus, vp9
 from media.codecs.aac import AacError, AudioSpecificConfig
 from media.codecs.ac3 import Ac3Error, Ac3Frame
@@ -26,6 +25,7 @@ __all__ = [
     "AUDIO_FOURCCS",
     "VIDEO_FOURCCS",
     "AudioTrackState",
+    "UnreadableConfiguration",
     "VideoTrackState",
 ]
 
@@ -38,6 +38,10 @@ _MAX_CONFIGURATION: Final = 64 << 10
 _BROKEN: Final = (
     AvcError, HevcError, Av1Error, Vp9Error, AacError, OpusError, FlacError, Ac3Error, Mp3Error,
 )  # fmt: skip
+
+
+class UnreadableConfiguration(Exception):
+    """A decoder configuration that cannot be read: a readable one may follow."""
 
 
 class VideoTrackState:
@@ -53,18 +57,18 @@ class VideoTrackState:
         """Apply a configuration; return the track if it has changed.
 
         Raises:
-            MalformedMedia: the configuration cannot be read.
+            UnreadableConfiguration: the former track stays.
         """
         if codec is self._codec and config == self._config:
             return None
-        _check_size("video", config)
+        _check_size(config)
         if codec is VideoCodec.VP9:
             self._switch(codec)  # vpcC has no size, and the decoder does not need it
             return None
         try:
             size = self._configured_size(codec, config)
         except _BROKEN as error:
-            raise MalformedMedia("video", str(error)) from error
+            raise UnreadableConfiguration(str(error)) from error
         self._codec, self._config, self.track = codec, config, None
         return self._set_track(codec, size) if size is not None else None
 
@@ -82,6 +86,10 @@ class VideoTrackState:
             begins = av1.is_random_access(data)
             return self._inspect_av1(data) if self.track is None and begins else None, begins
         return None, hevc.is_random_access(data, self._length_size)
+
+    def awaits_keyframe(self, codec: VideoCodec) -> bool:
+        """Return whether a keyframe is to show the track of this codec (AV1, VP9)."""
+        return codec is self._codec and self.track is None
 
     def _switch(self, codec: VideoCodec) -> None:
         if codec is not self._codec:
@@ -142,19 +150,19 @@ class AudioTrackState:
         """Apply a configuration; return the track if it has changed.
 
         Raises:
-            MalformedMedia: the configuration cannot be read.
+            UnreadableConfiguration: the former track stays.
         """
         track = self.track
         if track is not None and codec is track.codec and config == track.config:
             return None
-        _check_size("audio", config)
+        _check_size(config)
         read = _CONFIG_READERS.get(codec)
         if read is None:
             return None  # described by its packets
         try:
             return self._set_track(codec, read(config))
         except _BROKEN as error:
-            raise MalformedMedia("audio", str(error)) from error
+            raise UnreadableConfiguration(str(error)) from error
 
     def inspect(self, codec: AudioCodec, data: bytes) -> AudioTrack | None:
         """Inspect a packet of another codec than AAC; return the track if it has changed.
@@ -223,6 +231,8 @@ _PACKET_READERS: Final[dict[AudioCodec, _Reader]] = {
 }
 
 
-def _check_size(kind: str, config: bytes) -> None:
+def _check_size(config: bytes) -> None:
+    if not config:
+        raise UnreadableConfiguration("it is empty")
     if len(config) > _MAX_CONFIGURATION:
-        raise MalformedMedia(kind, f"a configuration of {len(config)} bytes")
+        raise UnreadableConfiguration(f"more than {_MAX_CONFIGURATION} bytes")

@@ -10,8 +10,7 @@
     ├── OutOfOrder            a command that is not allowed in this state
     ├── AddressRefused        an address without a stream           NetStream.Publish.BadName
     ├── PlayRefused           a request to play                     NetStream.Play.Failed
-    ├── UnsupportedMedia      a codec that is not accepted          NetStream.Publish.Rejected
-    └── MalformedMedia        an invalid decoder configuration      NetStream.Publish.Rejected
+    └── UnsupportedMedia      a codec that is not accepted          NetStream.Publish.Rejected
 
 `code` is the status that the session sends before it ends; None where the peer would not understand
 one. No message contains a name or a query that the peer sent, because it may be a stream key.
@@ -25,7 +24,6 @@ __all__ = [
     "ChunkError",
     "HandshakeError",
     "LimitExceeded",
-    "MalformedMedia",
     "MessageError",
     "OutOfOrder",
     "PlayRefused",
@@ -33,8 +31,6 @@ __all__ = [
     "TimedOut",
     "UnsupportedMedia",
 ]
-
-_REJECTED = "NetStream.Publish.Rejected"
 
 
 class RtmpError(Exception):
@@ -120,20 +116,10 @@ class PlayRefused(RtmpError):
 class UnsupportedMedia(RtmpError):
     """The peer sends a codec that is not accepted, `codec` by its name; `kind`: video or audio."""
 
-    code = _REJECTED
+    code = "NetStream.Publish.Rejected"
 
     def __init__(self, kind: str, codec: str) -> None:
         self.kind = kind
         self.codec = codec
         supported = "H.264" if kind == "video" else "AAC"
         super().__init__(f"{codec} {kind} is not supported: set the encoder to {supported}")
-
-
-class MalformedMedia(RtmpError):
-    """A tag or a decoder configuration of `kind` (video or audio) that cannot be read."""
-
-    code = _REJECTED
-
-    def __init__(self, kind: str, what: str) -> None:
-        self.kind = kind
-        super().__init__(f"broken {kind}: {what}")

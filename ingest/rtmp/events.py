@@ -10,6 +10,7 @@ __all__ = [
     "Connected",
     "Event",
     "Goodbye",
+    "MediaUnusable",
     "PacketReceived",
     "PublishRequested",
     "TrackFound",
@@ -53,6 +54,16 @@ class PacketReceived(msgspec.Struct, frozen=True, gc=False):
     packet: MediaPacket
 
 
+class MediaUnusable(msgspec.Struct, frozen=True, gc=False):
+    """A coded access unit of no track: it is dropped, and so is what follows like it.
+
+    `video` or audio; `cause` is one of a few texts, for the stream's owner.
+    """
+
+    video: bool
+    cause: str
+
+
 class ClockJumped(msgspec.Struct, frozen=True):
     """The encoder's clock jumped: what follows is a new epoch with a timeline of its own."""
 
@@ -64,4 +75,12 @@ class Goodbye(msgspec.Struct, frozen=True):
     """
 
 
-Event = Connected | PublishRequested | TrackFound | PacketReceived | ClockJumped | Goodbye
+Event = (
+    Connected
+    | PublishRequested
+    | TrackFound
+    | PacketReceived
+    | MediaUnusable
+    | ClockJumped
+    | Goodbye
+)

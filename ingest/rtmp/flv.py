@@ -3,7 +3,9 @@
 Legacy tags carry H.264, AAC and MP3 with the numbers of the specification, HEVC and AV1 with
 numbers that Chinese encoders agreed on. All other codecs have Enhanced RTMP's header (`enhanced`).
 The error for an unsupported codec names it. Data is passed on as received: H.264 and HEVC with
-length prefixes, AV1 in the low-overhead format, AAC raw.
+length prefixes, AV1 in the low-overhead format, AAC raw. A configuration that cannot be read is
+ignored: an encoder that is disconnected for it comes back with the same, while some send a readable
+one later. Data that cannot be used until then is told (`MediaUnusable`).
 Sources: Adobe Flash Video File Format 10.1, annex E.4; Enhanced RTMP v2; github.com/CDN-Union/H265
 and github.com/tencentyun/flv (numbers 12 and 13).
 """
@@ -12,7 +14,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from ingest.rtmp.clock import TimestampClock, TimestampFit
-from ingest.rtmp.codecs import AUDIO_FOURCCS, VIDEO_FOURCCS, AudioTrackState, VideoTrackState
+from ingest.rtmp.codecs import (
+    AUDIO_FOURCCS,
+    VIDEO_FOURCCS,
+    AudioTrackState,
+    UnreadableConfiguration,
+    VideoTrackState,
+)
 from ingest.rtmp.enhanced import (
     CODED,
     CODED_WITHOUT_OFFSET,
@@ -22,7 +30,7 @@ from ingest.rtmp.enhanced import (
     parse_video_tag,
 )
 from ingest.rtmp.errors import MessageError, UnsupportedMedia
-from ingest.rtmp.events import ClockJumped, Event, PacketReceived, TrackFound
+from ingest.rtmp.events import ClockJumped, Event, MediaUnusable, PacketReceived, TrackFound
 from ingest.rtmp.messages import MessageType
 from media.packet import MediaPacket
 from media.track import AudioCodec, Track, VideoCodec
@@ -41,8 +49,13 @@ _ENHANCED_AUDIO: Final = 9  # SoundFormat ExHeader
 _VIDEO_NUMBERS: Final = {7: VideoCodec.AVC, 12: VideoCodec.HEVC, 13: VideoCodec.AV1}
 _MP3_FORMATS: Final = (2, 14)  # any rate; 8 kHz
 _AAC_FORMAT: Final = 10
-# Codecs whose packets have a composition time.
-_REORDERED: Final = (VideoCodec.AVC, VideoCodec.HEVC)
+# Codecs whose packets have a composition time, and NAL units with length prefixes.
+_WITH_UNITS: Final = (VideoCodec.AVC, VideoCodec.HEVC)
+_START_CODE: Final = b"\0\0\0\1"
+_NO_CONFIGURATION: Final = "no decoder configuration came before it"
+_NO_HEADER: Final = "its packets have no header that can be read"
+_CONFIGURED_AUDIO: Final = (AudioCodec.AAC, AudioCodec.FLAC)  # others are described by packets
+_ANNEX_B: Final = "it is in Annex B form, with start codes: FLV takes length prefixes and an avcC"
 # 14 is VP8, VP9 or AV1, depending on the encoder.
 _VIDEO_NAMES: Final = {
     2: "Sorenson H.263", 3: "Screen Video", 4: "VP6", 5: "VP6 with alpha", 6: "Screen Video 2",
@@ -82,12 +95,13 @@ class FlvReader:
         self._clock = TimestampClock()
         self._video = VideoTrackState()
         self._audio = AudioTrackState()
+        self._video_fault = self._audio_fault = _NO_CONFIGURATION
 
     def read_video(self, stamp: int, body: memoryview, events: list[Event]) -> bool:
         """Read a video tag and append its events; return whether the tag was used.
 
         Raises:
-            RtmpError: the codec is not supported, or its configuration is invalid.
+            RtmpError: the codec is not supported.
         """
         if len(body) == 0:
             return False
@@ -101,7 +115,7 @@ class FlvReader:
         codec = _VIDEO_NUMBERS.get(number)
         if codec is None:
             raise UnsupportedMedia("video", _VIDEO_NAMES.get(number, f"codec {number}"))
-        if len(body) <= _VIDEO_HEADER:
+        if len(body) < _VIDEO_HEADER:
             return False
         if body[1] == _CONFIGURATION:
             return self._configure_video(codec, body[_VIDEO_HEADER:], events)
@@ -116,7 +130,7 @@ class FlvReader:
         """Read an audio tag and append its events; return whether the tag was used.
 
         Raises:
-            RtmpError: the codec is not supported, or its configuration is invalid.
+            RtmpError: the codec is not supported.
         """
         if len(body) == 0:  # some encoders send this for silence
             return False
@@ -127,7 +141,7 @@ class FlvReader:
             return self._coded_audio(AudioCodec.MP3, stamp, bytes(body[_MP3_HEADER:]), events)
         if form != _AAC_FORMAT:
             raise UnsupportedMedia("audio", _AUDIO_NAMES.get(form, f"format {form}"))
-        if len(body) <= _AUDIO_HEADER:
+        if len(body) < _AUDIO_HEADER:
             return False
         if body[1] == _CONFIGURATION:
             return self._configure_audio(_AAC, body[_AUDIO_HEADER:], events)
@@ -149,7 +163,7 @@ class FlvReader:
             return self._configure_video(codec, data, events)
         if part.kind == TS_SEQUENCE_START:
             raise UnsupportedMedia("video", f"{codec.name} in MPEG-2 TS form")
-        if part.kind == CODED and codec in _REORDERED:
+        if part.kind == CODED and codec in _WITH_UNITS:
             data, offset = data[3:], int.from_bytes(data[:3], "big", signed=True)
         elif part.kind not in (CODED, CODED_WITHOUT_OFFSET):
             return False  # end of sequence, colours, unknown types
@@ -171,16 +185,28 @@ class FlvReader:
     # -- tracks and packets ------------------------------------------------------------------------
 
     def _configure_video(self, codec: VideoCodec, body: memoryview, events: list[Event]) -> bool:
-        track = self._video.configure(codec, bytes(body)) if len(body) else None
+        config = bytes(body)
+        try:
+            track = self._video.configure(codec, config)
+        except UnreadableConfiguration as error:
+            is_annex_b = codec in _WITH_UNITS and config.startswith(_START_CODE)
+            self._video_fault = _ANNEX_B if is_annex_b else _unreadable(error)
+            return False
+        self._video_fault = _NO_CONFIGURATION
         if track is not None:
             events.append(TrackFound(track))
-        return len(body) > 0
+        return True
 
     def _configure_audio(self, codec: AudioCodec, body: memoryview, events: list[Event]) -> bool:
-        track = self._audio.configure(codec, bytes(body)) if len(body) else None
+        try:
+            track = self._audio.configure(codec, bytes(body))
+        except UnreadableConfiguration as error:
+            self._audio_fault = _unreadable(error)
+            return False
+        self._audio_fault = _NO_CONFIGURATION
         if track is not None:
             events.append(TrackFound(track))
-        return len(body) > 0
+        return True
 
     def _coded_video(
         self,
@@ -198,7 +224,14 @@ class FlvReader:
             if new_track is not None:
                 events.append(TrackFound(new_track))
         track = picture.track
-        if track is None or track.codec is not codec or not data:
+        if not data:
+            return False
+        if codec in _WITH_UNITS and _is_annex_b(data):
+            events.append(MediaUnusable(video=True, cause=_ANNEX_B))
+            return False
+        if track is None or track.codec is not codec:
+            if not picture.awaits_keyframe(codec):
+                events.append(MediaUnusable(video=True, cause=self._video_fault))
             return False
         return self._emit_packet(_VIDEO, track, stamp, offset, key, data, events)
 
@@ -209,7 +242,11 @@ class FlvReader:
             if new_track is not None:
                 events.append(TrackFound(new_track))
         track = sound.track
-        if track is None or track.codec is not codec or not data:
+        if not data:
+            return False
+        if track is None or track.codec is not codec:
+            cause = self._audio_fault if codec in _CONFIGURED_AUDIO else _NO_HEADER
+            events.append(MediaUnusable(video=False, cause=cause))
             return False
         return self._emit_packet(_AUDIO, track, stamp, 0, True, data, events)
 
@@ -232,6 +269,23 @@ class FlvReader:
         packet = MediaPacket(track=track, dts=time, pts=time + offset, key=key, data=data)
         events.append(PacketReceived(packet))
         return True
+
+
+def _unreadable(error: UnreadableConfiguration) -> str:
+    return f"its decoder configuration cannot be read: {error}"
+
+
+def _is_annex_b(data: bytes) -> bool:
+    """Return whether an access unit has start codes.
+
+    As FFmpeg decides (h264dec.c): read as a length, the first one announces a unit of one byte, and
+    what would be the next length exceeds the data.
+    """
+    return (
+        data.startswith(_START_CODE)
+        and len(data) > 2 * len(_START_CODE)
+        and int.from_bytes(data[5:9], "big") > len(data)
+    )
 
 
 def _fourcc_name(fourcc: bytes) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from ingest.rtmp.chunks import ChunkReader, Message
 from ingest.rtmp.dialogue import RtmpDialogue, State
 from ingest.rtmp.errors import LimitExceeded, RtmpError, TimedOut
-from ingest.rtmp.events import Event, PacketReceived
+from ingest.rtmp.events import Event, MediaUnusable, PacketReceived
 from ingest.rtmp.flv import FlvReader, split_aggregate
 from ingest.rtmp.handshake import Handshake
 from ingest.rtmp.limits import Limits, TokenBucket
@@ -324,7 +324,8 @@ class Session:
                     used = self._media_message(inner, events) or used
         else:
             return True  # data such as onMetaData: the media's own configurations tell all of it
-        if events and isinstance(events[-1], PacketReceived):
+        # An encoder whose media cannot be used would come back with the same at once.
+        if events and isinstance(events[-1], PacketReceived | MediaUnusable):
             self._last_media = self._now
         return used
 

@@ -23,6 +23,7 @@ from ingest.rtmp.events import (
     Connected,
     Event,
     Goodbye,
+    MediaUnusable,
     PacketReceived,
     PublishRequested,
     TrackFound,
@@ -252,6 +253,8 @@ class PublisherConnection(asyncio.Protocol):
                 self._count_beginning(now)
                 if self._slot_session is not None:
                     self._slot_session.receive_track(event.track, now)
+            case MediaUnusable():
+                self._receive_unusable(event, now)
             case ClockJumped():
                 self._count_beginning(now)
                 self._clock_jumped()
@@ -262,6 +265,10 @@ class PublisherConnection(asyncio.Protocol):
                 self._close_slot_session()
             case Connected():
                 log.debug("dialogue", extra={**self._log_fields(), "agent": event.agent})
+
+    def _receive_unusable(self, event: MediaUnusable, now: float) -> None:
+        if self._slot_session is not None:
+            self._slot_session.receive_unusable(event.cause, now, video=event.video)
 
     def _clock_jumped(self) -> None:
         if self._slot_session is not None:

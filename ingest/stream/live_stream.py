@@ -37,8 +37,9 @@ _TICK_SECONDS: Final = 0.25
 # A run that is continued shows something new within seconds of its first encoder.
 _OPENING_SECONDS: Final = 10.0
 _ROUNDING_SECONDS: Final = 0.001
-# A refused encoder retries every few seconds, for days; its owner gets an event this often.
-_REFUSAL_SECONDS: Final = 60.0
+# An encoder that is refused, or sends what cannot be used, retries every few seconds, for days; its
+# owner gets an event this often.
+_FAULT_SECONDS: Final = 60.0
 
 
 class SlotOccupied(Exception):
@@ -74,7 +75,7 @@ class LiveStream:
         self._switcher.paused = grant.paused
         self._sending: set[Slot] = set()  # as the last events reported
         self._freed = asyncio.Event()
-        self._refused: dict[Slot, float] = {}  # when a refusal's event was last added
+        self._faults: dict[tuple[Slot, str], float] = {}  # when an event of a kind was last added
         self._last_left_at: float | None = None
         self._reconnect_seconds = 0.0  # how long the run waits for an encoder from then on
         self._opening_until: float | None = self._clock() + _OPENING_SECONDS
@@ -102,7 +103,7 @@ class LiveStream:
                 break
             remaining = ANSWER_SECONDS - self._lag.elapsed(began, now)
             if remaining <= 0:
-                self._refuse(grant.slot)
+                self._add_fault(grant.slot, "refused", reason="another encoder is sending")
                 raise SlotOccupied
             self._freed.clear()
             try:
@@ -125,6 +126,13 @@ class LiveStream:
     def on_media(self, session: SlotSession, items: list[SourceItem], now: float) -> None:
         """Pass what a session received to the switcher."""
         self._switcher.on_media(session, items, now)
+
+    def on_unusable(self, session: SlotSession, cause: str, *, video: bool) -> None:
+        """Record why an encoder's picture or sound is not shown."""
+        kind = "picture unusable" if video else "sound unusable"
+        if self._add_fault(session.slot, kind, cause=cause):
+            fields = self._log_fields(session.slot, peer=session.publisher.peer)
+            log.info(kind, extra={**fields, "cause": cause})
 
     def on_closed(self, session: SlotSession, reason: CloseReason) -> None:
         """Handle the end of a session; one that was replaced before is ignored."""
@@ -150,13 +158,15 @@ class LiveStream:
         holder.close(goodbye=False, reason=CloseReason.TAKEN_OVER)
         holder.publisher.disconnect("another connection took over")
 
-    def _refuse(self, slot: Slot) -> None:
+    def _add_fault(self, slot: Slot, kind: str, **facts: object) -> bool:
+        """Add an event unless the slot had one of this kind lately; return whether it was added."""
         now = self._clock()
-        if now - self._refused.get(slot, -_REFUSAL_SECONDS) >= _REFUSAL_SECONDS:
-            self._refused[slot] = now
-            reason = "another encoder is sending"
-            self._journal.add_event("refused", {"slot": str(slot), "reason": reason})
-            self._wake.set()
+        if now - self._faults.get((slot, kind), -_FAULT_SECONDS) < _FAULT_SECONDS:
+            return False
+        self._faults[slot, kind] = now
+        self._journal.add_event(kind, {"slot": str(slot), **facts})
+        self._wake.set()
+        return True
 
     def _add_slot_event(self, slot: Slot, kind: str, **facts: object) -> None:
         count = len(self._sending)

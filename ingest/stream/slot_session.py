@@ -14,7 +14,7 @@ from ingest.stream.ports import Grant
 from ingest.stream.track_finder import SourceItem, TrackFinder, continues
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
-from media.track import Track
+from media.track import Track, VideoTrack
 
 __all__ = [
     "CloseReason",
@@ -26,6 +26,8 @@ __all__ = [
 
 # Media this late is old: a network or an encoder was held up and is catching up now.
 _LATE_SECONDS: Final = 1.0
+# Some encoders send a few packets before the configuration that these need.
+_UNUSABLE_SECONDS: Final = 1.0
 
 
 class CloseReason(Enum):
@@ -75,6 +77,10 @@ class PublisherSession(Protocol):
         """Handle the arrival of a packet's bytes before its last one."""
         ...
 
+    def receive_unusable(self, cause: str, now: float, *, video: bool) -> None:
+        """Handle the arrival of a packet, of `video` or audio, that cannot be used."""
+        ...
+
     def clock_jumped(self) -> None:
         """Handle a restart of the encoder's clock."""
         ...
@@ -89,6 +95,10 @@ class SlotSessionOwner(Protocol):
 
     def on_media(self, session: "SlotSession", items: list[SourceItem], now: float) -> None:
         """Handle what a session received."""
+        ...
+
+    def on_unusable(self, session: "SlotSession", cause: str, *, video: bool) -> None:
+        """Handle that no packet of `video` or audio could be used for a while, while some came."""
         ...
 
     def on_closed(self, session: "SlotSession", reason: CloseReason) -> None:
@@ -123,6 +133,10 @@ class SlotSession:
         self.steady_since: float | None = None
         self.cut_off_at: float | None = None
         self._last_late: float | None = None  # when the newest late packet arrived
+        self._last_unusable: float | None = None
+        # By whether it is of video: since when no packet could be used, and what was reported.
+        self._unusable_since: dict[bool, float] = {}
+        self._reported: set[bool] = set()
         self._connected = self._now = now
         self._detect_seconds = grant.policy.detect_seconds
         self._stream = stream
@@ -150,7 +164,8 @@ class SlotSession:
 
         A drill does not change this.
         """
-        last = self._connected if self.last_media is None else self.last_media
+        arrivals = [self._last_unusable, self.last_media]
+        last = max((each for each in arrivals if each is not None), default=self._connected)
         return self._lag.read_until(now) - last < self._detect_seconds
 
     def receive_track(self, track: Track, now: float) -> None:
@@ -162,11 +177,26 @@ class SlotSession:
     def receive_packet(self, packet: MediaPacket, now: float) -> None:
         """Handle a packet."""
         self._record_arrival(now)
+        if self._unusable_since:
+            is_video = isinstance(packet.track, VideoTrack)
+            self._unusable_since.pop(is_video, None)
+            self._reported.discard(is_video)
         self.meter.add_packet(packet, now)
         self.arrival_clock.record(packet, now)
         if self._lag.elapsed(self.arrival_clock.due_at(packet, now), now) > _LATE_SECONDS:
             self._last_late = now
         self._stream.on_media(self, self._finder.add_packet(packet, now), now)
+
+    def receive_unusable(self, cause: str, now: float, *, video: bool) -> None:
+        """Handle the arrival of a packet, of `video` or audio, that cannot be used.
+
+        The encoder is not silent, but for failover it counts as if it were.
+        """
+        self._last_unusable = self._now = now
+        since = self._unusable_since.setdefault(video, now)
+        if video not in self._reported and self._lag.elapsed(since, now) >= _UNUSABLE_SECONDS:
+            self._reported.add(video)
+            self._stream.on_unusable(self, cause, video=video)
 
     def receive_part(self, now: float) -> None:
         """Handle the arrival of a packet's bytes before its last one.

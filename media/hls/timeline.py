@@ -319,6 +319,19 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             start += len(page.segments)
         return self._with(pages=tuple(pages))
 
+    def with_part_target(self, part_target: int) -> "Timeline":
+        """Return the timeline for parts of at most `part_target` from now on.
+
+        No listed part may be longer than the target, so it shrinks once longer ones have left.
+        """
+        if part_target == self.part_target:
+            return self
+        closed = self.recent[len(self.recent) - self.parted :]
+        listed = (*self.parts, *chain.from_iterable(one.parts for one in closed))
+        if any(part.duration > part_target for part in listed):
+            return self._with(part_target=max(part_target, self.part_target))
+        return self._with(part_target=part_target)
+
     def end(self) -> "Timeline":
         """Return the timeline as ended (EXT-X-ENDLIST), without an open segment.
 

@@ -137,6 +137,7 @@ class Publication:
         self._end = state.end
         self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
         self._timelines: dict[str, Timeline] = {}
+        self._part_target = state.part_target or _PART_TARGET
         self._part_counts = PartCounts()
         self._at_edge: deque[Step] = deque()
         self._unstored: dict[_SegmentKey, bytes] = {}  # segments that only memory has
@@ -252,7 +253,7 @@ class Publication:
         for name in rendition_names(state.renditions):
             self._timelines[name] = Timeline.of(
                 (step.playlist_entry(name) for step in (*listed, *gaps)),
-                part_target=_PART_TARGET,
+                part_target=self._part_target,
                 sequence=state.first,
                 discontinuities=state.discontinuities,
                 hint=hint,
@@ -338,14 +339,15 @@ class Publication:
                 raise PublicationError("a run keeps its renditions")
             self._timelines = {}
         self._steps.prepare(epoch, renditions, wall_us)
-        self._writer.prepare(renditions, max(self.epochs, epoch + 1), reused)
+        self._part_target = part
+        self._writer.prepare(renditions, max(self.epochs, epoch + 1), reused, part_target=part)
         self._queue(None)  # a restart must know what viewers see from now on
         for name in names:
             timeline = self._timelines.get(name)
             self._timelines[name] = (
                 Timeline(part_target=part, sequence=self._steps.next_sequence)
                 if timeline is None
-                else msgspec.structs.replace(timeline, part_target=max(part, timeline.part_target))
+                else timeline.with_part_target(part)
             )
 
     async def append(self, report: InitSection | SegmentStart | Part | Segment) -> None:
@@ -442,6 +444,7 @@ class Publication:
             timeline = timeline.close(uri, segment.duration, gap=segment.gap, hint=hint)
         else:
             timeline = timeline.with_segment(step.playlist_entry(name), hint=hint)
+        timeline = timeline.with_part_target(self._part_target)
         if not segment.gap:
             self._part_counts.add(name, segment.parts)
             address = live_segment(self.hash, self.run, name, step.sequence)

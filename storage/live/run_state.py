@@ -155,7 +155,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     the oldest step that the playlists on disk may name, since those may be older than this state;
     `oldest` is the oldest step that may have media on disk, and `oldest_inits` are the oldest init
     sections, by rendition. `announced` is the current multivariant playlist. `generation` is that
-    of the host that wrote the state (`storage.live.run_objects`).
+    of the host that wrote the state (`storage.live.run_objects`). `part_target` is that of the
+    newest source, in ticks; 0 if it was written before states had it.
     """
 
     form: int = 2
@@ -174,6 +175,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     written_us: int = 0
     ended: bool = False
     generation: int = 0
+    part_target: int = 0
 
     @property
     def end(self) -> int:

@@ -126,10 +126,19 @@ class RunWriter:
         self._skipped = False
         self._observer.on_step_listed(step, self.state, codecs)
 
-    def prepare(self, renditions: tuple[Rendition, ...], epochs: int, reused: str | None) -> None:
-        """Record what a source changes: the rungs, and the number of sources so far."""
+    def prepare(
+        self,
+        renditions: tuple[Rendition, ...],
+        epochs: int,
+        reused: str | None,
+        *,
+        part_target: int,
+    ) -> None:
+        """Record what a source changes: rungs, the number of sources so far, and part target."""
         before = self.state.renditions
-        self.state = msgspec.structs.replace(self.state, renditions=renditions, epochs=epochs)
+        self.state = msgspec.structs.replace(
+            self.state, renditions=renditions, epochs=epochs, part_target=part_target
+        )
         if before != renditions and not self.state.tail:
             self._tail = _playlist_tail(self.state, ())
         encoded = {rung.name: rung.peak_rate for rung in renditions if rung.name != reused}

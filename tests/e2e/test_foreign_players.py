@@ -53,6 +53,28 @@ _SENT: Final = {
     *("Cache-Control", "X-Playback-Session-Id", "X-Of-Their-Own"),
 }
 
+# Chromium's own player gives up where a playlist has no segments yet, and tries once only.
+_BARE_VIDEO: Final = """<!doctype html><title>A video</title><video muted playsinline></video>
+<script>
+const video = document.querySelector("video");
+const read = async (address) => (await fetch(address)).text();
+let over = null, begun = 0;
+video.addEventListener("error", () => (over = `${video.error.code} ${video.error.message}`));
+video.addEventListener("ended", () => (over = "the end"));
+window.begin = async (address) => {
+  if (!video.src) {
+    const [variant] = (await read(address)).match(/^[^#].*m3u8.*$/m) ?? [];
+    if (!variant) return false;
+    const listed = (await read(new URL(variant, address))).match(/#EXTINF/g) ?? [];
+    if (listed.length < 4) return false;
+    video.src = address;
+    video.play();
+  }
+  begun = video.currentTime;
+  return over !== null || begun > 0;
+};
+</script>"""
+
 
 @pytest.fixture
 def page(tmp_path: Path, shared_service: ServiceProcess, browser: Chromium) -> Generator[Viewer]:
@@ -117,3 +139,23 @@ def test_other_origins_read_what_is_public_with_any_header_and_nothing_else(
         token = f"Bearer {shared_service.token}"
         assert answers(page, shared_service.http + path, Authorization=token) == "TypeError", path
         assert answers(page, shared_service.http + path) == "TypeError", path
+
+
+def test_chromiums_own_player_plays_on_through_reloads_of_its_playlist(
+    shared_service: ServiceProcess, small_source: Path, browser: Chromium
+) -> None:
+    """It reloads a playlist with a range as long as the text that it has."""
+    stream = shared_service.another()
+    playlist = f"{stream.http}/live/{stream.hash}/index.m3u8?latency=normal"
+    url = f"{stream.server}/{stream.key}"
+    with (
+        site({"/": _BARE_VIDEO}) as stranger,
+        publishing(ffmpeg(small_source, url, "-stream_loop", "-1")),
+    ):
+        page = browser.open(stranger + "/")
+        page.wait_for_page(f"() => begin('{playlist}')", 40, "begun")
+        page.wait_for_page(
+            "() => over !== null || video.currentTime > begun + 10", 40, "played, or failed"
+        )
+        assert page.evaluate("() => over") is None
+    stream.delete_stream()

@@ -67,6 +67,9 @@ def test_a_stream_is_fetched_over_http_2(on_air: ServiceProcess, web_server: Nam
         assert (status, data[4 : 4 + len(box)]) == (OK, box)
     status, piece = at.curl(f"{folder}/{newest.uri}", "--range", "100-199")
     assert (status, piece) == ("2 206", data[100:200])
+    status, whole = at.curl(listed, "--range", "0-20")  # playlists have no ranges
+    assert (status, whole[:8]) == (OK, b"#EXTM3U\n")
+    assert len(whole) > 21
     assert at.curl(f"{folder}/{newest.uri}", "--head", "--max-time", "5")[0] == OK
 
 

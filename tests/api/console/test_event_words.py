@@ -58,6 +58,13 @@ def event(kind: str, **facts: object) -> EventRecord:
         ),
         ("encoder off", {"slot": "primary"}, "Primary disconnected.", "bad"),
         (
+            "picture unusable",
+            {"slot": "backup-1", "cause": "no decoder configuration came before it"},
+            "Backup 1: viewers do not get its picture: no decoder configuration came before it.",
+            "bad",
+        ),
+        ("sound unusable", {"slot": "primary"}, "Primary: viewers do not get its sound.", "bad"),
+        (
             "slate",
             {"reason": "stalled"},
             "No encoder is on air: no media arrives. Viewers see the slate.",

@@ -93,6 +93,16 @@ def test_a_range_behind_the_end_is_refused_with_the_size() -> None:
     assert header(response, "content-range") == "bytes */100"
 
 
+def test_a_range_is_ignored_where_the_headers_announce_none() -> None:
+    headers = media_headers("text/plain", "no-store", {}, has_ranges=False)
+    whole = Representation(body=BODY, headers=headers, tag=TAG)
+    for wanted in ("bytes=10-19", "bytes=100-"):
+        response = respond(get(range=wanted), whole)
+        assert (response.status, response.body) == (200, BODY)
+        assert header(response, "accept-ranges") is None
+        assert header(response, "content-range") is None
+
+
 def test_a_file_is_handed_over_or_closed(tmp_path: Path) -> None:
     path = tmp_path / "object"
     path.write_bytes(BODY)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from api.http.response import HttpResponse
 from api.origin.origin import Origin
 from api.origin.visibility import VisibilityCache
 from storage.edge.memory import MemoryEdge
@@ -18,6 +19,7 @@ from tests.support.api.origin_client import (
     OnSite,
     OriginSite,
     is_owner,
+    later,
     origin_of,
 )
 from tests.support.manual_clock import ManualClock
@@ -134,8 +136,10 @@ def test_a_request_with_the_current_tag_is_answered_with_304(on_site: OnSite) ->
 
 def test_ranges_of_files_and_of_what_is_in_memory(on_site: OnSite) -> None:
     async def scenario(site: OriginSite) -> None:
-        for path in (SEGMENT, PLAYLIST, SEGMENT.replace("1.m4s", "1.0.m4s")):
-            whole = (await site.get(path)).content
+        for path in (SEGMENT, SEGMENT.replace("1.m4s", "1.0.m4s")):
+            answer = await site.get(path)
+            assert answer.headers["accept-ranges"] == "bytes"
+            whole = answer.content
             size = len(whole)
             some = await site.get(path, range="bytes=5-14")
             assert (some.status_code, some.content) == (206, whole[5:15])
@@ -150,6 +154,46 @@ def test_ranges_of_files_and_of_what_is_in_memory(on_site: OnSite) -> None:
             beyond = await site.get(path, range=f"bytes={size}-")
             assert beyond.status_code == 416
             assert beyond.headers["content-range"] == f"bytes */{size}"
+
+    on_site(scenario)
+
+
+def test_a_playlist_is_sent_whole_to_a_player_that_asks_for_as_much_as_it_has(
+    on_site: OnSite,
+) -> None:
+    """Chromium's own HLS player reloads a playlist with a range of the length of its last text."""
+
+    async def scenario(site: OriginSite) -> None:
+        for path in (VARIANTS, PLAYLIST, f"{PLAYLIST}?latency=normal", f"{PLAYLIST}?_HLS_skip=YES"):
+            whole = await site.get(path)
+            assert "accept-ranges" not in whole.headers, path
+            for wanted in (f"bytes=0-{len(whole.content) - 20}", "bytes=5-14", "bytes=9999999-"):
+                for tag in ("", whole.headers["etag"]):
+                    condition = {"if_range": tag} if tag else {}
+                    answer = await site.get(path, range=wanted, **condition)
+                    assert (answer.status_code, answer.content) == (200, whole.content), wanted
+                    assert answer.headers == whole.headers
+            head = await site.client.head(path, headers={"Range": "bytes=5-14"})
+            assert (head.status_code, head.headers) == (200, whole.headers)
+            unchanged = await site.get(
+                path, range="bytes=5-14", if_none_match=whole.headers["etag"]
+            )
+            assert unchanged.status_code == 304
+
+    on_site(scenario)
+
+
+def test_the_fast_path_sends_playlists_whole_too(on_site: OnSite) -> None:
+    async def scenario(site: OriginSite) -> None:
+        await site.get(PLAYLIST)  # access is known from now on
+        for path in (VARIANTS, PLAYLIST):
+            for asked in ([], [(b"range", b"bytes=0-20")]):
+                found = site.origin.fast_path("GET", path, asked)
+                answer = found if isinstance(found, HttpResponse) else await later(found)
+                assert answer.status == 200
+                assert answer.body.startswith(b"#EXTM3U")
+                assert len(answer.body) > 100
+                assert b"accept-ranges" not in dict(answer.headers)
 
     on_site(scenario)
 

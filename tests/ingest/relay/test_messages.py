@@ -56,6 +56,7 @@ MESSAGES: list[Message] = [
     RelayedPacket(number=0, age_ms=9, video=True, dts=-40, pts=1 << 40, key=True, data=bytes(300)),
     RelayedPacket(number=(1 << 31) - 1, age_ms=0, video=False, dts=0, pts=0, key=True, data=b""),
     PartReceived(number=0),
+    PartReceived(number=3, video=True, unusable="no configuration"),
     RelayedJump(number=0),
     Close(number=0, goodbye=True, reason=None),
     Close(number=1, goodbye=False, reason=CloseReason.SILENT),
@@ -76,6 +77,10 @@ def test_a_message_is_the_same_after_encoding_and_decoding(message: Message) -> 
 )
 def test_an_age_is_within_what_messages_carry(seconds: float, age_ms: int) -> None:
     assert age_in_ms(seconds) == age_ms
+
+
+def test_a_part_of_version_0_2_is_read() -> None:
+    assert decode(msgspec.msgpack.encode([5, 8])) == PartReceived(number=8)
 
 
 def test_messages_are_the_same_when_they_arrive_byte_by_byte() -> None:

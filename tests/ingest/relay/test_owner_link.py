@@ -95,6 +95,7 @@ def test_a_session_is_attached_and_its_media_are_sent() -> None:
             attachment.send_packet(packet, 1e9)
             attachment.send_packet(packet, -0.1)
             attachment.send_part()
+            attachment.send_unusable("odd", video=True)
             attachment.send_jump()
             await asyncio.sleep(0.05)
             sound = RelayedPacket(
@@ -111,6 +112,7 @@ def test_a_session_is_attached_and_its_media_are_sent() -> None:
                 old,
                 sound,
                 PartReceived(number=0),
+                PartReceived(number=0, video=True, unusable="odd"),
                 RelayedJump(number=0),
             ]
 

@@ -172,6 +172,33 @@ def test_a_slow_keyframe_keeps_its_encoder_alive() -> None:
     play(scenario())
 
 
+def test_the_owner_records_what_cannot_be_used_wherever_it_arrives() -> None:
+    async def scenario() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.publish(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            assert encoder.session is not None
+            for _ in range(30):
+                now = asyncio.get_running_loop().time()
+                encoder.session.receive_unusable("no sets", now, video=True)
+                await asyncio.sleep(0.05)
+            assert [each for each in owner.ports.recorded if each.kind == "picture unusable"] == []
+            encoder.stalled = True
+            for _ in range(30):
+                now = asyncio.get_running_loop().time()
+                encoder.session.receive_unusable("no sets", now, video=True)
+                encoder.session.receive_unusable("no header", now, video=False)
+                await asyncio.sleep(0.05)
+            found = [each for each in owner.ports.recorded if each.kind.endswith("unusable")]
+            assert sorted((each.kind, each.facts["cause"]) for each in found) == [
+                ("picture unusable", "no sets"), ("sound unusable", "no header"),
+            ]  # fmt: skip
+            assert PRIMARY in owner.ports.states[-1].sending
+
+    play(scenario())
+
+
 # -- when the owner goes away ---------------------------------------------------------------------
 
 

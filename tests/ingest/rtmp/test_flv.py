@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp.errors import MalformedMedia, MessageError, RtmpError, UnsupportedMedia
-from ingest.rtmp.events import ClockJumped, Event, PacketReceived, TrackFound
+from ingest.rtmp.errors import MessageError, RtmpError, UnsupportedMedia
+from ingest.rtmp.events import ClockJumped, Event, MediaUnusable, PacketReceived, TrackFound
 from ingest.rtmp.flv import FlvReader, split_aggregate
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
@@ -133,11 +133,67 @@ def test_audio_tags_without_a_packet_are_ignored(body: bytes) -> None:
     assert len(tags_.found) == 1
 
 
-def test_packets_before_their_configuration_are_passed_over() -> None:
+def test_packets_before_their_configuration_are_told_and_passed_over() -> None:
     tags_ = Tags()
     assert not tags_.video(video_body(b"x", key=True))
     assert not tags_.audio(audio_body(b"x"))
+    assert not tags_.audio(b"\x2f\xff")  # MP3 without a whole header
+    assert not tags_.audio(b"\x91fLaCx")
+    none = "no decoder configuration came before it"
+    assert tags_.found == [
+        MediaUnusable(video=True, cause=none),
+        MediaUnusable(video=False, cause=none),
+        MediaUnusable(video=False, cause="its packets have no header that can be read"),
+        MediaUnusable(video=False, cause=none),
+    ]
+
+
+def test_pictures_before_the_keyframe_that_describes_them_are_no_fault() -> None:
+    tags_ = Tags()
+    assert not tags_.video(b"\xa1vp09\x86\x00\x40")
     assert tags_.found == []
+
+
+ANNEX_B = b"\0\0\0\1\x67\x64\0\x0c\xac" + b"\0\0\0\1\x65" + bytes(range(1, 90))
+
+
+@pytest.mark.parametrize("config", [None, AVC_CONFIG, b"\0\0\0\1\x67\x64\0\x0c\xac"])
+@pytest.mark.parametrize("start", [b"\x17\1\0\0\0", b"\x93avc1", b"\x93hvc1"])
+def test_annex_b_is_told(config: bytes | None, start: bytes) -> None:
+    tags_ = Tags()
+    if config is not None:
+        tags_.video(video_config(config))
+    tags_.found.clear()
+    assert not tags_.video(start + ANNEX_B)
+    (told,) = tags_.found
+    assert isinstance(told, MediaUnusable)
+    assert told.video
+    assert "Annex B" in told.cause
+
+
+def test_a_configuration_in_annex_b_form_is_told_with_small_packets_too() -> None:
+    tags_ = Tags()
+    tags_.video(video_config(ANNEX_B[:9]))
+    tags_.video(video_body(b"\0\0\0\1\x09"))
+    (told,) = tags_.found
+    assert isinstance(told, MediaUnusable)
+    assert "Annex B" in told.cause
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"\0\0\0\1\x0a", id="the end of a sequence"),
+        pytest.param(b"\0\0\0\1\x0a\0\0\0\4" + b"\x65abc", id="and a picture behind it"),
+        pytest.param(b"\0\0\0\2\x09\xf0\0\0\0\4" + b"\x65abc", id="a delimiter"),
+        pytest.param(b"\0\0\1\0" + bytes(256), id="a unit of 256 bytes"),
+    ],
+)
+def test_length_prefixes_that_look_like_start_codes_are_packets(data: bytes) -> None:
+    tags_ = Tags()
+    tags_.video(video_config())
+    assert tags_.video(video_body(data))
+    assert isinstance(tags_.found[-1], PacketReceived)
 
 
 @pytest.mark.parametrize(
@@ -174,16 +230,59 @@ def test_another_audio_codec_is_named(body: bytes, codec: str) -> None:
     assert (caught.value.kind, caught.value.codec) == ("audio", codec)
 
 
-@pytest.mark.parametrize("config", [b"\x01", b"\x02" * 40, AVC_CONFIG[:20], bytes(70_000)])
-def test_a_broken_avc_configuration_is_an_error(config: bytes) -> None:
-    with pytest.raises(MalformedMedia, match="video"):
-        Tags().video(video_config(config))
+NO_SETS = b"\x01\x64\x00\x0c\xff\xe0\x00"
 
 
-@pytest.mark.parametrize("config", [b"\x12", bytes(70_000)])
-def test_a_broken_aac_configuration_is_an_error(config: bytes) -> None:
-    with pytest.raises(MalformedMedia, match="audio"):
-        Tags().audio(audio_config(config))
+@pytest.mark.parametrize(
+    ("config", "cause"),
+    [
+        (b"", "it is empty"),
+        (b"\x01", "no avcC record"),
+        (b"\x02" * 40, "no avcC record"),
+        (NO_SETS, "a record without parameter sets"),
+        (AVC_CONFIG[:20], "ends within"),
+        (bytes(70_000), "more than 65536 bytes"),
+    ],
+)
+def test_an_avc_configuration_that_cannot_be_read_is_ignored_until_another_comes(
+    config: bytes, cause: str
+) -> None:
+    tags_ = Tags()
+    assert not tags_.video(video_config(config))
+    assert tags_.found == []
+    assert not tags_.video(video_body(b"x", key=True))
+    (told,) = tags_.found
+    assert isinstance(told, MediaUnusable)
+    assert told.video
+    assert told.cause.startswith("its decoder configuration cannot be read: ")
+    assert cause in told.cause
+    assert tags_.video(video_config())
+    assert tags_.video(video_body(b"x", key=True))
+    assert [type(each) for each in tags_.found[1:]] == [TrackFound, PacketReceived]
+    # The former configuration holds if the next one cannot be read.
+    assert not tags_.video(video_config(config))
+    assert tags_.video(video_body(b"x", key=True))
+    assert isinstance(tags_.found[-1], PacketReceived)
+
+
+@pytest.mark.parametrize("config", [b"", b"\x12", bytes(70_000)])
+def test_an_aac_configuration_that_cannot_be_read_is_ignored_until_another_comes(
+    config: bytes,
+) -> None:
+    tags_ = Tags()
+    assert not tags_.audio(audio_config(config))
+    assert not tags_.audio(audio_body(b"x"))
+    (told,) = tags_.found
+    assert isinstance(told, MediaUnusable)
+    assert not told.video
+    assert told.cause.startswith("its decoder configuration cannot be read: ")
+    assert tags_.audio(audio_config())
+    assert tags_.audio(audio_body(b"x"))
+    assert not tags_.audio(audio_config(config))
+    assert tags_.audio(audio_body(b"x"))
+    assert [type(each) for each in tags_.found[1:]] == [
+        TrackFound, PacketReceived, PacketReceived,
+    ]  # fmt: skip
 
 
 def test_a_jump_is_told_before_its_packet() -> None:

@@ -17,6 +17,7 @@ from ingest.rtmp.events import (
     Connected,
     Event,
     Goodbye,
+    MediaUnusable,
     PacketReceived,
     PublishRequested,
     TrackFound,
@@ -232,6 +233,18 @@ def test_a_slow_handshake_is_not_saved_by_its_bytes() -> None:
         server.tick(float(second))
     with pytest.raises(TimedOut, match="handshake"):
         server.tick(5.0)
+
+
+def test_an_encoder_whose_media_cannot_be_used_stays_connected() -> None:
+    """It would come back at once, with the same."""
+    server = encoder.publishing()
+    for second in range(60):
+        (told,) = feed(server, [encoder.audio(encoder.audio_body(b"x"))], now=float(second))
+        assert isinstance(told, MediaUnusable)
+        server.tick(float(second))
+    server.tick(68.9)
+    with pytest.raises(TimedOut, match="packet"):
+        server.tick(69.0)
 
 
 def test_the_first_packet_and_later_ones_have_different_deadlines() -> None:

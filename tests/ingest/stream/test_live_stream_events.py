@@ -105,6 +105,61 @@ def test_an_encoder_that_never_sends_counts_for_the_detection_time() -> None:
     run(scenario())
 
 
+def test_why_nothing_is_live_is_recorded_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            await stream.add_encoder(BACKUP, phase=1_000.0)  # the stream goes on
+            for _ in range(3):  # it comes back every 25 s
+                encoder = await stream.add_encoder(PRIMARY, phase=1_000.0)
+                assert encoder.session is not None
+                for _ in range(200):
+                    now = asyncio.get_running_loop().time()
+                    encoder.session.receive_unusable("no header", now, video=False)
+                    encoder.session.receive_unusable("no sets", now, video=True)
+                    await asyncio.sleep(0.1)
+                assert ports.state.sending == {PRIMARY}
+                assert not ports.state.live
+                encoder.leave()
+                await asyncio.sleep(5)
+            assert of(ports, "picture unusable") == [{"slot": "primary", "cause": "no sets"}]
+            assert of(ports, "sound unusable") == [{"slot": "primary", "cause": "no header"}]
+            assert [each["slot"] for each in of(ports, "encoder silent")] == ["backup-1"]
+            encoder = await stream.add_encoder(PRIMARY, phase=1_000.0)
+            assert encoder.session is not None
+            for _ in range(12):
+                encoder.session.receive_unusable("b", asyncio.get_running_loop().time(), video=True)
+                await asyncio.sleep(0.1)
+            assert len(of(ports, "picture unusable")) == 2
+
+    caplog.set_level("INFO")
+    run(scenario())
+    logged = [vars(record) for record in caplog.records if record.msg == "picture unusable"]
+    assert [(each["slot"], each["cause"]) for each in logged] == [
+        ("primary", "no sets"), ("primary", "b"),
+    ]  # fmt: skip
+
+
+def test_a_source_whose_picture_cannot_be_used_any_more_gives_way_to_its_backup() -> None:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY, sound=False)
+            await stream.add_encoder(BACKUP)
+            await asyncio.sleep(5)
+            assert stream.on_air == PRIMARY
+            primary.stalled = True
+            assert primary.session is not None
+            for _ in range(40):
+                now = asyncio.get_running_loop().time()
+                primary.session.receive_unusable("odd", now, video=True)
+                await asyncio.sleep(0.1)
+            assert stream.on_air == BACKUP
+            assert len(of(ports, "picture unusable")) == 1
+
+    run(scenario())
+
+
 def test_a_refused_second_encoder_is_reported_once() -> None:
     async def scenario() -> None:
         ports = FakePorts()

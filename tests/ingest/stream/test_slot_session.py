@@ -17,6 +17,7 @@ class RecordingOwner:
     def __init__(self) -> None:
         self.found_at: list[tuple[str, float]] = []
         self.gone: list[CloseReason] = []
+        self.unusable: list[tuple[str, bool]] = []
 
     def on_media(self, session: SlotSession, items: list[SourceItem], now: float) -> None:
         for value in items:
@@ -25,6 +26,9 @@ class RecordingOwner:
             else:
                 session.buffer.append(value, now)
             self.found_at.append((type(value).__name__, now))
+
+    def on_unusable(self, session: SlotSession, cause: str, *, video: bool) -> None:
+        self.unusable.append((cause, video))
 
     def on_closed(self, session: SlotSession, reason: CloseReason) -> None:
         self.gone.append(reason)
@@ -63,6 +67,32 @@ def test_a_packet_that_arrives_slowly_is_no_break() -> None:
         assert session.is_sending(102.9 + number)
     session.receive_packet(picture(), 107.0)
     assert (session.health(()).steady_since, session.last_media) == (101.0, 107.0)
+
+
+def test_media_that_cannot_be_used_are_told_once_if_none_can_for_a_second() -> None:
+    stream, session = session_of_a_new_publisher()
+    for tenth in range(10):
+        session.receive_unusable("odd", 101.0 + tenth / 10, video=True)
+        assert session.is_sending(102.9)
+    assert stream.unusable == []
+    for tenth in range(30):
+        session.receive_unusable("odd", 102.0 + tenth / 10, video=True)
+    assert stream.unusable == [("odd", True)]
+    # For failover it is as good as silent.
+    health = session.health(())
+    assert (health.last_media, health.steady_since, health.playable) == (None, None, False)
+    assert not session.is_sending(107.0)
+    # A few packets before their configuration are nothing.
+    for sound in range(5):
+        session.receive_unusable("early", 110.0 + sound, video=False)
+        session.receive_track(AUDIO, 110.1 + sound)
+        packet = MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x")
+        session.receive_packet(packet, 110.2 + sound)
+    assert stream.unusable == [("odd", True)]
+    session.receive_packet(picture(), 120.0)
+    session.receive_unusable("again", 121.0, video=True)
+    session.receive_unusable("again", 122.0, video=True)
+    assert stream.unusable == [("odd", True), ("again", True)]
 
 
 def test_it_is_playable_from_a_keyframe_on() -> None:

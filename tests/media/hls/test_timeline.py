@@ -27,6 +27,36 @@ def whole(msn: int, *, duration: int = SEGMENT, discontinuity: bool = False) -> 
     )
 
 
+# -- the part target ------------------------------------------------------------------------------
+
+
+def test_a_part_target_grows_at_once_and_shrinks_once_no_longer_part_is_listed() -> None:
+    timeline = extended(Timeline(part_target=PART), 3).open("init-0.mp4")
+    assert timeline.with_part_target(PART) is timeline
+    assert timeline.with_part_target(2 * PART).part_target == 2 * PART
+    # The parts are of PART: a shorter target would be wrong for them, a longer one is not.
+    assert timeline.with_part_target(PART // 2).part_target == PART
+    longer = timeline.with_part_target(2 * PART)
+    assert longer.with_part_target(PART).part_target == PART
+    assert longer.with_part_target(PART // 2).part_target == 2 * PART
+    opened = Timeline(part_target=PART).open("init-0.mp4")
+    assert opened.with_part_target(PART // 2).part_target == PART // 2
+    assert opened.with_part(part(0, 0)).with_part_target(PART // 2).part_target == PART
+
+
+def test_parts_of_segments_that_are_listed_without_them_do_not_count() -> None:
+    timeline = extended(Timeline(part_target=PART), 3)
+    for number in range(3, 30):
+        timeline = timeline.with_segment(whole(number)).with_part_target(PART // 2)
+        listed = any("EXT-X-PART:" in line for line in rendered(timeline))
+        assert timeline.part_target == (PART if listed else PART // 2)
+    assert timeline.part_target == PART // 2
+
+
+def rendered(timeline: Timeline) -> list[str]:
+    return render_timeline(timeline, low_latency=True).splitlines()
+
+
 # -- blocking requests ----------------------------------------------------------------------------
 
 
