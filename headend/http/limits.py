@@ -329,7 +329,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stage = _Stage.BETWEEN
         self._pending_bytes = 0
         self._stop_timer()
-        if self._charged and not self._is_answering():
+        # A web-socket is charged until its end.
+        if self._charged and not self._becomes_socket and not self._is_answering():
             self._discharge()
         super().on_message_complete()
 

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 import uvloop
 from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from api.http.client_address import TrustedProxies
 from api.pusher.limits import PusherSettings
@@ -104,6 +105,28 @@ def test_a_web_socket_is_a_connection_until_it_ends() -> None:
         async with connect(f"ws://127.0.0.1:{port}/app/key?protocol=7") as socket:
             await socket.recv()
             assert len(limiter) == 1
+        await until(lambda: len(limiter) == 0)
+
+    play(limiter, scenario)
+
+
+def test_a_web_socket_behind_a_proxy_is_charged_to_its_client_until_its_end() -> None:
+    limiter = ConnectionLimiter(8, PROXY)
+
+    async def scenario(port: int) -> None:
+        async with AsyncExitStack() as stack:
+            url = f"ws://127.0.0.1:{port}/app/key?protocol=7"
+
+            async def connect_as(viewer: str) -> None:
+                fields = {"X-Forwarded-For": viewer}
+                await stack.enter_async_context(connect(url, additional_headers=fields))
+
+            for _ in range(4):
+                await connect_as("192.0.2.1")
+            with pytest.raises(InvalidStatus):
+                await connect_as("192.0.2.1")
+            await until(lambda: len(limiter) == 4)
+            await connect_as("192.0.2.2")
         await until(lambda: len(limiter) == 0)
 
     play(limiter, scenario)
