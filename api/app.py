@@ -192,6 +192,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     operations: OperationsReporter | None = None,
     clock_us: Callable[[], int] = wall_clock_us,
     home: str = "",
+    end_holds_seconds: float = 0.0,
     problems: Problems = _no_problems,
     room: StreamRoom = do_nothing,
     debug: bool = False,
@@ -205,7 +206,8 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     process that receives encoders; the default relies on that process polling the catalog.
     `import_rules` limit from where videos may be fetched, `quotas` how much each project may have.
     `/` redirects to `home`, or to the console, which shows `problems`: sentences about what the
-    service cannot do, and the `room` of its machine. Without `operations` there are no endpoints
+    service cannot do, and the `room` of its machine. For `end_holds_seconds` encoders of a stream
+    that was ended are refused. Without `operations` there are no endpoints
     about the installation as a whole.
     """
     callers = rate_limiter or CallerRateLimiter(UNLIMITED)
@@ -227,7 +229,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
         "clock_us": _constant(clock_us),
         "now_us": Provide(clock_us, sync_to_thread=False),
     }
-    console = Console(Renderer(addresses, version, broadcaster_key), addresses)
+    console = Console(Renderer(addresses, version, broadcaster_key), addresses, end_holds_seconds)
     return Litestar(
         route_handlers=[
             _api(intake, operations, dependencies, needs_token(catalog, callers, sessions)),

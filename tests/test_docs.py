@@ -17,6 +17,7 @@ from headend.roles.ingest_metrics import IngestMetrics
 from ingest.rtmp import errors
 from ingest.rtmp.limits import Limits
 from ingest.stream.live_stream import ALIVE_SECONDS, ANSWER_SECONDS
+from ingest.stream.ports import StreamEnded
 from media.ladder import BOXES
 from media.loop_lag import LoopLag
 from scripts import sandbox_page
@@ -134,7 +135,7 @@ def test_words_of_refusals_are_those_that_encoders_get() -> None:
     documented = set(re.findall(r'_refuse\(\s*"[^"]+",\s*"([^"]+)"', source))
     documented |= set(re.findall(r'(?:disconnect|_stop_accepting)\("([^"]+)"', source))
     documented |= set(re.findall(r'AddressRefused\("([^"{]+)"\)', source))
-    documented.add(str(errors.PlayRefused()))
+    documented |= {str(errors.PlayRefused()), str(StreamEnded("", 60))}
     assert len(documented) > 7
     section = page("publish").partition("## What is refused")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)) == documented

@@ -31,6 +31,7 @@ _SWITCHES: Final = {
     "drill": "{new} took over from {old} in a drill.",
     "returned": "{new} works again and took over from {old}.",
 }
+_ENDED: Final = "the stream was ended"
 _MADE_VIDEO: Final = ("recorded", "clip added")
 _OTHER_SWITCH: Final = "{new} took over from {old}."
 
@@ -140,6 +141,13 @@ def _unusable(what: str) -> Callable[[Facts], tuple[str, Tone]]:
     return lambda facts: _because_of(f"{_slot(facts)}: viewers do not get its {what}")(facts)
 
 
+def _refused(facts: Facts) -> tuple[str, Tone]:
+    reason = facts.get("reason", "")
+    if reason == _ENDED:
+        return f"{_slot(facts)} tried to go live and was refused: {reason}.", "bad"
+    return f"A second encoder for {_slot(facts).lower()} was refused: {reason}.", "bad"
+
+
 def _edited(text: str) -> Callable[[Facts], tuple[str, Tone]]:
     return lambda facts: (f"{text}: {_list(facts.get('keys', []))}.", "plain")
 
@@ -153,10 +161,7 @@ _WORDS: Final[Mapping[str, Callable[[Facts], tuple[str, Tone]]]] = {
         f"{_slot(facts)}: a new connection replaced a silent one.",
         "plain",
     ),
-    "refused": lambda facts: (
-        f"A second encoder for {_slot(facts).lower()} was refused: {facts.get('reason', '')}.",
-        "bad",
-    ),
+    "refused": _refused,
     "picture unusable": _unusable("picture"),
     "sound unusable": _unusable("sound"),
     "live": _always("Viewers get the stream.", "good"),
@@ -199,6 +204,7 @@ _WORDS: Final[Mapping[str, Callable[[Facts], tuple[str, Tone]]]] = {
     "resumed": _because_of("The pause is over", "plain"),
     "failover drill": _drill,
     "stream ended": _always("The run was ended."),
+    "stream allowed": _always("Encoders may send again."),
     "backup added": lambda facts: (f"Backup {facts.get('number')} was added.", "plain"),
     "backup removed": lambda facts: (f"Backup {facts.get('number')} was removed.", "plain"),
 }

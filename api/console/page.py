@@ -24,10 +24,16 @@ _ACCEPTED: Final = "HX-Request, HX-Target"
 
 
 class Console:
-    """The console of a service: its templates, and the headers of its pages."""
+    """The console of a service: its templates, and the headers of its pages.
 
-    def __init__(self, renderer: Renderer, addresses: Addresses) -> None:
+    For `end_holds_seconds` after an end, and after each attempt, encoders are refused.
+    """
+
+    def __init__(
+        self, renderer: Renderer, addresses: Addresses, end_holds_seconds: float = 0.0
+    ) -> None:
         self.renderer = renderer
+        self.end_holds_seconds = end_holds_seconds
         self._headers = page_headers(addresses)
 
     def page(

@@ -26,6 +26,7 @@ from media.ladder import SELECTABLE_BOXES
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord, StreamRecord
 from storage.catalog.records.settings import OwnerSettings
+from storage.catalog.streams.holds import is_held
 
 __all__ = ["StreamRoomPage"]
 
@@ -58,6 +59,7 @@ class StreamRoomPage(Controller):
         catalog: NamedDependency[Catalog],
         presenter: NamedDependency[Presenter],
         console: NamedDependency[Console],
+        now_us: NamedDependency[int],
         page: PageNumber = None,
     ) -> Response[str]:
         """Show the room; `page` is that of the events."""
@@ -77,6 +79,8 @@ class StreamRoomPage(Controller):
             stream=stream,
             body=presenter.stream(stream, show_key=request.auth.write),
             state=state,
+            held=is_held(stream.held_until_us, now_us),
+            end_holds_seconds=console.end_holds_seconds,
             since_us=await _since(catalog, stream, state),
             slots=slot_states(stream, presenter.addresses),
             events=events,

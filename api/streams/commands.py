@@ -1,7 +1,8 @@
-"""Commands to a stream's run: end, pause, resume, drill a failover, change the key.
+"""Commands to a stream's run: end, pause, resume, drill a failover, change the key; and to allow
+encoders again after an end.
 
-Each is a change in the database and a command to the ingest role. The response is sent once the
-ingest role has executed the command, or once it is clear that it will not do so in time.
+Each but the last is a change in the database and a command to the ingest role. The response is sent
+once the ingest role has executed the command, or once it is clear that it will not do so in time.
 """
 
 from collections.abc import Generator
@@ -61,8 +62,9 @@ class StreamCommandsController(Controller):
     ) -> StreamChanged:
         """End the present run and disconnect its encoders.
 
-        Viewers' playlists end; an encoder that connects afterwards begins a new run. The message
-        says whether the run is over, or still ending.
+        Viewers' playlists end. Encoders are refused until none has tried for 60 s (a setting of the
+        service), or until they are allowed again; the next one begins a new run. The message says
+        whether the run is over, or still ending.
         """
         command = still_there(
             await catalog.streams.request_end(
@@ -78,6 +80,26 @@ class StreamCommandsController(Controller):
             raise ApiError(HTTPStatus.CONFLICT, _NOTHING)
         message = "Stream ended." if is_done else "Stream is ending."
         return await _changed(catalog, presenter, stream, message)
+
+    @post(
+        "/allow",
+        guards=[needs_write],
+        status_code=HTTPStatus.OK,
+        summary="Let a stream go live again",
+        responses=documented(*CHANGE_ERRORS),
+    )
+    async def allow_encoders(
+        self,
+        request: ApiRequest,
+        stream: NamedDependency[StreamRecord],
+        catalog: NamedDependency[Catalog],
+        presenter: NamedDependency[Presenter],
+        now_us: NamedDependency[int],
+    ) -> StreamChanged:
+        """Let encoders connect again after the stream was ended, if they are refused."""
+        found = await catalog.holds.allow(stream.id, now_us=now_us, by=request.auth.id)
+        still_there(found or None, "stream")
+        return await _changed(catalog, presenter, stream, "Encoders are allowed.")
 
     @post(
         "/pause",

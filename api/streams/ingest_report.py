@@ -45,9 +45,11 @@ class IngestReportController(Controller):
     ) -> IngestData:
         """Show what each encoder sent in the last minute, and what its owner should change.
 
-        Without an encoder there are no slots. What is not known yet is null.
+        Without an encoder there are no slots; `held_until` says whether they are refused since the
+        stream was ended. What is not known yet is null.
         """
         answer = await ingest.report(stream, now_us, by=request.auth.id)
         if answer is None:
             raise unavailable(_NO_INGEST, _RETRY_SECONDS)
-        return IngestData(data=present_report(msgspec.convert(answer, StreamReport), stream))
+        report = msgspec.convert(answer, StreamReport)
+        return IngestData(data=present_report(report, stream, now_us))

@@ -7,6 +7,7 @@ import msgspec
 
 from api.http.parameters import still_there
 from api.http.preconditions import edit_tag
+from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from api.streams.schemas import (
     EncoderBody,
@@ -19,6 +20,7 @@ from api.streams.schemas import (
 from media.encoder_report import SlotReport, StreamReport
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.records.settings import OwnerSettings
+from storage.catalog.streams.holds import is_held
 
 __all__ = ["present_report", "present_settings", "settings_tag"]
 
@@ -45,16 +47,27 @@ def present_settings(record: OwnerSettings | None, noun: str, addresses: Address
     )
 
 
-def present_report(report: StreamReport, stream: StreamRecord) -> IngestReport:
-    """Return what a stream's encoders send, with the ids of the backups that they feed."""
+def present_report(
+    report: StreamReport, stream: StreamRecord, now_us: int | None = None
+) -> IngestReport:
+    """Return what a stream's encoders send, with the ids of the backups that they feed.
+
+    With `now_us` it says whether encoders are refused then.
+    """
     backups = {backup.number: backup.id for backup in stream.backups}
     return IngestReport(
         live=report.live,
         on_air=report.on_air,
         slots=[_encoder(slot, backups.get(slot.number)) for slot in report.slots],
         advice=report.advice,
+        held_until=None if now_us is None else _held_until(stream, now_us),
         host=report.host,
     )
+
+
+def _held_until(stream: StreamRecord, now_us: int) -> str | None:
+    held_until_us = stream.held_until_us
+    return format_timestamp(held_until_us) if is_held(held_until_us, now_us) else None
 
 
 def _encoder(slot: SlotReport, backup: int | None) -> EncoderBody:

@@ -252,13 +252,16 @@ class EncoderBody(msgspec.Struct, frozen=True, kw_only=True):
 class IngestReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All encoders of a stream; `on_air` is the slot that viewers get now.
 
-    `host` is the process that serves the stream, where several receive streams.
+    `held_until`: the stream was ended, and encoders are refused until this time, or longer if one
+    tries meanwhile; not there if they are let in. `host` is the process that serves the stream,
+    where several receive streams.
     """
 
     live: bool
     on_air: str | None
     slots: list[EncoderBody]
     advice: list[str]
+    held_until: str | None = None
     host: str | None = None
 
 

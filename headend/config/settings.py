@@ -164,6 +164,16 @@ class LiveSettings(Section, frozen=True, kw_only=True):
     goodbye_seconds: Annotated[
         float, describe("the same after an encoder ended its stream properly", "s", ge=0)
     ] = 10.0
+    end_holds_seconds: Annotated[
+        float,
+        describe(
+            "encoders of an ended stream are refused until none has tried for; 0: never",
+            "s",
+            reason="encoders reconnect by themselves, and would put it on air again",
+            ge=0,
+            le=3600,
+        ),
+    ] = 60.0
     listed_seconds: Annotated[float, describe("length of a live playlist", "s", ge=12)] = 30.0
     kept_seconds: Annotated[
         float, describe("segments are kept after they left the playlist for", "s", ge=30)

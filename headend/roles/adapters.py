@@ -2,14 +2,23 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from ingest.stream.failover import LOW_LATENCY_POLICY, Mode, Policy
-from ingest.stream.ports import Grant, LiveEvent, LiveState, PacketSink, PortError
+from ingest.stream.ports import (
+    Grant,
+    LiveEvent,
+    LiveState,
+    PacketSink,
+    PortError,
+    StreamEnded,
+)
 from media.stream_keys import Slot, StreamKey
+from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
+from storage.catalog.records.common import IngestRecord
 from storage.catalog.records.settings import StreamFailover
 from storage.errors import StorageError
 from transcode.live.ports import RunSettings
@@ -18,6 +27,8 @@ from transcode.live.service import LiveTranscoding
 __all__ = ["CatalogDirectory", "CatalogJournal", "EngineSinks", "GrantDefaults"]
 
 T = TypeVar("T")
+
+_ENDED: Final = "the stream was ended"
 
 
 class GrantDefaults(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,26 +51,41 @@ class GrantDefaults(msgspec.Struct, frozen=True, kw_only=True):
 class CatalogDirectory:
     """Looks up stream keys in the catalog.
 
-    Settings of a stream or its project take precedence over the service's `defaults`.
+    Settings of a stream or its project take precedence over the service's `defaults`. For
+    `end_holds_seconds` after an end, and after each attempt in that time, encoders are refused;
+    `host` is added to the event about it, as in `CatalogJournal`.
     """
 
-    def __init__(self, catalog: Catalog, defaults: GrantDefaults) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        defaults: GrantDefaults,
+        *,
+        now_us: Callable[[], int] | None = None,
+        end_holds_seconds: float = 0.0,
+        host: str | None = None,
+    ) -> None:
         self._catalog = catalog
         self._defaults = defaults
+        self._now_us = catalog.clock.now_us if now_us is None else now_us
+        self._hold_us = round(end_holds_seconds * MICROSECONDS)
+        self._host: dict[str, object] = {} if host is None else {"host": host}
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         """Look up the key for every application, so that all refusals take the same time.
 
         Raises:
+            StreamEnded: the owner ended the stream, and encoders are refused for a while.
             PortError: the catalog does not answer.
         """
+        slot = Slot.of_application(application)
         try:
             record = await self._catalog.live_state.find_ingest(key)
+            if record is None or slot is None or slot.number not in record.slots:
+                return None
+            await self._refuse_if_held(record, slot)
         except StorageError as error:
             raise PortError(str(error)) from error
-        slot = Slot.of_application(application)
-        if record is None or slot is None or slot.number not in record.slots:
-            return None
         settings, defaults = record.settings, self._defaults
         failover, recording = settings.failover, settings.recording
         low_latency = (
@@ -81,6 +107,17 @@ class CatalogDirectory:
             low_latency=low_latency,
             dvr_seconds=_set_or(settings.dvr_seconds, 0.0),
         )
+
+    async def _refuse_if_held(self, record: IngestRecord, slot: Slot) -> None:
+        if not self._hold_us:
+            return
+        now_us = self._now_us()
+        facts = {"slot": str(slot), "reason": _ENDED, **self._host}
+        until_us = await self._catalog.holds.refuse(
+            record, facts, hold_us=self._hold_us, now_us=now_us
+        )
+        if until_us is not None:
+            raise StreamEnded(record.hash, (until_us - now_us) / MICROSECONDS)
 
 
 def _policy(failover: StreamFailover, defaults: GrantDefaults, *, low_latency: bool) -> Policy:

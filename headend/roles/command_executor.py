@@ -14,6 +14,7 @@ from typing import Final, Protocol, assert_never
 from headend.roles.host_presence import HostPresence
 from headend.roles.media_remover import StoredMedia
 from ingest.stream.registry import LiveStreams
+from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
 from storage.catalog.streams.commands import CommandKind, CommandRecord, StreamCommand
 from storage.errors import StorageError
@@ -55,7 +56,8 @@ class CommandExecutor:
 
     With a `presence` these are the commands that are for its host
     (`storage.catalog.streams.commands.Commands.find_for_host`), else all. `hold` ensures that no
-    other host owns a stream while a command is executed; else that host gets the command.
+    other host owns a stream while a command is executed; else that host gets the command. Encoders
+    of an ended stream are refused for `end_holds_seconds` (`storage.catalog.streams.holds`).
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class CommandExecutor:
         now_us: Callable[[], int],
         presence: HostPresence | None = None,
         hold: Callable[[int], AbstractAsyncContextManager[bool]] = _hold_alone,
+        end_holds_seconds: float = 0.0,
     ) -> None:
+        self._hold_us = round(end_holds_seconds * MICROSECONDS)
         self._catalog = catalog
         self._presence = presence
         self._hold = hold
@@ -142,7 +146,11 @@ class CommandExecutor:
                     await asyncio.sleep(_POLL_SECONDS)
                     return
                 async with asyncio.timeout(_DATABASE_SECONDS):
-                    started = await self._catalog.commands.start(record.id, self._now_us())
+                    started = await self._catalog.commands.start(
+                        record.id,
+                        self._now_us(),
+                        hold_us=self._hold_us if command.kind is CommandKind.END else 0,
+                    )
                 if not started:
                     return
                 async with asyncio.timeout(_EXECUTE_SECONDS):

@@ -139,6 +139,9 @@ async def run_ingest(
                     keep_days=settings.recording.keep_days,
                     low_latency=settings.live.latency == "low",
                 ),
+                now_us=now_us,
+                end_holds_seconds=settings.live.end_holds_seconds,
+                host=name,
             ),
             sinks=EngineSinks(transcoding, part_seconds=settings.live.part_seconds),
             journal=journal,
@@ -154,6 +157,7 @@ async def run_ingest(
             streams=listener.streams,
             media=StoredMedia(context.objects, context.edge),
             now_us=now_us,
+            end_holds_seconds=settings.live.end_holds_seconds,
         )
         tasks: tuple[BackgroundTask, ...] = ()
         if presence is None or ownership is None:

@@ -377,6 +377,7 @@ def _application(
         import_rules=import_rules(context.settings.imports),
         quotas=quota_limits(context.settings.quotas),
         home=context.settings.http.home,
+        end_holds_seconds=context.settings.live.end_holds_seconds,
         problems=problems,
         room=room,
         operations=operations,

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 from ingest.relay.media_ring import Arrival, Jump, MediaRing, RingMemory
 from ingest.relay.owner_link import Attachment, OwnerGone, OwnerLink, OwnerUnreachable
 from ingest.stream.live_stream import SlotOccupied
-from ingest.stream.ports import Grant, Ownership, PortError
+from ingest.stream.ports import Grant, Ownership, PortError, StreamEnded
 from ingest.stream.registry import LiveStreams, NotRelayed, OwnedElsewhere, RenewGrant
 from ingest.stream.slot_session import (
     CloseReason,
@@ -248,13 +248,15 @@ class RelayedSession:
         """Look the key up again: it may be invalid, or the stream's settings changed since.
 
         Raises:
-            NotRelayed: the key is no longer valid.
+            NotRelayed: the key is no longer valid, or the owner ended the stream.
         """
         if self._renew is None:
             return
         try:
             async with asyncio.timeout(_RENEW_SECONDS):
                 grant = await self._renew()
+        except StreamEnded as error:
+            raise NotRelayed(str(error)) from error
         except (TimeoutError, PortError) as error:
             log.debug("grant not renewed", extra=self._log_fields(cause=repr(error)))
             return

@@ -33,7 +33,7 @@ from ingest.rtmp.limits import Limits, TokenBucket
 from ingest.rtmp.session import Session
 from ingest.server.read_batcher import ReadBatcher
 from ingest.stream.live_stream import SlotOccupied
-from ingest.stream.ports import Grant, KeyDirectory, PortError
+from ingest.stream.ports import Grant, KeyDirectory, PortError, StreamEnded
 from ingest.stream.registry import LiveStreams, NotRelayed
 from ingest.stream.slot_session import CloseReason, PublisherSession
 from media.loop_lag import LoopLag
@@ -305,6 +305,9 @@ class PublisherConnection(asyncio.Protocol):
             if self._should_log("keys not looked up", type(error).__name__):
                 log.exception("keys not looked up", extra=self._log_fields())
             self._refuse("look-up failed", "the service cannot look keys up now")
+        except StreamEnded as error:
+            self._stream = error.hash
+            self._refuse("ended", str(error))
         except SlotOccupied:
             self._refuse("occupied", "another encoder is sending with this key")
         except NotRelayed as error:
@@ -344,7 +347,7 @@ class PublisherConnection(asyncio.Protocol):
     async def _is_still_valid(
         self, request: PublishRequested, slot_session: PublisherSession
     ) -> bool:
-        """Look the key up again; close the slot session if it is no longer valid."""
+        """Look the key up again; close the slot session if it may not publish any more."""
         valid = False
         try:
             valid = await self._look_up(request) is not None

@@ -4,6 +4,7 @@ No database and no engine is known here: a directory grants permission to publis
 the media on air, a journal stores what changed.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -25,12 +26,27 @@ __all__ = [
     "PacketSink",
     "PortError",
     "SinkFactory",
+    "StreamEnded",
     "StreamOwnership",
 ]
 
 
 class PortError(Exception):
     """The service behind a port does not answer; the call can be retried."""
+
+
+class StreamEnded(Exception):
+    """The owner ended the stream with this `hash`: encoders are refused.
+
+    The message is for the encoder. `seconds` is for how long if there is no further attempt.
+    """
+
+    def __init__(self, hash_: str, seconds: float) -> None:
+        super().__init__(
+            "the stream was ended by its owner: stop this encoder, and start it again after"
+            f" {math.ceil(seconds)} s, or at once if the owner presses 'Go live again'"
+        )
+        self.hash = hash_
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +84,7 @@ class KeyDirectory(Protocol):
         """Return permission to publish, or None; unknown and wrong keys take the same time.
 
         Raises:
+            StreamEnded: the key is right, but encoders of the stream are refused for a while.
             PortError: keys cannot be looked up at present.
         """
         ...

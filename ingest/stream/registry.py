@@ -41,7 +41,8 @@ _RELEASE_SECONDS: Final = 5.0
 RenewGrant = Callable[[], Awaitable[Grant | None]]
 """Looks a publisher's key up again; None if it is no longer valid.
 
-It raises `PortError` or `TimeoutError` if keys cannot be looked up.
+It raises `StreamEnded` as `KeyDirectory.grant` does, and `PortError` or `TimeoutError` if keys
+cannot be looked up.
 """
 
 
@@ -201,7 +202,8 @@ class LiveStreams:
 
     @property
     def revocations(self) -> int:
-        """How often keys were revoked; look-ups before the last revocation must be repeated.
+        """How often keys were revoked or streams ended; look-ups before the last time must be
+        repeated.
 
         So must one whose publisher is relayed, since revocations reach the stream's owner alone.
         """
@@ -217,7 +219,11 @@ class LiveStreams:
         return 0 if served is None else await served.disconnect(proof, reason)
 
     async def end(self, stream: int, reason: str) -> bool:
-        """Disconnect a stream's publishers and end its run; return False if there was neither."""
+        """Disconnect a stream's publishers and end its run; return False if there was neither.
+
+        A publisher that was waiting for its slot, or for its look-up, is looked up again.
+        """
+        self._revocations += 1
         served = self._streams.get(stream)
         return served is not None and await served.end(reason)
 

@@ -36,6 +36,7 @@ from storage.catalog.projects.repository import Projects
 from storage.catalog.projects.usage import Usage
 from storage.catalog.queries.visibility import Visibility
 from storage.catalog.streams.commands import Commands
+from storage.catalog.streams.holds import Holds
 from storage.catalog.streams.live_state import LiveStates
 from storage.catalog.streams.repository import Streams
 from storage.catalog.streams.settings import OF_PROJECTS, OF_STREAMS, SettingsRepository
@@ -85,6 +86,7 @@ class Catalog:
         self.project_settings = SettingsRepository(database, OF_PROJECTS)
         self.live_state = LiveStates(database)
         self.commands = Commands(database)
+        self.holds = Holds(database)
         self.hosts = Hosts(database)
         self.owners = StreamOwners(database)
         self.videos = Videos(database)

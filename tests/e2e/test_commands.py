@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.e2e.hls_reader import addresses, media, multivariant
-from tests.support.e2e.publishers import ffmpeg, publishing
+from tests.support.e2e.publishers import ffmpeg, persisting, publishing
 from tests.support.e2e.service import SCALE, Answer, ServiceProcess, fetch, run_headend, service
 from tests.support.waiting import poll
 
@@ -57,6 +57,13 @@ class Owner:
         own_kinds = [each["type"] for each in listed if each["subject"] == self.stream["hash"]]
         return own_kinds[::-1]
 
+    def held_until(self) -> str:
+        """Return until when encoders are refused; "" if they are not."""
+        answer = self.call("GET", "/ingest")
+        assert answer.status == 200, answer.text
+        report: Json = answer.json
+        return str(report["data"].get("held_until", ""))
+
     def sending(self, source: Path, key: str | None = None) -> list[str]:
         url = f"{self.stream['rtmp_url']}/{key or self.stream['stream']}"
         return ffmpeg(source, url, "-stream_loop", "-1")
@@ -103,7 +110,7 @@ def stream_owner(api: ServiceProcess) -> Iterator[Owner]:
     assert owner.call("DELETE").status in {204, 404}
 
 
-def test_an_end_ends_the_run_at_once_and_the_next_encoder_begins_another(
+def test_an_end_ends_the_run_at_once_and_the_next_encoder_that_is_allowed_begins_another(
     stream_owner: Owner, small_source: Path
 ) -> None:
     with publishing(stream_owner.sending(small_source)) as encoder:
@@ -118,10 +125,22 @@ def test_an_end_ends_the_run_at_once_and_the_next_encoder_begins_another(
     answer = stream_owner.call("POST", "/end")
     assert answer.status == 409
     assert "nothing to end" in answer.text
-    with publishing(stream_owner.sending(small_source)):
+    with publishing(stream_owner.sending(small_source)) as refused:
+        gone(refused)
+        assert refused.stderr is not None
+        assert b"the stream was ended by its owner: stop this encoder" in refused.stderr.read()
+    with persisting(stream_owner.sending(small_source)):  # as OBS reconnects
+        held = stream_owner.held_until()
+        poll(lambda: stream_owner.held_until() > held, within=20, what="further attempts")
+        assert stream_owner.events()[-2:] == ["stream ended", "refused"]
+        assert stream_owner.shown()["receiving_count"] == 0
+        stream_owner.posted("allow")
         stream_owner.on_air()
         poll(lambda: not set(first.values()) & set(addresses(stream_owner.playlist).values()),
               within=20, what="another run")  # fmt: skip
+    events = stream_owner.events()
+    assert events[events.index("refused") + 1] == "stream allowed"
+    assert events.count("refused") == 1
 
 
 def test_a_new_key_disconnects_the_encoder_and_the_run_continues_with_the_new_key(
@@ -195,6 +214,7 @@ def test_edited_resolutions_apply_from_the_next_run(stream_owner: Owner, two_run
         poll(lambda: media(first["480p"]).segments[-1].uri != newest, within=20, what="another")
         assert addresses(stream_owner.playlist)["480p"] == first["480p"]
         stream_owner.posted("end")
+    stream_owner.posted("allow")
     with publishing(stream_owner.sending(two_rungs)):
         poll(lambda: set(addresses(stream_owner.playlist)) == {"360p", "audio"},
               within=40, what="another run")  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.console_pages import shows, sign_in, value
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import ServiceProcess, settle
+from tests.support.e2e.service import SCALE, ServiceProcess, settle
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -94,7 +94,14 @@ def test_a_broadcast_from_the_first_click_to_the_end(
             viewer.click("#act-pause")
             shows(viewer, "#state", "Backup 1 is on air", 30)
             agree(viewer, "#act-end")
-            shows(viewer, "#state", "Off air", 30)
+            shows(viewer, "#state", "It was ended: an encoder that reconnects by itself", 30)
+    with publishing(primary) as refused:
+        refused.wait(30 * SCALE)
+        shows(viewer, "#state", "an encoder that tries to go live is refused")
+        shows(viewer, "#events", "Primary tried to go live and was refused: the stream was ended.")
+    viewer.click("#act-allow")
+    shows(viewer, "#state", "It goes live by itself when an encoder sends.")
+    viewer.wait_for_page("() => !document.querySelector('#act-allow')", 10, "no such button")
     agree(viewer, "#rotate")
     shows(viewer, "#events", "The stream key was changed")
     poll(lambda: value(viewer, "#stream-key") != key, within=10, what="the new key")

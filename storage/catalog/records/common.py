@@ -108,7 +108,8 @@ class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `hidden` means that the owner unpublished it. `on_air` is the number of the slot that viewers
     get (0 = primary), None while they get none. `version` rises with each change. It may be played
-    in all `countries`, or everywhere if there are none.
+    in all `countries`, or everywhere if there are none. Encoders are refused until `held_until_us`,
+    and were since the owner's end if there is a `refused_us` (`storage.catalog.streams.holds`).
     """
 
     id: int
@@ -135,6 +136,8 @@ class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     player: Named | None = None
     tags: tuple[Named, ...] = ()
     poster_labels: tuple[str, ...] = ()
+    held_until_us: int | None = None
+    refused_us: int | None = None
 
     @property
     def hash(self) -> PublicHash:
@@ -148,7 +151,8 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
     `slots` are the numbers of the slots that exist (0 = primary), `active` the labels of the
     resolutions that are on. `proof` changes with the key. `settings` are those of the stream, with
     its project's where it has none of its own. `slate` is the address of the picture that is shown
-    while no encoder is on air, None for the card.
+    while no encoder is on air, None for the card. `held_until_us` and `refused_us` are as in
+    `StreamRecord`.
     """
 
     id: int
@@ -160,6 +164,8 @@ class IngestRecord(msgspec.Struct, frozen=True, kw_only=True):
     settings: StreamSettings = StreamSettings()
     paused: bool = False
     slate: str | None = None
+    held_until_us: int | None = None
+    refused_us: int | None = None
 
     def __repr__(self) -> str:
         return f"IngestRecord(id={self.id}, hash={self.hash!r})"

@@ -243,6 +243,8 @@ streams = Table(
     Column("slate", String(64)),
     Column("image_width", Integer, nullable=False, server_default="0"),
     Column("image_height", Integer, nullable=False, server_default="0"),
+    Column("held_until_us", BigInteger),
+    Column("refused_us", BigInteger),
     sqlite_autoincrement=True,
 )
 # The two orders of lists.

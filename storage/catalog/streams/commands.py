@@ -5,9 +5,10 @@ deleted), so it exists exactly when the change does. Ingest reads the waiting co
 before it acts and answers it when it has acted; the process that added it reads the answer.
 
 A command with a deadline is not taken after it: the command to end a stream is meant for the run
-that its owner saw. A command without one depends on the state when it is taken (which encoders use
-an old key, whether the stream is deleted), so it does no harm late, and must be carried out some
-day.
+that its owner saw, and keeps encoders from beginning another one by themselves
+(`storage.catalog.streams.holds`). A command without one depends on the state when it is taken
+(which encoders use an old key, whether the stream is deleted), so it does no harm late, and must be
+carried out some day.
 
 Each function runs within the caller's transaction; `Commands` opens them.
 """
@@ -28,6 +29,7 @@ from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.queries.living_hosts import is_living, select_owned
 from storage.catalog.schema.tables import commands, hosts, stream_owners, streams
+from storage.catalog.streams import holds
 
 __all__ = [
     "CommandKind",
@@ -40,6 +42,7 @@ __all__ = [
 ]
 
 _DEADLINE: Final = "deadline_us"
+_HELD_BEFORE: Final = "held_before_us"
 _MOST: Final = 100  # read at once
 # Answers are read within seconds; what was not taken for weeks belongs to streams long gone.
 _KEPT_US: Final = 3600 * MICROSECONDS
@@ -203,19 +206,29 @@ class Commands:
             values = row.one_or_none()
             return None if values is None else _record(values)
 
-    async def start(self, number: int, now_us: int) -> bool:
+    async def start(self, number: int, now_us: int, *, hold_us: int = 0) -> bool:
         """Record that the command is carried out from now on; return False if it must not be.
 
-        It must not if it was answered or withdrawn, or if its deadline has passed.
+        It must not if it was answered or withdrawn, or if its deadline has passed. With `hold_us`
+        it is a command to end a run, and from now on encoders are refused for that long, so that
+        none which is disconnected begins another run.
         """
         async with self._database.writing() as connection:
+            if hold_us:
+                await _lock_stream(connection, number)
             record = await _locked(connection, number)
             if record is None or record.status in (CommandStatus.DONE, CommandStatus.LATE):
                 return False
             deadline_us = record.command.deadline_us
             in_time = deadline_us is None or now_us <= deadline_us
             if in_time:
-                await _write(connection, number, {"taken": True})
+                answer = {**record.answer, "taken": True}  # also if it was taken before
+                if hold_us and _HELD_BEFORE not in answer:
+                    stream = record.command.stream
+                    answer[_HELD_BEFORE] = await holds.begin(
+                        connection, stream, hold_us=hold_us, now_us=now_us
+                    )
+                await _write(connection, number, answer)
             else:
                 await _write(connection, number, {"late": True}, now_us)
             return in_time
@@ -226,18 +239,13 @@ class Commands:
         The end of a run, or a drill that succeeded, becomes an event, since it is known only now.
         """
         async with self._database.writing() as connection:
-            # The stream's row first, as callers that add commands lock it: the event below changes
-            # it.
-            commanded = (
-                select(commands.c.stream_id).where(commands.c.id == number).scalar_subquery()
-            )
-            query = select(streams.c.id, streams.c.project_id, streams.c.paused)
-            query = query.where(streams.c.id == commanded).with_for_update()
-            stream = (await connection.execute(query)).one_or_none()
+            stream = await _lock_stream(connection, number)
             record = await _locked(connection, number)
             if record is None:
                 return
             await _write(connection, number, answer, now_us)
+            if _HELD_BEFORE in record.answer and not answer.get("ended"):
+                await holds.restore(connection, record.command.stream, record.answer[_HELD_BEFORE])
             if stream is not None:
                 await _record_event(connection, stream.project_id, record.command, answer, now_us)
             if stream is not None and _pause_found_no_run(record.command.kind, answer):
@@ -306,6 +314,14 @@ async def _unpause(
     facts = {"stream": number, "cause": "its run was over"}
     await event_log.record(connection, project, "resumed", facts, now_us, subject=command.hash)
     await broadcast.enqueue_stream(connection, number, now_us)
+
+
+async def _lock_stream(connection: AsyncConnection, number: int) -> Row[int, int, bool] | None:
+    """Lock the stream of a command, before the command: callers that add commands do so, too."""
+    commanded = select(commands.c.stream_id).where(commands.c.id == number).scalar_subquery()
+    query = select(streams.c.id, streams.c.project_id, streams.c.paused)
+    query = query.where(streams.c.id == commanded).with_for_update()
+    return (await connection.execute(query)).one_or_none()
 
 
 async def _locked(connection: AsyncConnection, number: int) -> CommandRecord | None:

@@ -46,6 +46,8 @@ class _KeyRow(NamedTuple):
     secret: str
     digest: str
     paused: bool
+    held_until_us: int | None
+    refused_us: int | None
     settings: str
     slate: str | None
     defaults: str
@@ -61,6 +63,8 @@ _NO_STREAM: Final = _KeyRow(
     secret="00000000-0000-0000-0000-000000000000",  # noqa: S106  # of no stream
     digest="",
     paused=False,
+    held_until_us=None,
+    refused_us=None,
     settings="{}",
     slate=None,
     defaults="{}",
@@ -114,6 +118,8 @@ class LiveStates:
                 table.secret,
                 table.secret_digest,
                 table.paused,
+                table.held_until_us,
+                table.refused_us,
                 table.settings,
                 table.slate,
                 projects.c.settings.label("defaults"),
@@ -155,6 +161,8 @@ class LiveStates:
             settings=settings,
             paused=candidate.paused,
             slate=own_slate or default_slate,
+            held_until_us=candidate.held_until_us,
+            refused_us=candidate.refused_us,
         )
 
     async def find_proof(self, stream: int) -> str | None:

@@ -177,6 +177,8 @@ def _record(
         paused=row.paused,
         countries=decode_countries(row.countries),
         poster_labels=tuple(label for label in row.poster_labels.split(",") if label),
+        held_until_us=row.held_until_us,
+        refused_us=row.refused_us,
         tags=tags,
         category=category,
         player=player,

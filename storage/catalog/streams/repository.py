@@ -25,7 +25,7 @@ from storage.catalog.queries.digest import digest
 from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.common import Page, Sort, StreamRecord
 from storage.catalog.schema.tables import stream_backups, stream_resolutions, streams
-from storage.catalog.streams import commands
+from storage.catalog.streams import commands, holds
 from storage.catalog.streams import queries as stream_queries
 from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.errors import BackupInUse, StreamStateConflict, TooManyBackups
@@ -195,12 +195,16 @@ class Streams:
             return await stream_queries.find(connection, stream)
 
     async def rotate(self, stream: int, *, now_us: int, by: int | None) -> int | None:
-        """Replace a stream's key; the command disconnects encoders that use the old one."""
+        """Replace a stream's key; the command disconnects encoders that use the old one.
+
+        Those that the owner gives the new one may send at once, also after an end.
+        """
         async with self._locked(stream) as (connection, row):
             if row is None:
                 return None
             key = StreamKey.new(row.hash)
-            values = {"secret": key.secret, "secret_digest": digest(key.secret)}
+            secret = {"secret": key.secret, "secret_digest": digest(key.secret)}
+            values = {**secret, **holds.NO_HOLD}
             await _update(connection, stream, now_us, values)
             await _record(connection, row, "stream key changed", {}, now_us, by)
             return await _command(connection, row, CommandKind.DISCONNECT, now_us)

@@ -58,6 +58,19 @@ def event(kind: str, **facts: object) -> EventRecord:
         ),
         ("encoder off", {"slot": "primary"}, "Primary disconnected.", "bad"),
         (
+            "refused",
+            {"slot": "primary", "reason": "another encoder is sending"},
+            "A second encoder for primary was refused: another encoder is sending.",
+            "bad",
+        ),
+        (
+            "refused",
+            {"slot": "backup-1", "reason": "the stream was ended"},
+            "Backup 1 tried to go live and was refused: the stream was ended.",
+            "bad",
+        ),
+        ("stream allowed", {"stream": 1}, "Encoders may send again.", "plain"),
+        (
             "picture unusable",
             {"slot": "backup-1", "cause": "no decoder configuration came before it"},
             "Backup 1: viewers do not get its picture: no decoder configuration came before it.",

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from media.stream_keys import StreamKey
+from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.catalog.streams.live_state import AirState
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.console_client import Browser
@@ -26,6 +28,12 @@ async def browser(api_service: ApiService) -> Browser:
 
 def room_of(stream: Json) -> str:
     return f"/console/1/streams/{stream['id']}"
+
+
+def key_of(stream: Json) -> StreamKey:
+    key = StreamKey.parse(stream["stream"])
+    assert key is not None
+    return key
 
 
 def acts_in(page: str) -> set[str]:
@@ -105,6 +113,47 @@ async def test_a_stream_without_an_encoder_shows_that_viewers_see_the_slate(
     acts = (await browser.fragment(room_of(stream), "actions")).text
     assert "POST /failover-drill" not in acts_in(acts)
     assert "A switch needs two encoders that send" in acts
+
+
+async def test_an_ended_stream_says_that_encoders_are_refused_and_can_go_live_again(
+    api_service: ApiService, browser: Browser
+) -> None:
+    stream = await api_service.add()
+    catalog, room = api_service.catalog, room_of(stream)
+    assert "POST /allow" not in acts_in((await browser.get(room)).text)
+    command = StreamCommand(stream=stream["id"], hash=stream["hash"], kind=CommandKind.END)
+    number = await catalog.commands.add(command, NOW_US)
+    assert await catalog.commands.start(number, NOW_US, hold_us=60_000_000)
+    state = (await browser.fragment(room, "state")).text
+    assert "It was ended: an encoder that reconnects by itself is refused." in state
+    acts = (await browser.fragment(room, "actions")).text
+    assert "POST /allow" in acts_in(acts)
+    assert "Go live again" in acts
+    # Until it is over, which no event tells.
+    assert "data-poll" in state
+    assert "data-poll" in acts
+    record = await catalog.live_state.find_ingest(key_of(stream))
+    assert record is not None
+    await catalog.holds.refuse(record, {"slot": "primary"}, hold_us=60_000_000, now_us=NOW_US)
+    state = (await browser.fragment(room, "state")).text
+    assert "an encoder that tries to go live is refused" in state
+    answer = await api_service.client.post(
+        f"/api/streams/{stream['id']}/allow", headers=api_service.owner
+    )
+    assert answer.status_code == 200
+    assert "POST /allow" not in acts_in((await browser.get(room)).text)
+    state = (await browser.fragment(room, "state")).text
+    assert "It goes live by itself" in state
+    assert "data-poll" not in state
+
+
+async def test_the_question_before_an_end_says_what_becomes_of_encoders(
+    api_service: ApiService, browser: Browser
+) -> None:
+    stream = await api_service.add()
+    await api_service.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
+    acts = html.unescape((await browser.fragment(room_of(stream), "actions")).text)
+    assert "refused until none has tried for 60 s, or until you press “Go live again”" in acts
 
 
 async def test_a_paused_stream_can_be_resumed(

@@ -16,6 +16,7 @@ from tests.support.shared_engines import mostly_on
 # Both databases get the same statements here; their differences have separate tests.
 pytestmark = mostly_on("sqlite")
 
+HOLD_US = 60_000_000
 SWITCHED = {"from": "primary", "to": "backup-1", "gap_ms": -40, "switched_after_ms": 900}
 DRILL = {
     "from": contract_shapes.STRING,
@@ -47,7 +48,8 @@ async def simulated_ingest(
         while True:
             for record in await catalog.commands.find_unanswered():
                 kind = record.command.kind
-                if await catalog.commands.start(record.id, NOW_US):
+                hold_us = HOLD_US if kind is CommandKind.END else 0
+                if await catalog.commands.start(record.id, NOW_US, hold_us=hold_us):
                     executed.append(kind)
                     await catalog.commands.answer(record.id, answers[kind], NOW_US)
             await asyncio.sleep(0.01)
@@ -185,6 +187,34 @@ async def test_a_paused_stream_is_not_drilled(api_service: ApiService) -> None:
         await post(api_service, stream, "pause", 200)
         body = await post(api_service, stream, "failover-drill", 409)
     assert body == {"message": "The stream is paused: resume it first."}
+
+
+async def test_encoders_are_refused_after_an_end_until_their_owner_allows_them(
+    api_service: ApiService,
+) -> None:
+    stream = await add_live_stream(api_service)
+    async with simulated_ingest(api_service.catalog, {CommandKind.END: {"ended": True}}):
+        body = await post(api_service, stream, "end", 200)
+    assert contract_shapes.faults(body, contract_shapes.CHANGE_STREAM) == []
+    report: Json = {"live": False, "on_air": None, "slots": [], "advice": []}
+    async with simulated_ingest(api_service.catalog, {CommandKind.REPORT: report}):
+        path = f"/api/streams/{stream['id']}/ingest"
+        held = await api_service.client.get(path, headers=api_service.owner)
+        assert held.json() == {"data": {**report, "held_until": "2023-11-14T22:14:20.123456Z"}}
+        since = await api_service.catalog.outbox.newest()
+        for _ in range(2):
+            body = await post(api_service, stream, "allow", 200)
+            assert contract_shapes.faults(body, contract_shapes.CHANGE_STREAM) == []
+            assert body["message"] == "Encoders are allowed."
+        after = await api_service.client.get(path, headers=api_service.owner)
+        assert after.json() == {"data": report}
+    sent, _ = await api_service.catalog.outbox.read_after(since, 10)
+    assert len(sent) == 1
+    mine = {"stream": stream["id"]}
+    assert [each[:3] for each in await events(api_service, stream)][-2:] == [
+        ("stream ended", mine, 1),
+        ("stream allowed", mine, 1),
+    ]
 
 
 class TestWithoutAnIngest:

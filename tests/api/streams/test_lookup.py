@@ -15,6 +15,7 @@ OPERATIONS = [
     ("POST", "/publish"),
     ("POST", "/unpublish"),
     ("POST", "/end"),
+    ("POST", "/allow"),
     ("POST", "/pause"),
     ("POST", "/resume"),
     ("POST", "/failover-drill"),

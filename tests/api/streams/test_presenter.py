@@ -30,5 +30,9 @@ async def test_a_report_without_encoders_has_no_slots(api_service: ApiService) -
     body = present_report(report, stream)
     assert (body.live, body.on_air, body.slots, body.advice) == (False, None, [], ["a"])
     assert "host" not in msgspec.to_builtins(body)
+    ended = msgspec.structs.replace(stream, held_until_us=NOW_US + 1_000_000)
+    assert present_report(report, ended, NOW_US).held_until == "2023-11-14T22:13:21.123456Z"
+    assert present_report(report, ended, NOW_US + 1_000_000).held_until is None
+    assert "held_until" not in msgspec.to_builtins(present_report(report, stream, NOW_US))
     named = present_report(msgspec.structs.replace(report, host="ingest-1"), stream)
     assert msgspec.to_builtins(named)["host"] == "ingest-1"

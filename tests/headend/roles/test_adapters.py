@@ -13,10 +13,11 @@ from headend.roles.adapters import (
     GrantDefaults,
 )
 from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
-from ingest.stream.ports import Grant, LiveEvent, LiveState
-from media.stream_keys import Slot
+from ingest.stream.ports import Grant, LiveEvent, LiveState, StreamEnded
+from media.stream_keys import Slot, StreamKey
 from storage.catalog import open_catalog
 from storage.catalog.records.settings import FailoverChange, SettingsChange
+from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
@@ -68,6 +69,36 @@ async def test_a_stall_is_noticed_sooner_at_low_latency_unless_its_time_is_set(
         grant = await directory.grant("live", stream.key)
         assert grant is not None
         assert grant.policy == expected
+
+
+async def test_an_ended_stream_s_encoders_are_refused_at_each_of_its_addresses(
+    tmp_path: Path,
+) -> None:
+    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+        stream = (await catalog.installation.first_start(1)).stream
+        assert stream is not None
+        now_us = 1_000
+
+        def directory(seconds: float) -> CatalogDirectory:
+            return CatalogDirectory(
+                catalog, GrantDefaults(), now_us=lambda: now_us, end_holds_seconds=seconds, host="a"
+            )
+
+        command = StreamCommand(stream=stream.id, hash=stream.hash, kind=CommandKind.END)
+        number = await catalog.commands.add(command, now_us)
+        assert await catalog.commands.start(number, now_us, hold_us=60_000_000)
+        for application in ("live", "live-backup-1"):
+            with pytest.raises(StreamEnded, match="after 65 s"):
+                await directory(60).grant(application, stream.key)
+        # What no encoder may use is as it was, and 0 lets all in.
+        assert await directory(60).grant("live-backup-9", stream.key) is None
+        assert await directory(60).grant("live", StreamKey.new(stream.hash)) is None
+        assert await directory(0).grant("live", stream.key) is not None
+        events = await catalog.events.find_page(1, subject=stream.hash)
+        assert (events.items[0].kind, events.items[0].facts) == (
+            "refused",
+            {"slot": "primary", "reason": "the stream was ended", "host": "a"},
+        )
 
 
 def _change(values: dict[str, Any]) -> SettingsChange:

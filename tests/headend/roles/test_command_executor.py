@@ -15,6 +15,7 @@ from headend.roles.host_presence import HostIdentity, HostPresence
 from headend.roles.media_remover import StoredMedia
 from headend.roles.stream_ownership import SoleRuns
 from ingest.stream.failover import Mode, Policy
+from ingest.stream.ports import StreamEnded
 from ingest.stream.registry import LiveStreams
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
@@ -34,6 +35,8 @@ from tests.support.waiting import until
 from transcode.live.service import LiveTranscoding
 
 NOW = 1_000
+SECOND = 1_000_000
+HOLDS = 60.0  # seconds
 BY = 1
 NEVER = 1000.0  # seconds, which no test takes
 NEWS = ("paused", "slate", "resumed", "back on air")
@@ -55,9 +58,11 @@ class CommandedIngest(msgspec.Struct, kw_only=True):
     ingest: IngestClient
     held: list[int]
 
-    async def publish(self, key: StreamRecord | None = None) -> FakePublisher:
+    async def publish(self, key: StreamRecord | None = None, *, now_us: int = NOW) -> FakePublisher:
         """Let an encoder in, with the key that a stream's record has."""
-        directory = CatalogDirectory(self.catalog, GrantDefaults())
+        directory = CatalogDirectory(
+            self.catalog, GrantDefaults(), now_us=lambda: now_us, end_holds_seconds=HOLDS
+        )
         grant = await directory.grant("live", (key or self.stream).key)
         assert grant is not None
         encoder = FakePublisher()
@@ -89,7 +94,7 @@ async def registered(catalog: Catalog) -> HostPresence:
 
 @asynccontextmanager
 async def ingest_fixture(
-    folder: Path, *, nudged: bool = True, shared: bool = False
+    folder: Path, *, nudged: bool = True, shared: bool = False, end_holds_seconds: float = HOLDS
 ) -> AsyncGenerator[CommandedIngest, None]:
     """Run an ingest, which is one host of a catalog that several share where `shared` is on."""
     edge = MemoryEdge()
@@ -123,6 +128,7 @@ async def ingest_fixture(
                     now_us=lambda: NOW,
                     presence=presence,
                     hold=hold,
+                    end_holds_seconds=end_holds_seconds,
                 )
                 nudge = (orders.nudge,) if nudged else ()
                 carrying = tasks.create_task(orders.run())
@@ -148,11 +154,14 @@ def play(
     *,
     nudged: bool = True,
     shared: bool = False,
+    end_holds_seconds: float = HOLDS,
 ) -> None:
     async def go() -> None:
         async with (
             asyncio.timeout(60),
-            ingest_fixture(folder, nudged=nudged, shared=shared) as ingest,
+            ingest_fixture(
+                folder, nudged=nudged, shared=shared, end_holds_seconds=end_holds_seconds
+            ) as ingest,
         ):
             await scenario(ingest)
 
@@ -199,6 +208,38 @@ def test_an_end_is_carried_out_and_answered(tmp_path: Path) -> None:
         assert again.answer == {"ended": False}
 
     play(tmp_path, scenario)
+
+
+def test_an_ended_stream_s_encoder_is_refused_until_the_time_is_over(tmp_path: Path) -> None:
+    async def scenario(ingest: CommandedIngest) -> None:
+        await ingest.publish()
+        came = await ingest.end()
+        assert came is not None
+        assert came.answer == {"ended": True}
+        with pytest.raises(StreamEnded):
+            await ingest.publish(now_us=NOW + 2 * SECOND)
+        with pytest.raises(StreamEnded):
+            await ingest.publish(now_us=NOW + 61 * SECOND)
+        # There is nothing to end, and that lasts no longer than it did.
+        held_until_us = (await ingest.now()).held_until_us
+        again = await ingest.end()
+        assert again is not None
+        assert again.answer == {"ended": False}
+        assert (await ingest.now()).held_until_us == held_until_us
+        await ingest.publish(now_us=NOW + 300 * SECOND)
+        assert len(ingest.ports.sinks) == 2
+
+    play(tmp_path, scenario)
+
+
+def test_an_end_lets_encoders_in_where_the_setting_says_so(tmp_path: Path) -> None:
+    async def scenario(ingest: CommandedIngest) -> None:
+        await ingest.publish()
+        assert await ingest.end() is not None
+        assert (await ingest.now()).held_until_us is None
+        await ingest.publish()
+
+    play(tmp_path, scenario, end_holds_seconds=0.0)
 
 
 def test_an_ingest_in_another_process_looks_by_itself(tmp_path: Path) -> None:

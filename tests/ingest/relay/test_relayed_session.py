@@ -8,7 +8,7 @@ import pytest
 
 from ingest.relay.relayed_session import RECOVER_SECONDS
 from ingest.stream.live_stream import SlotOccupied
-from ingest.stream.ports import Grant
+from ingest.stream.ports import Grant, StreamEnded
 from media.packet import MediaPacket
 from tests.ingest.stream.test_live_stream import GRANT, SMALL, VIDEO
 from tests.support.ingest.relay_hosts import Encoder, RelayHost, installation, play
@@ -429,6 +429,22 @@ def test_a_key_that_was_revoked_when_the_owner_died_takes_nothing_over() -> None
             owner.die()
             await asyncio.sleep(1)
             assert encoder.disconnected == "the stream key is not valid any more"
+            assert hosts.table.owners[1] == (owner.address, 1)
+
+    play(scenario())
+
+
+def test_the_encoder_of_a_stream_that_was_ended_when_its_owner_died_takes_nothing_over() -> None:
+    async def scenario() -> None:
+        async with installation() as hosts:
+            owner, other = await hosts.start(), await hosts.start()
+            await owner.attach(BACKUP)
+            encoder = await other.publish(PRIMARY)
+            await asyncio.sleep(5)
+            encoder.ended = StreamEnded("Ab3dEf6hIj9l", 60)
+            owner.die()
+            await asyncio.sleep(1)
+            assert encoder.disconnected == str(encoder.ended)
             assert hosts.table.owners[1] == (owner.address, 1)
 
     play(scenario())

@@ -9,13 +9,14 @@ import pytest
 
 from headend.install.certificates import CertificateFiles
 from ingest.rtmp.events import PacketReceived
-from ingest.stream.ports import PortError
+from ingest.stream.ports import PortError, StreamEnded
 from media.packet import MediaPacket
 from media.track import VideoTrack
 from tests.ingest.rtmp.test_session_captures import CAPTURES, expected, flv
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     BAD_NAME,
+    HASH,
     START,
     LoopbackPorts,
     client_context,
@@ -249,6 +250,49 @@ def test_a_look_up_that_fails_or_hangs_refuses_one_encoder(
 
     play_fast(scenario())
     assert [record.levelname for record in caplog.records if record.exc_info] == ["ERROR"]
+
+
+def test_an_encoder_of_an_ended_stream_is_refused_with_words() -> None:
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener:
+            ports.failure = StreamEnded(HASH, 61.2)
+            wire = await listener.dial()
+            await wire.send(ports.opening())
+            assert await wire.status() == BAD_NAME
+            assert last_description(wire.read) == (
+                "the stream was ended by its owner: stop this encoder, and start it again after"
+                " 62 s, or at once if the owner presses 'Go live again'"
+            )
+            await wire.read_to_end()
+            await wire.close()
+            assert listener.counters.refused == {"ended": 1}
+
+    play_fast(scenario())
+
+
+def test_an_encoder_that_was_looked_up_before_an_end_does_not_go_live_after_it() -> None:
+    """It waits for its slot, whose encoder still seems alive and is disconnected by the end."""
+
+    async def scenario() -> None:
+        ports = LoopbackPorts()
+        async with loopback_listener(ports) as listener:
+            first = await listener.publishing(ports)
+            await first.send(rtmp_peer.MEDIA)
+            await until(lambda: len(ports.packets) == 3)
+            second = await listener.dial()
+            await second.send(ports.opening())
+            await until(lambda: ports.answered == 2)
+            ports.failure = StreamEnded(HASH, 60)
+            assert await listener.listener.streams.end(1, "the stream was ended by its owner")
+            assert await second.status() == BAD_NAME
+            await second.read_to_end()
+            await second.close()
+            await first.close()
+            await until(lambda: listener.counters.connections == 0)
+            assert len(ports.runs) == 1
+
+    play_fast(scenario())
 
 
 # -- coming and going -----------------------------------------------------------------------------

@@ -52,6 +52,15 @@ def test_a_revocation_counts_even_if_no_publisher_is_connected() -> None:
     run(scenario())
 
 
+def test_an_end_makes_look_ups_before_it_outdated() -> None:
+    async def scenario() -> None:
+        async with streams(FakePorts()) as live:
+            assert not await live.end(1, "over")
+            assert live.revocations == 1
+
+    run(scenario())
+
+
 def test_a_draining_registry_accepts_no_publisher() -> None:
     async def scenario() -> None:
         async with streams(FakePorts()) as live:

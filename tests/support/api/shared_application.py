@@ -66,6 +66,7 @@ def application_over(
             ingest=_INGEST,
             handlers=slate_image_handlers(_OBJECTS),
             clock_us=lambda: NOW_US,
+            end_holds_seconds=60.0,
         )
         _applications.append(app)
     return _applications[0]

@@ -16,7 +16,7 @@ from headend.install.relay_key import relay_tls
 from ingest.relay.client import RelayClient
 from ingest.relay.link import RelayLink
 from ingest.relay.owner import RelayListener
-from ingest.stream.ports import Grant, PortError
+from ingest.stream.ports import Grant, PortError, StreamEnded
 from ingest.stream.registry import LiveStreams
 from ingest.stream.slot_session import CloseReason
 from media.loop_lag import LoopLag
@@ -44,17 +44,21 @@ async def _bounded(scenario: Coroutine[Any, Any, None]) -> None:
 class Encoder(SimulatedEncoder):
     """An encoder whose connection ends when it is disconnected.
 
-    `grant` is the grant of its key, None if that was revoked. With `no_answer`, lookups fail.
+    `grant` is the grant of its key, None if that was revoked. With `no_answer`, lookups fail;
+    `ended` is why it is refused, if it is.
     """
 
     def __init__(self, slot: Slot) -> None:
         super().__init__(slot)
         self.grant: Grant | None = None
         self.no_answer = False
+        self.ended: StreamEnded | None = None
 
     async def look_up(self) -> Grant | None:
         if self.no_answer:
             raise PortError("keys cannot be looked up")
+        if self.ended is not None:
+            raise self.ended
         return self.grant
 
     def disconnect(self, reason: str, *, moved: bool = False) -> None:

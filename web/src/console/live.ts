@@ -1,8 +1,8 @@
 /** Keeps pages current: by events of the web-socket, and by asking again where there are none.
  *
  * `data-live="stream.HASH video.HASH"` on a fragment names what it shows: it is fetched anew with
- * each event of these channels. `data-poll="3"` fetches a fragment every so many seconds while the
- * page is visible. Events also arrive at the element itself, as `headend:event`.
+ * each event of these channels. `data-poll="3"` on a fragment, or on something inside it, fetches it
+ * every so many seconds while the page is visible. Events also arrive at the element itself, as `headend:event`.
  */
 
 import Pusher from "pusher-js";
@@ -31,12 +31,13 @@ export function bindLive(): void {
   setInterval(() => {
     if (document.visibilityState !== "visible") return;
     const now = performance.now();
-    document.querySelectorAll<HTMLElement>("[data-poll][id]").forEach((each) => {
+    document.querySelectorAll<HTMLElement>("[data-poll]").forEach((each) => {
       const due = (asked.get(each) ?? now) + Number(each.dataset.poll) * 1000;
       if (!asked.has(each)) asked.set(each, now);
       if (now < due) return;
       asked.set(each, now);
-      void refresh(each.id);
+      const fragment = each.closest("[data-fragment][id]");
+      if (fragment) void refresh(fragment.id);
     });
   }, TICK_MS);
 }
