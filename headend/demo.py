@@ -164,6 +164,8 @@ def sentence(kind: str, facts: dict[str, object]) -> str | None:
             return "viewers get the slate"
         case "back on air":
             return f"viewers get {facts.get('slot')} again"
+        case "refused":
+            return f"{facts.get('slot')} is refused: {facts.get('reason')}"
         case "off air":
             return "off air"
         case _:

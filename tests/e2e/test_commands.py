@@ -132,7 +132,7 @@ def test_an_end_ends_the_run_at_once_and_the_next_encoder_that_is_allowed_begins
     with persisting(stream_owner.sending(small_source)):  # as OBS reconnects
         held = stream_owner.held_until()
         poll(lambda: stream_owner.held_until() > held, within=20, what="further attempts")
-        assert stream_owner.events()[-2:] == ["stream ended", "refused"]
+        assert {"stream ended", "refused"} <= set(stream_owner.events())
         assert stream_owner.shown()["receiving_count"] == 0
         stream_owner.posted("allow")
         stream_owner.on_air()

@@ -41,6 +41,10 @@ _HOLD_LISTS: Final = """() => {
 }"""
 _CHARTS: Final = "() => document.querySelectorAll('#health canvas').length"
 
+_HOLD: Final = "['#state-words', '#act-allow'].map(each => document.querySelector(each))"
+_MARK: Final = f"() => {_HOLD}.forEach(each => each.append('~'))"
+_UNMARKED: Final = f"() => {_HOLD}.every(each => !each.innerText.includes('~'))"
+
 
 def agree(viewer: Viewer, selector: str) -> None:
     """Press a button that opens a dialog, and confirm the dialog."""
@@ -99,6 +103,9 @@ def test_a_broadcast_from_the_first_click_to_the_end(
         refused.wait(30 * SCALE)
         shows(viewer, "#state", "an encoder that tries to go live is refused")
         shows(viewer, "#events", "Primary tried to go live and was refused: the stream was ended.")
+    # No event says that encoders are let in after a while: the page asks.
+    viewer.evaluate(_MARK)
+    viewer.wait_for_page(_UNMARKED, 10, "asked again")
     viewer.click("#act-allow")
     shows(viewer, "#state", "It goes live by itself when an encoder sends.")
     viewer.wait_for_page("() => !document.querySelector('#act-allow')", 10, "no such button")

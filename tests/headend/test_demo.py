@@ -28,6 +28,12 @@ from headend.demo import sentence
         ),
         pytest.param("slate", {"reason": "lost"}, "viewers get the slate", id="slate"),
         pytest.param(
+            "refused",
+            {"slot": "primary", "reason": "the stream was ended"},
+            "primary is refused: the stream was ended",
+            id="ended",
+        ),
+        pytest.param(
             "back on air", {"slot": "primary", "gap_ms": 3}, "viewers get primary again", id="back"
         ),
         pytest.param("stream settings changed", {"keys": []}, None, id="nothing to viewers"),

@@ -11,7 +11,6 @@ from storage.catalog.records.common import IngestRecord, StreamRecord
 from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.catalog.streams.holds import extend
 from tests.support.shared_engines import ON_BOTH
-from tests.support.sql import run_sql
 
 SECOND = 1_000_000
 HOLD = 60 * SECOND
@@ -216,12 +215,3 @@ async def test_a_new_key_is_let_in_at_once(catalog: Catalog) -> None:
     assert await catalog.streams.rotate(stream.id, now_us=NOW + 1, by=1)
     rotated = await shown(catalog, stream.id)
     assert await refused(catalog, rotated, NOW + 2) is None
-
-
-async def test_a_hold_outlives_an_older_version_that_does_not_know_it(
-    catalog: Catalog, location: str | Path
-) -> None:
-    """It writes the state of the stream, and adds streams, without the columns of holds."""
-    stream = await ended(catalog)
-    run_sql(location, f"UPDATE streams SET live = true, version = 9 WHERE id = {stream.id}")
-    assert await refused(catalog, stream, NOW + SECOND) is not None
