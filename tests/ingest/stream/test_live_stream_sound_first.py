@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import pytest
 
 from ingest.stream.failover import Policy
 from ingest.stream.track_finder import PICTURE_SECONDS
+from media.encoder_report import StreamReport
 from media.packet import MediaPacket
-from tests.ingest.stream.test_live_stream import AUDIO, VIDEO, FakePorts
+from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO, FakePorts
 from tests.ingest.stream.test_live_stream_events import of
 from tests.support.ingest.simulated_encoders import (
     BACKUP,
@@ -20,6 +22,12 @@ from tests.support.ingest.simulated_encoders import (
 from tests.support.ingest.virtual_clock import run
 
 FOREVER = 1e9
+
+
+def advised(stream: SimulatedStream) -> list[str]:
+    """Return what the encoder report advises for the only encoder."""
+    (slot,) = msgspec.convert(stream.live.report(GRANT.stream), StreamReport).slots
+    return slot.advice
 
 
 def play(scenario: Callable[[SimulatedStream], Awaitable[None]], window: float = 60.0) -> None:
@@ -107,6 +115,7 @@ def test_sound_alone_begins_a_run_once_its_announced_picture_is_late() -> None:
         await send(encoder, 2, picture_after=FOREVER)
         assert stream.on_air == PRIMARY
         assert stream.recorded == ["begin AudioTrack"]
+        assert any("sends only sound" in each for each in advised(stream))
 
     play(scenario)
 
@@ -118,6 +127,7 @@ def test_sound_alone_begins_a_run_at_once_if_no_picture_is_announced() -> None:
         assert stream.on_air == PRIMARY
         await send(encoder, 5, picture_after=FOREVER)
         assert of(stream.ports, "picture awaited") == []
+        assert not any("sends only sound" in each for each in advised(stream))
 
     play(scenario)
 
@@ -132,8 +142,7 @@ def test_an_unusable_picture_is_not_waited_for() -> None:
         encoder.session.receive_unusable("no sets", asyncio.get_running_loop().time(), video=True)
         await send(encoder, 0.5, picture_after=FOREVER)
         assert stream.on_air == PRIMARY
-        encoder.leave()
-        await asyncio.sleep(0.5)
+        assert not any("sends only sound" in each for each in advised(stream))
 
     play(scenario)
 
