@@ -3,7 +3,7 @@
 # PostgreSQL, systemd's unit checker.
 #
 #   scripts/test-tools.sh            for `make test`
-#   scripts/test-tools.sh all        also the real OBS and nginx-rtmp, for `make prove`
+#   scripts/test-tools.sh all        also the real OBS, for `make prove`
 #   scripts/test-tools.sh bench      also the programs that the benchmarks compare with
 #   scripts/test-tools.sh engines    only PostgreSQL, Redis and an S3 server
 set -eu
@@ -41,6 +41,7 @@ command_of systemd-analyze systemd
 command_of ps procps
 command_of curl curl
 [ -x /usr/sbin/nginx ] || missing="$missing nginx-light" # in front of the service, and a bench's peer
+[ -e /usr/lib/nginx/modules/ngx_rtmp_module.so ] || missing="$missing libnginx-mod-rtmp" # a relay
 [ -x /usr/sbin/haproxy ] || missing="$missing haproxy" # in front of hosts that receive streams, too
 command_of caddy caddy # in front of the service
 command_of openssl openssl # makes its certificate
@@ -51,7 +52,6 @@ command_of wrk wrk # sends the requests of `python -m bench.origin`
 if [ "${1:-}" = all ]; then # the real OBS, for the proofs
     command_of obs obs-studio
     command_of xvfb-run xvfb
-    ! command -v dpkg-query >/dev/null || package libnginx-mod-rtmp # a peer of `python -m bench.ingest`
 fi
 if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest`, `bench.origin` and `bench.latency`
     command_of node nodejs
@@ -62,7 +62,6 @@ if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest`, `bench.or
     command_of mpv mpv
     command_of vlc vlc-bin
     if command -v dpkg-query >/dev/null; then
-        package libnginx-mod-rtmp
         package libnginx-mod-stream
         package vlc-plugin-base
         package vlc-plugin-video-output

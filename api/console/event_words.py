@@ -164,6 +164,11 @@ _WORDS: Final[Mapping[str, Callable[[Facts], tuple[str, Tone]]]] = {
     "refused": _refused,
     "picture unusable": _unusable("picture"),
     "sound unusable": _unusable("sound"),
+    "picture awaited": lambda facts: (
+        f"{_slot(facts)} sends sound only: viewers get it once its picture comes,"
+        f" as {facts.get('cause', 'one is expected')}.",
+        "bad",
+    ),
     "live": _always("Viewers get the stream.", "good"),
     "published": _because_of("The stream is published", "plain"),
     "unpublished": _always("The stream is unpublished: viewers see nothing."),

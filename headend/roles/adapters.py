@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from ingest.stream.failover import LOW_LATENCY_POLICY, Mode, Policy
+from ingest.stream.failover import LEAST_PICTURE_SECONDS, LOW_LATENCY_POLICY, Mode, Policy
 from ingest.stream.ports import (
     Grant,
     LiveEvent,
@@ -129,6 +129,10 @@ def _policy(failover: StreamFailover, defaults: GrantDefaults, *, low_latency: b
         policy,
         mode=defaults.mode if failover.mode is None else Mode(failover.mode),
         return_seconds=_set_or(failover.return_seconds, defaults.return_seconds),
+        picture_seconds=max(
+            LEAST_PICTURE_SECONDS,
+            _set_or(failover.reconnect_seconds, defaults.reconnect_seconds),
+        ),
     )
 
 

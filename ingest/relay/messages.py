@@ -93,12 +93,14 @@ class PartReceived(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False
     """Some of a packet's bytes arrived, but not yet the last.
 
     With an `unusable`, a packet arrived that cannot be used, for that cause: of `video` or audio.
-    Hosts of version 0.2 send no such fields, and ignore them.
+    With `announced`, no packet arrived, but the announcement of a picture. Hosts of version 0.2
+    send no such fields, and ignore them.
     """
 
     number: _Number
     video: bool = False
     unusable: _Text = ""
+    announced: bool = False
 
 
 class RelayedJump(msgspec.Struct, frozen=True, array_like=True, tag=6):

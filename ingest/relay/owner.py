@@ -131,6 +131,8 @@ class RelayedPublisher:
                 session.receive_track(message.track, now - message.age_ms / 1000)
             case PartReceived() if message.unusable:
                 session.receive_unusable(message.unusable, now, video=message.video)
+            case PartReceived() if message.announced:
+                session.picture_announced()
             case PartReceived():
                 session.receive_part(now)
             case RelayedJump():

@@ -105,6 +105,10 @@ class Attachment:
         """Report that a packet of `video` or audio arrived that cannot be used."""
         self._send(PartReceived(number=self.number, video=video, unusable=cause))
 
+    def send_announcement(self) -> None:
+        """Report that the encoder announced a picture."""
+        self._send(PartReceived(number=self.number, announced=True))
+
     def send_jump(self) -> None:
         """Report that the encoder's clock restarted."""
         self._send(RelayedJump(number=self.number))

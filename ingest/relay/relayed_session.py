@@ -95,6 +95,7 @@ class RelayedSession:
         self._local: SlotSession | None = None
         self._is_live = False  # what arrives is sent at once, since all before it was sent
         self._has_begun = False
+        self._is_announced = False  # a picture
         self._is_renewed = True  # the grant was renewed since the search for the owner began
         self._is_closed = False
         self._last_sent = 0.0
@@ -158,6 +159,15 @@ class RelayedSession:
         ):
             self._unusable_sent[video] = now
             self._attachment.send_unusable(cause, video=video)
+
+    def picture_announced(self) -> None:
+        """Handle the announcement of a picture, which every owner gets."""
+        if self._local is not None:
+            self._local.picture_announced()
+            return
+        self._is_announced = True
+        if self._attachment is not None:
+            self._attachment.send_announcement()
 
     def clock_jumped(self) -> None:
         """Handle a restart of the encoder's clock."""
@@ -346,6 +356,8 @@ class RelayedSession:
             self.attachment_ended(attachment, "ended at once")
             return
         log.info("relayed", extra=self._log_fields(owner=attachment.address))
+        if self._is_announced:
+            attachment.send_announcement()
         last = self._last_attachment
         is_same_ownership = last is not None and last.generation == attachment.generation
         received_until = last.last_received if last is not None and is_same_ownership else None
@@ -377,6 +389,8 @@ class RelayedSession:
         self._local = session
         arrivals, _ = self._ring.read_lacking(self._clock())
         log.warning("stream taken over", extra=self._log_fields(arrivals=len(arrivals)))
+        if self._is_announced:
+            session.picture_announced()
         for arrival in arrivals:
             match arrival.item:
                 case MediaPacket() as packet:

@@ -43,8 +43,13 @@ _RATE_TOLERANCE: Final = 0.02  # 29.97 and 30 are equal, dropped frames add some
 Report = TypeVar("Report")
 
 
-def advice(report: EncoderReport, active: frozenset[str]) -> list[str]:
-    """Return advice for one encoder; `active` are the labels of the enabled resolutions."""
+def advice(
+    report: EncoderReport, active: frozenset[str], *, picture_is_due: bool = False
+) -> list[str]:
+    """Return advice for one encoder; `active` are the labels of the enabled resolutions.
+
+    `picture_is_due`: it announced a picture that has not come.
+    """
     network = report.network
     settled = network.measured_seconds >= _SETTLED_SECONDS
     sentences: list[str] = []
@@ -58,6 +63,11 @@ def advice(report: EncoderReport, active: frozenset[str]) -> list[str]:
     elif report.video is not None and settled:
         sentences.append(
             "No audio is sent: select an audio source if the stream should have sound."
+        )
+    if picture_is_due and report.audio is not None:
+        sentences.append(
+            "The encoder announces a picture and sends only sound: check its video source, or the"
+            " source of the relay."
         )
     sentences += _apply(_NETWORK, network)
     sentences += _apply(_CLOCK, report.clock)

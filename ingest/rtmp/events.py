@@ -12,6 +12,7 @@ __all__ = [
     "Goodbye",
     "MediaUnusable",
     "PacketReceived",
+    "PictureAnnounced",
     "PublishRequested",
     "TrackFound",
 ]
@@ -64,6 +65,10 @@ class MediaUnusable(msgspec.Struct, frozen=True, gc=False):
     cause: str
 
 
+class PictureAnnounced(msgspec.Struct, frozen=True):
+    """The encoder announces a picture (onMetaData), once for a publish; it may come much later."""
+
+
 class ClockJumped(msgspec.Struct, frozen=True):
     """The encoder's clock jumped: what follows is a new epoch with a timeline of its own."""
 
@@ -81,6 +86,7 @@ Event = (
     | TrackFound
     | PacketReceived
     | MediaUnusable
+    | PictureAnnounced
     | ClockJumped
     | Goodbye
 )

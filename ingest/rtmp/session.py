@@ -17,7 +17,7 @@ import msgspec
 from ingest.rtmp.chunks import ChunkReader, Message
 from ingest.rtmp.dialogue import RtmpDialogue, State
 from ingest.rtmp.errors import LimitExceeded, RtmpError, TimedOut
-from ingest.rtmp.events import Event, MediaUnusable, PacketReceived
+from ingest.rtmp.events import Event, MediaUnusable, PacketReceived, PictureAnnounced
 from ingest.rtmp.flv import FlvReader, split_aggregate
 from ingest.rtmp.handshake import Handshake
 from ingest.rtmp.limits import Limits, TokenBucket
@@ -28,6 +28,7 @@ from ingest.rtmp.messages import (
     parse_user_control,
     word,
 )
+from ingest.rtmp.metadata import announces_picture
 from ingest.rtmp.outbox import Outbox
 from media.loop_lag import LoopLag
 
@@ -39,6 +40,8 @@ _HELD_OVERHEAD: Final = 256
 _VIDEO, _AUDIO = int(MessageType.VIDEO), int(MessageType.AUDIO)
 _AGGREGATE, _DATA = int(MessageType.AGGREGATE), int(MessageType.DATA)
 _BURST_SECONDS: Final = 10.0  # of messages
+# How many data messages are read for a publish: encoders announce their media in the first ones.
+_MOST_METADATA: Final = 16
 _STREAMED: Final = frozenset({_VIDEO, _AUDIO, _AGGREGATE, _DATA, int(MessageType.DATA_AMF3)})
 
 
@@ -72,6 +75,7 @@ class Session:
         self._dialogue = RtmpDialogue(limits, self._outbox)
 
         self._flv = FlvReader()
+        self._metadata_left = 0  # of data messages to be read
         self._held_messages: list[Message] = []
         self._early_bytes = 0
         self._commands = 0  # since the accept or the last permission to publish
@@ -168,6 +172,7 @@ class Session:
         self._state_since = self._now
         self._early_bytes = self._commands = 0
         self._flv = FlvReader()
+        self._metadata_left = _MOST_METADATA
         self._last_media = None
 
     def deny(self, code: str, description: str) -> None:
@@ -323,11 +328,20 @@ class Session:
                     inner = Message(part, time, message.stream, data)
                     used = self._media_message(inner, events) or used
         else:
-            return True  # data such as onMetaData: the media's own configurations tell all of it
+            self._read_data(kind, bytes(body), events)
+            return True
         # An encoder whose media cannot be used would come back with the same at once.
         if events and isinstance(events[-1], PacketReceived | MediaUnusable):
             self._last_media = self._now
         return used
+
+    def _read_data(self, kind: int, body: bytes, events: list[Event]) -> None:
+        """Read whether a picture will come; the media's own configurations tell all else."""
+        if self._metadata_left > 0:
+            self._metadata_left -= 1
+            if announces_picture(kind, body, self._limits):
+                self._metadata_left = 0
+                events.append(PictureAnnounced())
 
     # -- commands ----------------------------------------------------------------------------------
 

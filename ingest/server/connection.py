@@ -25,6 +25,7 @@ from ingest.rtmp.events import (
     Goodbye,
     MediaUnusable,
     PacketReceived,
+    PictureAnnounced,
     PublishRequested,
     TrackFound,
 )
@@ -250,11 +251,11 @@ class PublisherConnection(asyncio.Protocol):
                 if self._slot_session is not None:
                     self._slot_session.receive_packet(event.packet, now)
             case TrackFound():
-                self._count_beginning(now)
-                if self._slot_session is not None:
-                    self._slot_session.receive_track(event.track, now)
+                self._receive_track(event, now)
             case MediaUnusable():
                 self._receive_unusable(event, now)
+            case PictureAnnounced():
+                self._picture_announced()
             case ClockJumped():
                 self._count_beginning(now)
                 self._clock_jumped()
@@ -265,6 +266,15 @@ class PublisherConnection(asyncio.Protocol):
                 self._close_slot_session()
             case Connected():
                 log.debug("dialogue", extra={**self._log_fields(), "agent": event.agent})
+
+    def _receive_track(self, event: TrackFound, now: float) -> None:
+        self._count_beginning(now)
+        if self._slot_session is not None:
+            self._slot_session.receive_track(event.track, now)
+
+    def _picture_announced(self) -> None:
+        if self._slot_session is not None:
+            self._slot_session.picture_announced()
 
     def _receive_unusable(self, event: MediaUnusable, now: float) -> None:
         if self._slot_session is not None:

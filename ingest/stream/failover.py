@@ -11,9 +11,11 @@ from typing import Final
 
 import msgspec
 
+from ingest.stream.track_finder import PICTURE_SECONDS
 from media.stream_keys import Slot
 
 __all__ = [
+    "LEAST_PICTURE_SECONDS",
     "LOW_LATENCY_POLICY",
     "PRIMARY",
     "START_WAIT_SECONDS",
@@ -29,6 +31,8 @@ PRIMARY: Final = Slot(0)
 # How long a backup waits for the primary before it starts a run: encoders that are started together
 # connect up to a second apart, and send their audio configuration up to a second later.
 START_WAIT_SECONDS: Final = 1.5
+# The least `Policy.picture_seconds`: an encoder that reconnects is back within this time.
+LEAST_PICTURE_SECONDS: Final = 10.0
 
 
 class Mode(Enum):
@@ -47,12 +51,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     run, would replace it.
     `return_seconds`: how long the primary must have been healthy before viewers get it back, so
     that an unstable one does not disturb the stream.
+    `picture_seconds`: how long a run that has lost its picture waits for one, before a source
+    without a picture ends it.
     """
 
     mode: Mode = Mode.PREFER_PRIMARY
     detect_seconds: float = 2.0
     hold_seconds: float = 0.0
     return_seconds: float = 10.0
+    picture_seconds: float = 60.0
 
     @property
     def longest_stall(self) -> float:
@@ -72,7 +79,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     the newest media arrived; both None before the first. `last_late` is when media that was long
     overdue last arrived (None: never). `cut_off_at` is when a drill began to ignore its media.
     `playable`: viewers can be given it now, from a keyframe on. `continues_run`: its tracks fit the
-    present run. `has_picture`: it has a video track.
+    present run. `has_picture`: it has a video track. `began` is when its first media arrived.
     """
 
     steady_since: float | None
@@ -82,6 +89,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     cut_off_at: float | None = None
     continues_run: bool = True
     has_picture: bool = True
+    began: float | None = None
 
 
 def is_healthy(now: float, health: Health | None, policy: Policy) -> bool:
@@ -105,14 +113,17 @@ def decide(
     *,
     paused: bool = False,
     run_begins: bool = False,
+    picture_seen: float | None = None,
 ) -> Slot | None:
     """Return the slot that viewers are to get from now on; None is the slate.
 
     `on_air` is the slot that they get now; None: the slate, or nothing yet. `paused`: the owner
-    holds the output. `run_begins`: nothing of the run has been shown. A stalled source is replaced
-    by one that continues the run and did not stall at the same time; by any other, and by the
-    slate, only after `policy.longest_stall`. Most stalls are shorter, and what was held up then
-    still arrives.
+    holds the output. `run_begins`: nothing of the run has been shown. `picture_seen` is when a
+    healthy source with a picture was last there, None for a run without one. A stalled source is
+    replaced by one that continues the run and did not stall at the same time; by any other, and by
+    the slate, only after `policy.longest_stall`. Most stalls are shorter, and what was held up then
+    still arrives. A source without a picture ends a run that has one, so it waits until no picture
+    is to be expected any more.
     """
     if paused:
         return None
@@ -126,12 +137,13 @@ def decide(
         if slot != on_air
         and _is_ready(now, health, policy)
         and not (may_recover and _is_risky(now, health, policy))
-        and not (run_begins and _must_wait(now, slot, health))
+        and not (run_begins and _must_wait(now, slot, slots))
+        and not _expects_picture(now, health, policy, picture_seen)
     ]
     # A source that does not fit the run ends it, so it is the last choice.
     return min(
         candidates,
-        key=lambda slot: (not slots[slot].continues_run, slot),
+        key=lambda slot: (not slots[slot].continues_run, not slots[slot].has_picture, slot),
         default=on_air if may_recover else None,
     )
 
@@ -149,10 +161,29 @@ def _is_risky(now: float, health: Health, policy: Policy) -> bool:
     return not health.continues_run or since is None or now - since < policy.detect_seconds
 
 
-def _must_wait(now: float, slot: Slot, health: Health) -> bool:
-    """Return whether a backup has to wait for a primary that may be starting at the same time."""
-    since = health.steady_since
+def _must_wait(now: float, slot: Slot, slots: Mapping[Slot, Health]) -> bool:
+    """Return whether a backup has to wait for a primary that may be starting at the same time.
+
+    One with a picture does not wait for a primary that has none.
+    """
+    primary, backup = slots.get(PRIMARY), slots[slot]
+    if primary is not None and primary.playable and backup.has_picture > primary.has_picture:
+        return False
+    since = backup.steady_since
     return slot != PRIMARY and (since is None or now - since < START_WAIT_SECONDS)
+
+
+def _expects_picture(
+    now: float, health: Health, policy: Policy, picture_seen: float | None
+) -> bool:
+    """Return whether a source is to wait because the run may yet get a picture again.
+
+    That can be its own one, as many encoders send sound before it, or that of another source.
+    """
+    if picture_seen is None or health.has_picture:
+        return False
+    began = now if health.began is None else health.began
+    return now - picture_seen < policy.picture_seconds or now - began < PICTURE_SECONDS
 
 
 def _primary_or_current(

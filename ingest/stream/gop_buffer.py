@@ -9,6 +9,7 @@ from itertools import dropwhile
 from math import inf
 from typing import Final
 
+from ingest.stream.track_finder import has_picture
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import Track, VideoTrack
@@ -77,7 +78,7 @@ class GopBuffer:
     def begin(self, tracks: tuple[Track, ...]) -> None:
         """Begin a source, or begin it anew; packets of the previous tracks are dropped."""
         self.tracks = tracks
-        self._has_picture = any(isinstance(track, VideoTrack) for track in tracks)
+        self._has_picture = has_picture(tracks)
         self._forget_source()
 
     def clear(self) -> None:

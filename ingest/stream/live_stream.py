@@ -183,6 +183,15 @@ class LiveStream:
             self._sending.discard(session.slot)
         self._add_slot_event(session.slot, "encoder sending" if sending else "encoder silent")
 
+    def _note_missing_picture(self, session: SlotSession, now: float) -> None:
+        """Record why an encoder's sound is not shown while viewers get no encoder."""
+        waits = self._switcher.on_air_slot is None and not self._switcher.paused
+        if waits and session.lacks_picture(now):
+            had_one = self._feed.has_picture
+            if had_one or session.picture_is_due:
+                cause = "the run has one" if had_one else "the encoder announced one"
+                self._add_fault(session.slot, "picture awaited", cause=cause)
+
     # -- commands ---------------------------------------------------------------------------------
 
     async def end(self, reason: str) -> bool:
@@ -372,6 +381,7 @@ class LiveStream:
         for session in list(self._switcher.sessions.values()):
             session.tick(now)
             self._note_silence(session, now)
+            self._note_missing_picture(session, now)
         self._switcher.choose(now)
         if self._opening_until is not None and (
             now >= self._opening_until or (self._run_started and self._feed.live)

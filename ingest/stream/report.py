@@ -33,7 +33,7 @@ def stream_report(
                 peer=sessions[slot].publisher.peer,
                 connected_seconds=round(now - sessions[slot].meter.began, 1),
                 encoder=encoder,
-                advice=advice(encoder, active),
+                advice=advice(encoder, active, picture_is_due=sessions[slot].picture_is_due),
             )
             for slot, encoder in measured.items()
         ],

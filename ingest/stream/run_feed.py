@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from ingest.stream.ports import PacketSink
-from ingest.stream.track_finder import continues
+from ingest.stream.track_finder import continues, has_picture
 from media.packet import MediaPacket
 from media.track import AudioTrack, Track
 
@@ -71,6 +71,13 @@ class RunFeed:
     def has_begun(self) -> bool:
         """True once a source has begun, in the run or on its way into one."""
         return bool(self._waiting) or (bool(self.tracks) and not self._run_over)
+
+    @property
+    def has_picture(self) -> bool:
+        """True if the run has a picture, or will have one once it is open."""
+        waiting = self._waiting[0] if self._waiting else None
+        tracks = waiting.tracks if isinstance(waiting, _Begin) else self.tracks
+        return self.has_begun and has_picture(tracks)
 
     @property
     def source_on(self) -> bool:

@@ -11,7 +11,7 @@ from ingest.stream.arrival_clock import ArrivalClock
 from ingest.stream.failover import Health, Policy
 from ingest.stream.gop_buffer import GopBuffer
 from ingest.stream.ports import Grant
-from ingest.stream.track_finder import SourceItem, TrackFinder, continues
+from ingest.stream.track_finder import SourceItem, TrackFinder, continues, has_picture
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import Track, VideoTrack
@@ -28,6 +28,8 @@ __all__ = [
 _LATE_SECONDS: Final = 1.0
 # Some encoders send a few packets before the configuration that these need.
 _UNUSABLE_SECONDS: Final = 1.0
+# Longer than most pictures follow sound; then the owner wants to know.
+_PICTURE_LATE_SECONDS: Final = 3.0
 
 
 class CloseReason(Enum):
@@ -81,6 +83,10 @@ class PublisherSession(Protocol):
         """Handle the arrival of a packet, of `video` or audio, that cannot be used."""
         ...
 
+    def picture_announced(self) -> None:
+        """Handle the announcement of a picture, which may come much later."""
+        ...
+
     def clock_jumped(self) -> None:
         """Handle a restart of the encoder's clock."""
         ...
@@ -132,6 +138,8 @@ class SlotSession:
         self.last_media: float | None = None
         self.steady_since: float | None = None
         self.cut_off_at: float | None = None
+        self._first_media: float | None = None
+        self._is_announced = False  # a picture
         self._last_late: float | None = None  # when the newest late packet arrived
         self._last_unusable: float | None = None
         # By whether it is of video: since when no packet could be used, and what was reported.
@@ -141,6 +149,11 @@ class SlotSession:
         self._detect_seconds = grant.policy.detect_seconds
         self._stream = stream
         self._finder = TrackFinder(self._lag)
+
+    @property
+    def picture_is_due(self) -> bool:
+        """True once the encoder has announced a picture, until some of it comes."""
+        return self._is_announced and True not in self._reported and not self._has_video
 
     def set_policy(self, policy: Policy) -> None:
         """Apply another policy from now on: what counts as an interruption, and what is kept."""
@@ -157,6 +170,7 @@ class SlotSession:
             playable=self.buffer.has_keyframe,
             continues_run=not run or continues(run, self.buffer.tracks),
             has_picture=self.buffer.has_picture,
+            began=self._first_media,
         )
 
     def is_sending(self, now: float) -> bool:
@@ -167,6 +181,16 @@ class SlotSession:
         arrivals = [self._last_unusable, self.last_media]
         last = max((each for each in arrivals if each is not None), default=self._connected)
         return self._lag.read_until(now) - last < self._detect_seconds
+
+    def lacks_picture(self, now: float) -> bool:
+        """Return whether there has been sound, and no picture, for some seconds."""
+        began = self._first_media
+        is_late = began is not None and self._lag.elapsed(began, now) >= _PICTURE_LATE_SECONDS
+        return is_late and not self._has_video and self.is_sending(now)
+
+    @property
+    def _has_video(self) -> bool:
+        return has_picture(self._finder.tracks)
 
     def receive_track(self, track: Track, now: float) -> None:
         """Handle a new decoder configuration."""
@@ -197,6 +221,8 @@ class SlotSession:
         if video not in self._reported and self._lag.elapsed(since, now) >= _UNUSABLE_SECONDS:
             self._reported.add(video)
             self._stream.on_unusable(self, cause, video=video)
+            if video:
+                self._stream.on_media(self, self._finder.give_picture_up(now), now)
 
     def receive_part(self, now: float) -> None:
         """Handle the arrival of a packet's bytes before its last one.
@@ -204,6 +230,12 @@ class SlotSession:
         On a slow network a large keyframe takes long to arrive, and the encoder is not silent.
         """
         self._record_arrival(now)
+
+    def picture_announced(self) -> None:
+        """Handle the announcement of a picture; of one that cannot be used it is no news."""
+        self._is_announced = True
+        if True not in self._reported:
+            self._finder.announce_picture()
 
     def clock_jumped(self) -> None:
         """Handle a restart of the encoder's clock."""
@@ -236,4 +268,6 @@ class SlotSession:
         last = self.last_media
         if last is None or self._lag.elapsed(last, now) >= self._detect_seconds:
             self.steady_since = now
+        if last is None:
+            self._first_media = now
         self.last_media = self._now = now

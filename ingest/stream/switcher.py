@@ -73,6 +73,7 @@ class Switcher:
         self._shown_until = 0.0  # when the newest packet on air was due
         self._lost_reason: CloseReason | None = None  # why the session on air has ended
         self._drill: _Drill | None = None
+        self._picture_seen = 0.0  # when a healthy source with a picture was last there
 
     @property
     def on_air_slot(self) -> Slot | None:
@@ -206,8 +207,19 @@ class Switcher:
         is_attached = session is not None and self.sessions.get(session.slot) is session
         on_air = self.on_air_slot if is_attached else None
         read_until = self._lag.read_until(now)
+        if any(
+            each.has_picture and is_healthy(read_until, each, self._policy)
+            for each in slots.values()
+        ):
+            self._picture_seen = read_until
         slot = decide(
-            read_until, on_air, slots, self._policy, paused=self.paused, run_begins=begins
+            read_until,
+            on_air,
+            slots,
+            self._policy,
+            paused=self.paused,
+            run_begins=begins,
+            picture_seen=self._picture_seen if self._feed.has_picture else None,
         )
         return None if slot is None else self.sessions[slot]
 

@@ -2,9 +2,12 @@
 
 Pure: the time is an argument. Encoders send decoder configurations at any time: some send audio a
 few hundred milliseconds after video, some announce audio that never comes. So the first packets are
-held until both kinds are known or `PATIENCE_SECONDS` have passed since the first of them.
+held until both kinds are known or `PATIENCE_SECONDS` have passed since the first of them. A picture
+that is announced is waited for up to `PICTURE_SECONDS`, because a run cannot get one later; sound
+alone is held then, for no longer than other packets are.
 """
 
+from collections import deque
 from typing import Final
 
 import msgspec
@@ -16,13 +19,19 @@ from media.track import AudioTrack, Track, VideoTrack
 __all__ = [
     "HELD_BYTES",
     "PATIENCE_SECONDS",
+    "PICTURE_SECONDS",
     "SourceBegun",
     "SourceItem",
     "TrackFinder",
     "continues",
+    "has_picture",
 ]
 
 PATIENCE_SECONDS: Final = 1.0  # from the first media to the decision
+# The same for an announced picture. A relay that joins between keyframes sends sound at once, and
+# the picture from the next keyframe on. x264 makes one every 250 pictures unless it is told
+# otherwise: 10.4 s at 24 a second. Some programs take 1 to 4 s to open a camera.
+PICTURE_SECONDS: Final = 12.0
 # A second at 60 Mbit/s: no encoder starts with more than this within the patience.
 HELD_BYTES: Final = 8 << 20
 
@@ -43,10 +52,11 @@ def continues(run: tuple[Track, ...], source: tuple[Track, ...]) -> bool:
     and frame rate may change, because the renditions keep theirs; audio may come and go, because
     every run has an audio rendition.
     """
-    return _has_picture(run) == _has_picture(source)
+    return has_picture(run) == has_picture(source)
 
 
-def _has_picture(tracks: tuple[Track, ...]) -> bool:
+def has_picture(tracks: tuple[Track, ...]) -> bool:
+    """Return whether there is a video track among these."""
     return any(isinstance(track, VideoTrack) for track in tracks)
 
 
@@ -60,15 +70,30 @@ class TrackFinder:
         self._lag = LoopLag() if lag is None else lag
         self._video: VideoTrack | None = None
         self._audio: AudioTrack | None = None
-        self._held_packets: list[MediaPacket] = []
+        self._held_packets: deque[tuple[float, MediaPacket]] = deque()  # when each arrived
         self._held_bytes = 0
         self._since: float | None = None
         self._settled = False
+        self._is_announced = False
 
     @property
     def tracks(self) -> tuple[Track, ...]:
         """The tracks known so far."""
         return tuple(track for track in (self._video, self._audio) if track is not None)
+
+    @property
+    def awaits_picture(self) -> bool:
+        """True while the source is held back because an announced picture has not come."""
+        return self._is_announced and self._video is None and not self._settled
+
+    def announce_picture(self) -> None:
+        """Wait longer for a picture, as the source announces one."""
+        self._is_announced = True
+
+    def give_picture_up(self, now: float) -> list[SourceItem]:
+        """Wait no longer than for other tracks, as the announced picture cannot be used."""
+        self._is_announced = False
+        return self.tick(now)
 
     def add_track(self, track: Track, now: float) -> list[SourceItem]:
         """Add a decoder configuration; after the decision it begins the source anew."""
@@ -87,14 +112,17 @@ class TrackFinder:
         if self._settled:
             return [packet]
         self._since = now if self._since is None else self._since
-        self._held_packets.append(packet)
+        self._held_packets.append((now, packet))
         self._held_bytes += packet.memory_bytes
+        if self.awaits_picture:
+            self._drop_before(now - PATIENCE_SECONDS)
         return self._settle() if self._held_bytes > HELD_BYTES else self.tick(now)
 
     def tick(self, now: float) -> list[SourceItem]:
         """Decide if the patience is over; to be called regularly, even without packets."""
         since = self._since
-        over = since is not None and self._lag.elapsed(since, now) >= PATIENCE_SECONDS
+        patience = PICTURE_SECONDS if self.awaits_picture else PATIENCE_SECONDS
+        over = since is not None and self._lag.elapsed(since, now) >= patience
         return self._settle() if not self._settled and over and self._held_packets else []
 
     def restart(self) -> list[SourceItem]:
@@ -102,10 +130,16 @@ class TrackFinder:
         return [SourceBegun(self.tracks)] if self._settled else []
 
     def finish(self) -> list[SourceItem]:
-        """Decide now, because the source has ended."""
-        return self._settle() if not self._settled and self._held_packets else []
+        """Decide now, because the source has ended: without its announced picture it is none."""
+        undecided = not self._settled and not self.awaits_picture
+        return self._settle() if undecided and self._held_packets else []
+
+    def _drop_before(self, moment: float) -> None:
+        while self._held_packets[0][0] < moment:
+            self._held_bytes -= self._held_packets.popleft()[1].memory_bytes
 
     def _settle(self) -> list[SourceItem]:
         self._settled = True
-        packets, self._held_packets = self._held_packets, []
+        packets = [packet for _, packet in self._held_packets]
+        self._held_packets.clear()
         return [SourceBegun(self.tracks), *packets]

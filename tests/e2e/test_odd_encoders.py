@@ -1,5 +1,6 @@
-"""Encoders that write addresses and decoder configurations in ways of their own."""
+"""Encoders that write addresses and decoder configurations in ways of their own, and relays."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -10,9 +11,14 @@ import pytest
 from media.codecs.avc import nal_units
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from tests.support.e2e.clock_video import AAC, ONE_RUNG, X264
 from tests.support.e2e.flv_tags import AUDIO, VIDEO, Tag, read, sending
-from tests.support.e2e.publishers import ffmpeg, gstreamer, publishing
+from tests.support.e2e.hls_reader import addresses, media
+from tests.support.e2e.nginx_push import pushing
+from tests.support.e2e.publishers import ffmpeg, gstreamer, publishing, tool
 from tests.support.e2e.service import ServiceProcess, fetch
+from tests.support.e2e.tcp_relay import relaying
+from tests.support.made_media import make_file
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -37,15 +43,27 @@ class Event(msgspec.Struct):
     facts: dict[str, object]
 
 
-def causes(stream: ServiceProcess, kind: str) -> list[object]:
-    """Return the causes of a stream's events of a kind."""
+def events_of(stream: ServiceProcess) -> list[Event]:
+    """Return a stream's newest events, newest first."""
     answer = fetch(f"{stream.http}/api/projects/1/events", token=stream.token)
     events = msgspec.convert(answer.json["data"], list[Event])
-    return [
-        each.facts.get("cause")
-        for each in events
-        if (each.subject, each.type) == (stream.hash, kind)
-    ]
+    return [each for each in events if each.subject == stream.hash]
+
+
+def kinds(stream: ServiceProcess) -> list[str]:
+    """Return the kinds of a stream's newest events, oldest first."""
+    return [each.type for each in reversed(events_of(stream))]
+
+
+def seams(address: str) -> int:
+    """Return how many discontinuities a run's playlist has had."""
+    playlist = media(address)
+    return playlist.discontinuities + sum(each.discontinuity for each in playlist.segments)
+
+
+def causes(stream: ServiceProcess, kind: str) -> list[object]:
+    """Return the causes of a stream's events of a kind."""
+    return [each.facts.get("cause") for each in events_of(stream) if each.type == kind]
 
 
 def in_one_address(source: Path, server: str, key: str) -> list[str]:
@@ -159,3 +177,51 @@ def test_captions_in_the_picture_are_in_every_rendition(
             segment = f"{folder}/{variant.uri.rpartition('/')[0]}/{listed.segments[0].uri}"
             pictures = round(30 * listed.segments[0].duration / 90_000)
             assert fetch(segment).body.count(b"GA94") == pictures > 30
+
+
+@pytest.fixture(scope="module")
+def long_gops(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source of 15 pictures a second with a keyframe every 4 s; 12 s."""
+    path = tmp_path_factory.mktemp("source") / "long.flv"
+    make_file(
+        [
+            tool("ffmpeg"), "-v", "error", "-y",
+            "-f", "lavfi", "-i", f"testsrc2=s={ONE_RUNG}:r=15:d=12",
+            "-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000:d=12",
+            *X264.format(gop=60).split(), *AAC.format(channels=2).split(),
+        ],
+        path,
+        seconds=60,
+    )  # fmt: skip
+    return path
+
+
+def test_a_push_of_nginx_that_joins_between_keyframes_makes_one_run(
+    own_service: ServiceProcess, long_gops: Path, tmp_path: Path
+) -> None:
+    """It sends sound at once and its picture seconds later, also when its upstream comes back."""
+    stream = own_service
+    with (
+        relaying(stream.port_of(stream.server)) as road,
+        pushing(tmp_path, f"rtmp://127.0.0.1:{road.port}/live/{stream.key}") as url,
+    ):
+
+        def join_late() -> None:
+            time.sleep(1)
+            road.lighten()
+
+        road.darken()
+        with publishing(ffmpeg(long_gops, url)):
+            join_late()
+            poll(lambda: plays(stream, "360p"), within=20, what="the picture")
+            first = addresses(stream.playlist)
+        road.darken()
+        time.sleep(5)
+        with publishing(ffmpeg(long_gops, url)):
+            join_late()
+            poll(lambda: "back on air" in kinds(stream), within=20, what="the picture's return")
+            poll(lambda: seams(first["360p"]) == 2, within=20, what="media after the slate")
+        assert addresses(stream.playlist) == first
+        assert not media(first["360p"]).ended
+        shown = ["encoder on", "live", "encoder off", "slate", "encoder on", "back on air"]
+        assert [each for each in kinds(stream) if each in {*shown, "off air"}] == shown

@@ -78,6 +78,13 @@ def event(kind: str, **facts: object) -> EventRecord:
         ),
         ("sound unusable", {"slot": "primary"}, "Primary: viewers do not get its sound.", "bad"),
         (
+            "picture awaited",
+            {"slot": "backup-1", "cause": "the encoder announced one"},
+            "Backup 1 sends sound only: viewers get it once its picture comes, as the encoder"
+            " announced one.",
+            "bad",
+        ),
+        (
             "slate",
             {"reason": "stalled"},
             "No encoder is on air: no media arrives. Viewers see the slate.",

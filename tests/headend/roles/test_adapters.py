@@ -101,11 +101,27 @@ async def test_an_ended_stream_s_encoders_are_refused_at_each_of_its_addresses(
         )
 
 
+@pytest.mark.parametrize(("own", "seconds"), [({}, 30.0), ({"reconnect_seconds": 0.0}, 10.0)])
+async def test_a_run_waits_for_its_picture_as_for_an_encoder_and_ten_seconds_at_least(
+    tmp_path: Path, own: dict[str, Any], seconds: float
+) -> None:
+    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+        stream = (await catalog.installation.first_start(1)).stream
+        assert stream is not None
+        await catalog.stream_settings.change(stream.id, _change(own), now_us=2, by=None)
+        directory = CatalogDirectory(catalog, GrantDefaults(reconnect_seconds=30.0))
+        grant = await directory.grant("live", stream.key)
+        assert grant is not None
+        assert grant.policy.picture_seconds == seconds
+
+
 def _change(values: dict[str, Any]) -> SettingsChange:
-    """Return a change of `latency` and `detect_seconds`."""
-    detect = values.get("detect_seconds", msgspec.UNSET)
+    """Return a change of `latency` and of times."""
     return SettingsChange(
-        failover=FailoverChange(detect_seconds=detect),
+        failover=FailoverChange(
+            detect_seconds=values.get("detect_seconds", msgspec.UNSET),
+            reconnect_seconds=values.get("reconnect_seconds", msgspec.UNSET),
+        ),
         latency=values.get("latency", msgspec.UNSET),
     )
 

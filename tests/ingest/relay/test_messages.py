@@ -57,6 +57,7 @@ MESSAGES: list[Message] = [
     RelayedPacket(number=(1 << 31) - 1, age_ms=0, video=False, dts=0, pts=0, key=True, data=b""),
     PartReceived(number=0),
     PartReceived(number=3, video=True, unusable="no configuration"),
+    PartReceived(number=4, announced=True),
     RelayedJump(number=0),
     Close(number=0, goodbye=True, reason=None),
     Close(number=1, goodbye=False, reason=CloseReason.SILENT),

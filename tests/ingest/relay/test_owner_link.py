@@ -96,6 +96,7 @@ def test_a_session_is_attached_and_its_media_are_sent() -> None:
             attachment.send_packet(packet, -0.1)
             attachment.send_part()
             attachment.send_unusable("odd", video=True)
+            attachment.send_announcement()
             attachment.send_jump()
             await asyncio.sleep(0.05)
             sound = RelayedPacket(
@@ -113,6 +114,7 @@ def test_a_session_is_attached_and_its_media_are_sent() -> None:
                 sound,
                 PartReceived(number=0),
                 PartReceived(number=0, video=True, unusable="odd"),
+                PartReceived(number=0, announced=True),
                 RelayedJump(number=0),
             ]
 

@@ -86,6 +86,15 @@ def with_clock(**changes: Any) -> EncoderReport:
     return replace(GOOD, clock=replace(CLOCK, **changes))
 
 
+def test_an_announced_picture_that_does_not_come_is_named() -> None:
+    sound = replace(GOOD, video=None)
+    assert advice(sound, ALL) == []
+    (sentence,) = advice(sound, ALL, picture_is_due=True)
+    assert "sends only sound" in sentence
+    nothing = replace(GOOD, video=None, audio=None)
+    assert advice(nothing, ALL, picture_is_due=True) == []
+
+
 @pytest.mark.parametrize(
     "report",
     [

@@ -19,6 +19,7 @@ from ingest.rtmp.events import (
     Goodbye,
     MediaUnusable,
     PacketReceived,
+    PictureAnnounced,
     PublishRequested,
     TrackFound,
 )
@@ -92,7 +93,43 @@ def test_media_of_a_withdrawn_publish_are_never_delivered() -> None:
     assert feed(server, [META, MEDIA]) == []
 
 
-def test_metadata_have_no_effect() -> None:
+def metadata(facts: dict[str, amf0.Amf]) -> bytes:
+    return encoder.message(4, MessageType.DATA, amf0.encode("onMetaData", facts), stream=1)
+
+
+PICTURED = metadata({"videocodecid": 7.0})
+
+
+@pytest.mark.parametrize("before", [b"", META, MEDIA])
+def test_a_picture_is_announced_once_for_a_publish(before: bytes) -> None:
+    server = encoder.publishing()
+    events = feed(server, [before + PICTURED + PICTURED + META + PICTURED])
+    assert events.count(PictureAnnounced()) == 1
+    feed(server, [GOODBYE, command("createStream", 8.0, None) + publish()])
+    assert feed(server, [PICTURED]) == [PictureAnnounced()]
+
+
+def test_a_picture_is_announced_while_the_key_is_looked_up_and_in_an_aggregate() -> None:
+    server = session()
+    feed(server, [encoder.opening() + PICTURED], allow=False)
+    server.allow()
+    assert feed(server, [MEDIA])[0] == PictureAnnounced()
+    server = encoder.publishing()
+    data = amf0.encode("onMetaData", {"videocodecid": 7.0})
+    tag = b"\x12" + len(data).to_bytes(3, "big") + bytes(7) + data + bytes(4)
+    assert feed(server, [encoder.message(4, MessageType.AGGREGATE, tag, stream=1)]) == [
+        PictureAnnounced()
+    ]
+
+
+def test_data_are_read_for_a_picture_at_the_beginning_only() -> None:
+    server = encoder.publishing()
+    assert feed(server, [META * 15 + PICTURED]) == [PictureAnnounced()]
+    server = encoder.publishing()
+    assert feed(server, [META * 16 + PICTURED]) == []
+
+
+def test_metadata_have_no_other_effect() -> None:
     server = encoder.publishing()
     other = META.replace(b"width", b"depth")
     assert feed(server, [META, META, META, other]) == []

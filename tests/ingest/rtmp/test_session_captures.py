@@ -13,6 +13,7 @@ from ingest.rtmp.events import (
     Event,
     Goodbye,
     PacketReceived,
+    PictureAnnounced,
     PublishRequested,
     TrackFound,
 )
@@ -98,6 +99,7 @@ def test_a_real_encoder_is_understood(name: str) -> None:
     request = next(event for event in events if isinstance(event, PublishRequested))
     assert (request.application, request.name) == ("live", KEYS[name])
     assert kinds.count(TrackFound) == 2
+    assert kinds.index(PictureAnnounced) < kinds.index(TrackFound)
     assert kinds.count(Goodbye) == 1
     assert kinds[-1] is Goodbye
     assert encoder.statuses(server.outgoing()) == [(1, "status", "NetStream.Publish.Start")]

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from ingest.stream.failover import (
@@ -130,6 +131,58 @@ def test_at_low_latency_a_short_stall_causes_a_switch(
     slots: dict[Slot, Health], wanted: Slot | None
 ) -> None:
     assert decide(NOW, PRIMARY, slots, LOW_LATENCY_POLICY) == wanted
+
+
+def radio(began: float) -> Health:
+    """Return a source without a picture whose media began so many seconds ago."""
+    return msgspec.structs.replace(RADIO, began=NOW - began)
+
+
+@pytest.mark.parametrize(
+    ("on_air", "slots", "seen", "wanted"),
+    [
+        pytest.param(None, {PRIMARY: radio(4)}, 50, None, id="its picture may follow"),
+        pytest.param(None, {PRIMARY: radio(11.9)}, 70, None, id="even late in the window"),
+        pytest.param(None, {PRIMARY: radio(12)}, 60, PRIMARY, id="no picture is expected"),
+        pytest.param(None, {PRIMARY: RADIO}, 60, None, id="nothing of it is known"),
+        pytest.param(None, {BACKUP: radio(900)}, 59, None, id="the primary may return"),
+        pytest.param(None, {BACKUP: radio(900)}, 60, BACKUP, id="it does not return"),
+        pytest.param(PRIMARY, {BACKUP: radio(900)}, 0, None, id="the slate first"),
+        pytest.param(
+            PRIMARY, {PRIMARY: STALLED, BACKUP: radio(900)}, 2, None, id="instead of a stalled one"
+        ),
+        pytest.param(None, {PRIMARY: radio(4), BACKUP: WELL}, 50, BACKUP, id="a picture is there"),
+        pytest.param(None, {PRIMARY: radio(4)}, None, PRIMARY, id="the run has no picture"),
+    ],
+)
+def test_a_source_without_a_picture_waits_while_the_run_may_get_its_picture_back(
+    on_air: Slot | None, slots: dict[Slot, Health], seen: float | None, wanted: Slot | None
+) -> None:
+    picture_seen = None if seen is None else NOW - seen
+    assert decide(NOW, on_air, slots, Policy(), picture_seen=picture_seen) == wanted
+
+
+SOUND = source(has_picture=False)
+
+
+@pytest.mark.parametrize(
+    ("slots", "wanted"),
+    [
+        pytest.param({PRIMARY: SOUND}, PRIMARY, id="it is alone"),
+        pytest.param({PRIMARY: SOUND, BACKUP: EARLY}, BACKUP, id="a backup has a picture"),
+        pytest.param({BACKUP: SOUND, SECOND: WELL}, SECOND, id="of two backups"),
+        pytest.param({PRIMARY: NO_KEYFRAME, BACKUP: EARLY}, None, id="the primary's may follow"),
+        pytest.param(
+            {PRIMARY: source(playable=False, has_picture=False), BACKUP: EARLY},
+            None,
+            id="the primary has only connected",
+        ),
+    ],
+)
+def test_a_run_begins_with_a_picture_if_a_source_has_one(
+    slots: dict[Slot, Health], wanted: Slot | None
+) -> None:
+    assert decide(NOW, None, slots, Policy(), run_begins=True) == wanted
 
 
 @pytest.mark.parametrize(

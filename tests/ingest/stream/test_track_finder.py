@@ -1,7 +1,9 @@
 from ingest.stream.track_finder import (
     HELD_BYTES,
     PATIENCE_SECONDS,
+    PICTURE_SECONDS,
     SourceBegun,
+    SourceItem,
     TrackFinder,
     continues,
 )
@@ -43,6 +45,69 @@ def test_a_single_track_is_decided_after_the_waiting_time() -> None:
     assert finder.tick(PATIENCE_SECONDS - 0.01) == []
     assert finder.tick(PATIENCE_SECONDS) == [SourceBegun((VIDEO,)), first]
     assert finder.tick(PATIENCE_SECONDS + 1) == []
+
+
+def sound_alone(finder: TrackFinder, until: float, announced: bool = True) -> list[SourceItem]:
+    """Send ten packets a second, with their times in tenths; return what comes out."""
+    if announced:
+        finder.announce_picture()
+    items = finder.add_track(AUDIO, 0.0)
+    for tenth in range(round(until * 10)):
+        items += finder.add_packet(packet(AUDIO, tenth), tenth / 10)
+    return items
+
+
+def test_an_announced_picture_is_waited_for_longer() -> None:
+    finder = TrackFinder()
+    assert sound_alone(finder, 8.0) == []
+    assert finder.awaits_picture
+    begun, *sound = finder.add_track(VIDEO, 8.0)
+    assert begun == SourceBegun((VIDEO, AUDIO))
+    # Sound that came long before the picture is of no use to it.
+    assert sound == [packet(AUDIO, tenth) for tenth in range(69, 80)]
+    assert not finder.awaits_picture
+
+
+def test_an_announced_picture_that_never_comes_is_not_waited_for_for_ever() -> None:
+    finder = TrackFinder()
+    assert sound_alone(finder, PICTURE_SECONDS) == []
+    begun, *sound = finder.tick(PICTURE_SECONDS)
+    assert begun == SourceBegun((AUDIO,))
+    assert sound == [packet(AUDIO, tenth) for tenth in range(109, 120)]
+    assert not finder.awaits_picture
+
+
+def test_only_an_announced_picture_is_waited_for_longer() -> None:
+    finder = TrackFinder()
+    assert sound_alone(finder, PATIENCE_SECONDS + 0.1, announced=False)[0] == SourceBegun((AUDIO,))
+    finder.announce_picture()  # too late
+    assert not finder.awaits_picture
+    assert finder.add_track(VIDEO, 5.0) == [SourceBegun((VIDEO, AUDIO))]
+
+
+def test_sound_is_not_waited_for_any_longer_when_a_picture_was_announced() -> None:
+    finder = TrackFinder()
+    finder.announce_picture()
+    finder.add_track(VIDEO, 0.0)
+    first = packet(VIDEO)
+    assert finder.add_packet(first, 0.1) == []
+    assert finder.tick(PATIENCE_SECONDS) == [SourceBegun((VIDEO,)), first]
+
+
+def test_a_picture_that_cannot_be_used_is_given_up() -> None:
+    finder = TrackFinder()
+    sound_alone(finder, 3.0)
+    assert finder.give_picture_up(3.0)[0] == SourceBegun((AUDIO,))
+    early = TrackFinder()
+    sound_alone(early, 0.5)
+    assert early.give_picture_up(0.5) == []
+    assert early.tick(PATIENCE_SECONDS)[0] == SourceBegun((AUDIO,))
+
+
+def test_a_source_that_leaves_before_its_announced_picture_is_none() -> None:
+    finder = TrackFinder()
+    sound_alone(finder, 8.0)
+    assert finder.finish() == []
 
 
 def test_a_source_that_sends_no_packets_is_not_decided() -> None:
