@@ -127,6 +127,6 @@ images: ## write the digests of the images that deploy/ builds on to deploy/.env
 	@scripts/images.sh
 
 clean: ## remove what was built or fetched, never ./data
-	rm -rf .venv bench/pyrtmp/.venv bench/nms/node_modules bench/players/node_modules web/node_modules dist
+	rm -rf .venv bench/pyrtmp/.venv bench/players/.venv bench/nms/node_modules bench/players/node_modules web/node_modules dist
 	rm -rf .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,11 +7,12 @@ import select
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -45,17 +46,30 @@ class BenchService(msgspec.Struct, frozen=True):
 
     def add_stream(self, title: str) -> tuple[str, str]:
         """Add a stream, and return its hash and its key."""
+        stream = self.send("POST", "/api/projects/1/streams", {"title": title})["stream"]
+        return stream["hash"], stream["stream"]
+
+    def send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
+        """Execute an operation of the API as the owner, and return its answer's JSON.
+
+        Raises:
+            urllib.error.HTTPError: it was refused.
+        """
         request = urllib.request.Request(
-            f"{self.http}/api/projects/1/streams",
-            data=json.dumps({"title": title}).encode(),
+            f"{self.http}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
             headers={
                 "Authorization": f"Bearer {self.token}",
                 "Content-Type": "application/json",
             },
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            stream = json.load(answer)["stream"]
-        return stream["hash"], stream["stream"]
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            error.add_note(error.read().decode(errors="replace"))
+            raise
 
 
 @contextmanager

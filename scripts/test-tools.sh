@@ -59,10 +59,15 @@ if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest`, `bench.or
     # The programs of `python -m bench.players`, and a display for them.
     command_of Xvfb xvfb
     command_of xwininfo x11-utils
+    command_of matchbox-window-manager matchbox-window-manager
+    command_of xdotool xdotool
+    command_of firefox-esr firefox-esr
     command_of mpv mpv
     command_of vlc vlc-bin
+    command_of gst-play-1.0 gstreamer1.0-plugins-base-apps
     if command -v dpkg-query >/dev/null; then
         package libnginx-mod-stream
+        package libwebkit2gtk-4.1-0 # with its MiniBrowser
         package vlc-plugin-base
         package vlc-plugin-video-output
     fi

@@ -36,10 +36,11 @@ def draw(luma: memoryview, stride: int, width: int, height: int, milliseconds: i
 def read(luma: memoryview, stride: int, width: int, height: int) -> int | None:
     """Return the time in a luma plane, None where the cells are not clear."""
     side, rows = width / BITS, height // ROWS
+    low = rows * 3 // 4  # a button of a page may cover what is above
     time = 0
     for column in range(BITS):
         x = int((column + 0.5) * side)
-        white, black = (luma[(rows // 2 + row * rows) * stride + x] for row in (0, 1))
+        white, black = (luma[(low + row * rows) * stride + x] for row in (0, 1))
         if abs(white - black) < _CLEAR:
             return None
         time |= (white > black) << column

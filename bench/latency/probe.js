@@ -3,12 +3,14 @@
 // `watch` is called with each page before its scripts. `window.latencyProbe` collects: `frames` are
 // [time of day (ms), latency (ms), playback rate, height], `unread` counts frames without a clock,
 // `stalls` are the times at which a playing video had to wait, `longest` is the longest time (ms)
-// between two presented frames.
+// between two presented frames; `ended` is when the video had ended, and `sought` when a script
+// of `watch` told it to seek.
 (() => {
   const BITS = 32;
   const ROWS = 9;
   const CLEAR = 60; // levels between a white cell and a black one, at least
   const probe = { frames: [], unread: 0, stalls: [], longest: 0, started: null, errors: [] };
+  probe.sought = probe.ended = null;
   window.latencyProbe = probe;
 
   // Two samples across a cell and two down, each from well within the cell.
@@ -55,6 +57,7 @@
     video.addEventListener("waiting", () => {
       if (probe.started !== null && !video.paused && !video.seeking) probe.stalls.push(Date.now());
     });
+    video.addEventListener("ended", () => (probe.ended ??= Date.now()));
   }
 
   const find = () => {

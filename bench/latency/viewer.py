@@ -27,6 +27,7 @@ _FLAGS: Final = [
     "--disable-sync",
     "--autoplay-policy=no-user-gesture-required",
 ]
+_GLANCE_SECONDS: Final = 1.0  # how often it is asked whether it has ended
 _START_SECONDS: Final = 60.0  # a deadline for the first picture
 
 
@@ -44,7 +45,8 @@ class Presented(msgspec.Struct, frozen=True, kw_only=True):
 
     `stalls` are the times of day (ms) at which a playing video had to wait, `longest` is the
     longest time (ms) between two presented frames, `start` the seconds from opening the page to
-    its first frame, `unread` the number of frames without a readable clock.
+    its first frame, `unread` the number of frames without a readable clock. `sought` and `ended`
+    are the times of day (ms) at which `before` told it to seek, and at which it had ended.
     """
 
     frames: list[Frame]
@@ -53,6 +55,8 @@ class Presented(msgspec.Struct, frozen=True, kw_only=True):
     unread: int
     errors: list[str]
     start: float = 0.0
+    sought: float | None = None
+    ended: float | None = None
 
 
 @contextmanager
@@ -80,7 +84,7 @@ def watch(
     on_start: Callable[[], None],
     before: str = "",
 ) -> Presented:
-    """Watch an address for so long after its first frame, and return what it presented.
+    """Watch an address for so long after its first frame, or to its end; return what it presented.
 
     `on_start` is called when the first frame was presented; `before` is a script that runs before
     the page's own.
@@ -99,7 +103,9 @@ def watch(
             page.wait_for_timeout(50)
         start = time.monotonic() - opened
         on_start()
-        page.wait_for_timeout(seconds * 1000)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and page.evaluate("() => latencyProbe.ended") is None:
+            page.wait_for_timeout(min(_GLANCE_SECONDS, seconds) * 1000)
         presented = msgspec.convert(page.evaluate("() => latencyProbe"), Presented)
         return msgspec.structs.replace(presented, start=start)
     finally:

@@ -1,22 +1,22 @@
 """The command `python -m bench.players`: what usual players make of our playlists.
 
-Two encoders publish the clock of `bench.latency` to one stream. Each player plays it, with and
-without low latency, and in the middle the encoder that is on air is killed; then it plays a video.
-Browser players run in Chromium, programs on a virtual display that is read. Nothing is required of
-them: the table shows their results. The status is 2 if a tool is missing.
+Each player plays a live stream, with and without low latency, in which two encoders publish the
+clock of `bench.latency`: the one on air is killed, later both, the slate is shown until they
+return, and the owner ends the stream. Then it plays a video and is told to seek. Pages run in
+Chromium, programs on a virtual display that is read. Nothing is required of them: the tables show
+their results. The status is 2 if a tool is missing.
 """
 
 import argparse
-import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,11 +27,20 @@ import msgspec
 from playwright.sync_api import Browser
 
 from bench.ingest.processes import child
-from bench.latency.viewer import browser, watch
+from bench.latency.viewer import Presented, browser, watch
+from bench.players.course import END_SECONDS, Encoders, events, now_ms
 from bench.players.pages import PAGES, player_pages
-from bench.players.programs import PROGRAMS, Program
-from bench.players.screen import Pictures, Screen, screen
-from bench.players.verdict import HEADINGS, Playing, SeenPicture, judge, last_new, row
+from bench.players.programs import PROGRAMS, Program, make_recorders
+from bench.players.screen import PAGE_SIZE, SIZE, Pictures, Screen, screen
+from bench.players.verdict import (
+    LIVE_HEADINGS,
+    VIDEO_HEADINGS,
+    SeenPicture,
+    judge_live,
+    judge_video,
+    live_row,
+    video_row,
+)
 from bench.service import BenchService, service
 from bench.tools import ToolMissing, tool
 from media.no_op import do_nothing
@@ -39,139 +48,188 @@ from media.no_op import do_nothing
 __all__ = ["main"]
 
 ROOT: Final = Path(__file__).parents[2]
+OUR_PAGE: Final = "page"
+WHATS: Final = ("low", "normal", "video")
 _ACCEPTED_SECONDS: Final = 60.0
-_FILLED_SECONDS: Final = 12.0
+_FILLED_SECONDS: Final = 8.0
 _VIDEO_SECONDS: Final = 20.0
-_SLOW_SECONDS: Final = 10.0  # what a player may take longer for a video than it lasts
+_SEEK_SECONDS: Final = 7.0  # after the program was started
+_KEY_SECONDS: Final = 0.1  # GStreamer takes what it reads at once for one key
 _MADE_SECONDS: Final = 180.0
+# How long a player is watched after the end: what it has in store, and then it must know.
+_TAIL_SECONDS: Final = {"low": 12.0, "normal": 22.0}
 _FAULT: Final = re.compile(r"error|fail|invalid|warning|unexpected|discont", re.IGNORECASE)
 _SHED: Final = "headend_run_rungs_shed_total"
-WHATS: Final = ("low", "normal", "video")
+# Seeks a page's video 4 s after its first picture.
+_SEEK: Final = """
+const seeking = setInterval(() => {
+  const video = window.headend?.video ?? document.querySelector("video");
+  const { started } = window.latencyProbe;
+  if (!video || started === null || Date.now() - started < 4000) return;
+  clearInterval(seeking);
+  window.latencyProbe.sought = Date.now();
+  video.currentTime += 10;
+}, 50);
+"""
 
 
-class PrimaryAndBackup:
-    """Two encoders of one stream, one of which is on air; the other takes over when it is lost."""
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a player showed, and when: `sought` is when it was told to seek, `ended` by itself."""
 
-    def __init__(self, stack: ExitStack, folder: Path, urls: tuple[str, str]) -> None:
-        self._stack, self._folder, self._urls = stack, folder, urls
-        self._on_air = 0
-        self._running = [self._start(0), self._start(1)]
+    opened: float
+    pictures: Sequence[SeenPicture]
+    sought: float
+    ended: float | None
+    errors: list[str]
 
-    def _start(self, slot: int) -> ExitStack:
-        command = [sys.executable, "-m", "bench.latency.encoder", self._urls[slot]]
-        running = self._stack.enter_context(ExitStack())
-        log = self._folder / f"encoder-{slot}.log"
-        encoder = running.enter_context(child([*command, "--profile", "obs"], log, cwd=ROOT))
-        encoder.wait("accepted", _ACCEPTED_SECONDS)
-        return running
 
-    def lose(self) -> None:
-        """Kill the one on air."""
-        self._running[self._on_air].close()
+class Video(msgspec.Struct, frozen=True):
+    """The addresses of a video's playlist and page, and its length in seconds."""
 
-    def restore(self) -> None:
-        """Start the lost one again; the other one stays on air."""
-        self._running[self._on_air] = self._start(self._on_air)
-        self._on_air = 1 - self._on_air
+    playlist: str
+    page: str
+    seconds: float
 
 
 class PlayerSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The inputs of a player: the URLs to play, and what disconnects the encoder."""
+    """What players are tried with: a service, a browser, and pages."""
 
-    addresses: dict[str, str]
-    seconds: float
-    encoders: PrimaryAndBackup
+    running: BenchService
     chromium: Browser
     pages: dict[str, str]
-    display: Screen
     folder: Path
-    shed: Callable[[], int]
-
-    def seconds_of(self, what: str) -> float:
-        """Return for how long one of the addresses is played."""
-        return _VIDEO_SECONDS + _SLOW_SECONDS if what == "video" else self.seconds
 
 
-def _now() -> float:
-    return time.time() * 1000
-
-
-@contextmanager
-def _losing(session: PlayerSession, what: str, after: float) -> Generator[Callable[[], float]]:
-    """Disconnect the encoder within the block; yield a function that returns when.
-
-    A video loses nothing, but the time is recorded as well.
-    """
-    times: list[float] = []
-
-    def lose() -> None:
-        times.append(_now())
-        if what != "video":
-            session.encoders.lose()
-
-    timer = threading.Timer(after, lose)
-    timer.start()
+def _in_chromium(session: PlayerSession, address: str, seconds: float, *, seek: bool) -> Seen:
+    opened = now_ms()
     try:
-        yield lambda: times[0] if times else _now()
-    finally:
-        timer.join()
-        if what != "video":
-            session.encoders.restore()
+        watched = watch(session.chromium, address, seconds, do_nothing, _SEEK if seek else "")
+    except TimeoutError as error:
+        watched = Presented(frames=[], stalls=[], longest=0, unread=0, errors=[str(error)])
+    return Seen(
+        opened=opened,
+        pictures=[SeenPicture(frame.at, frame.at - frame.latency) for frame in watched.frames],
+        sought=watched.sought or now_ms(),
+        ended=watched.ended,
+        errors=watched.errors,
+    )
 
 
-def _in_chromium(session: PlayerSession, page: str, what: str) -> tuple[Playing, list[str]]:
-    opened = _now()
-    address = f"{session.pages[page]}#{session.addresses[what]}"
-    seconds = session.seconds_of(what)
-    with _losing(session, what, seconds / 2) as lost_at:
-        try:
-            watched = watch(session.chromium, address, seconds, do_nothing)
-        except TimeoutError as error:
-            return judge([], opened, lost_at(), _now()), [str(error)]
-        pictures = [SeenPicture(frame.at, frame.at - frame.latency) for frame in watched.frames]
-        return judge(pictures, opened, lost_at(), _ended(what, pictures)), watched.errors
-
-
-def _ended(what: str, shown: Sequence[SeenPicture]) -> float:
-    """Return when playing ended: a video by itself, with its last picture."""
-    return (last_new(shown) if what == "video" else None) or _now()
-
-
-def _in_program(session: PlayerSession, program: Program, what: str) -> tuple[Playing, list[str]]:
+def _in_program(
+    session: PlayerSession, program: Program, address: str, seconds: float, *, seek: bool
+) -> Seen:
     path = session.folder / "player.log"
-    environment = {
-        **os.environ,
-        "DISPLAY": session.display.display,
-        "SDL_AUDIODRIVER": "dummy",
-        "HOME": str(session.folder),
-    }
-    opened, seconds = _now(), session.seconds_of(what)
-    with _losing(session, what, seconds / 2) as lost_at, path.open("wb") as log:
+    # A display of its own: the last picture of a program stays after its end.
+    size = PAGE_SIZE if program.page else SIZE
+    with screen(size) as display, path.open("wb") as log, _terminal() as (typing, reading):
+        opened = now_ms()
         process = subprocess.Popen(
-            program.command(session.addresses[what], session.display.window),
-            stdin=subprocess.DEVNULL,
+            program.command(address, display.window, session.folder),
+            stdin=reading,
             stdout=subprocess.PIPE if program.writes_pictures else log,
-            stderr=log, env=environment, process_group=0,
+            stderr=log, env=_environment(session, display), process_group=0,
         )  # fmt: skip
-        pictures = session.display if process.stdout is None else Pictures(process.stdout)
+        pictures = display if process.stdout is None else Pictures(process.stdout)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        shown = pictures.since(opened)
-        playing = judge(shown, opened, lost_at(), _ended(what, shown))
+            process.wait(_SEEK_SECONDS if seek else seconds)
+        sought = now_ms()
+        if seek:
+            _tell_to_seek(program, typing, _environment(session, display))
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds - _SEEK_SECONDS)
+        ended = now_ms() if process.poll() is not None else None
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        if pictures is not session.display:
+        if pictures is not display:
             pictures.close()
     lines = path.read_text(errors="replace").splitlines()
-    return playing, [line for line in lines if _FAULT.search(line)]
+    errors = [line for line in lines if _FAULT.search(line)]
+    return Seen(opened=opened, pictures=pictures.shown, sought=sought, ended=ended, errors=errors)
 
 
-def _upload(running: BenchService, folder: Path) -> str:
-    """Make a video of the clock, upload it, and return its playlist when it is complete.
+def _environment(session: PlayerSession, display: Screen) -> dict[str, str]:
+    own = {"SDL_AUDIODRIVER": "dummy", "HOME": str(session.folder)}
+    return {**os.environ, "DISPLAY": display.display, **own}
 
-    Its length is printed.
-    """
+
+@contextmanager
+def _terminal() -> Generator[tuple[int, int]]:
+    """Open a terminal; yield the end that is typed into, and the program's."""
+    typing, reading = pty.openpty()
+    try:
+        yield typing, reading
+    finally:
+        os.close(typing)
+        os.close(reading)
+
+
+def _tell_to_seek(program: Program, typing: int, environment: dict[str, str]) -> None:
+    for each in program.typed:
+        os.write(typing, each)
+        time.sleep(_KEY_SECONDS)
+    if program.keys:
+        command = [tool("xdotool", "xdotool"), "mousemove", "320", "180", "key", *program.keys]
+        subprocess.run(command, env=environment, check=True, timeout=10)
+
+
+def _play(
+    session: PlayerSession, name: str, target: tuple[str, str], seconds: float, *, seek: bool
+) -> Seen:
+    """Play the playlist or the page of `target` with a player, as it plays."""
+    playlist, page = target
+    if name == OUR_PAGE:
+        return _in_chromium(session, page, seconds, seek=seek)
+    if name in PAGES:
+        return _in_chromium(session, f"{session.pages[name]}#{playlist}", seconds, seek=seek)
+    program = PROGRAMS[name]
+    address = page if program.page else playlist
+    return _in_program(session, program, address, seconds, seek=seek)
+
+
+def _live(session: PlayerSession, name: str, what: str) -> str:
+    """Let a player play a live stream, and return its row."""
+    running = session.running
+    title = {"title": f"{name}, {what}"}
+    stream = running.send("POST", "/api/projects/1/streams", title)["stream"]
+    operations = f"/api/streams/{stream['id']}"
+    running.send("PUT", f"{operations}/settings", {"latency": what})
+    playlist = f"{running.http}/live/{stream['hash']}/index.m3u8"
+    key = stream["stream"]
+    urls = (f"{running.rtmp}/{key}", f"{running.rtmp}-backup-1/{key}")
+    with ExitStack() as stack:
+        encoders = Encoders(stack, session.folder, urls)
+        time.sleep(_FILLED_SECONDS)
+        end = stack.enter_context(
+            events(encoders, lambda: running.send("POST", f"{operations}/end"))
+        )
+        target = (playlist, f"{running.http}/embed/{stream['hash']}")
+        seen = _play(session, name, target, END_SECONDS + _TAIL_SECONDS[what], seek=False)
+        shed = int(running.metrics().get((_SHED, stream["hash"], ""), 0))
+        end.close()
+    _tell(name, what, seen)
+    course = end.course(seen.ended if seen.ended and seen.ended > end.end else None)
+    return live_row(name, what, judge_live(seen.pictures, course), len(seen.errors), shed)
+
+
+def _video(session: PlayerSession, name: str, video: Video) -> str:
+    """Let a player play a video, and return its row."""
+    target = (video.playlist, video.page)
+    seen = _play(session, name, target, video.seconds + 8, seek=True)
+    _tell(name, "video", seen)
+    playing = judge_video(seen.pictures, seen.opened, seen.sought, video.seconds)
+    seeks = name not in PROGRAMS or not PROGRAMS[name].recorder
+    return video_row(name, playing, len(seen.errors), seeks=seeks)
+
+
+def _tell(name: str, what: str, seen: Seen) -> None:
+    """Write the first errors beside the table, which goes to another file."""
+    for each in list(dict.fromkeys(each[:400] for each in seen.errors))[:5]:
+        print(f"{name}, {what}: {each}", file=sys.stderr, flush=True)
+
+
+def _upload(running: BenchService, folder: Path) -> Video:
+    """Make a video of the clock, upload it, and return it when it is complete."""
     file = folder / "clock.flv"
     command = [sys.executable, "-m", "bench.latency.encoder", str(file), "--profile", "obs"]
     with child(command, folder / "video.log", cwd=ROOT) as encoder:
@@ -185,19 +243,17 @@ def _upload(running: BenchService, folder: Path) -> str:
     process = subprocess.run(
         [*upload, f"{running.http}/api/projects/1/videos"], capture_output=True, check=True
     )
-    video = json.loads(process.stdout)["video"]
-    status = urllib.request.Request(
-        f"{running.http}/api/videos/{video['id']}/status",
-        headers={"Authorization": f"Bearer {running.token}"},
-    )
+    video = msgspec.json.decode(process.stdout)["video"]
+    silent = {"name": "Plays at once", "autoplay": True, "muted": True}
+    player = running.send("POST", "/api/projects/1/players", silent)["player"]
+    running.send("PUT", f"/api/videos/{video['id']}/player", {"player": player["id"]})
     until = time.monotonic() + _MADE_SECONDS
     while time.monotonic() < until:
-        with urllib.request.urlopen(status, timeout=10) as answer:
-            state = json.load(answer)["data"]["state"]
-        if state == "completed":
+        status = running.send("GET", f"/api/videos/{video['id']}/status")
+        if status["data"]["state"] == "completed":
             playlist = f"{running.http}/videos/{video['hash']}/index.m3u8"
-            print(f"The video lasts {_length(playlist):.1f} s.", flush=True)
-            return playlist
+            page = f"{running.http}/embed/{video['hash']}"
+            return Video(playlist, page, _length(playlist))
         time.sleep(0.5)
     raise TimeoutError("the video was not completed")
 
@@ -212,61 +268,47 @@ def _length(playlist: str) -> float:
 
 
 @contextmanager
-def _session(seconds: float, whats: list[str]) -> Generator[PlayerSession]:
+def _session() -> Generator[PlayerSession]:
     with TemporaryDirectory(prefix="headend-bench-") as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)  # VLC runs as another user
-        pages = stack.enter_context(player_pages())
-        chromium = stack.enter_context(browser())
-        display = stack.enter_context(screen())
-        settings = {"HEADEND_FAILOVER__MODE": "sticky"}
-        running = stack.enter_context(service(folder, settings))
-        hash_, key = running.add_stream("Players")
-        playlist = f"{running.http}/live/{hash_}/index.m3u8"
-        addresses = {"low": playlist, "normal": f"{playlist}?latency=normal"}
-        if "video" in whats:
-            addresses["video"] = _upload(running, folder)
-        urls = (f"{running.rtmp}/{key}", f"{running.rtmp}-backup-1/{key}")
-        encoders = PrimaryAndBackup(stack, folder, urls)
-        time.sleep(_FILLED_SECONDS)
         yield PlayerSession(
-            addresses=addresses,
-            seconds=seconds,
-            encoders=encoders,
-            chromium=chromium,
-            pages=pages,
-            display=display,
+            running=stack.enter_context(service(folder, {"HEADEND_FAILOVER__MODE": "sticky"})),
+            chromium=stack.enter_context(browser()),
+            pages=stack.enter_context(player_pages()),
             folder=folder,
-            shed=lambda: int(running.metrics().get((_SHED, hash_, ""), 0)),
         )
+
+
+def _print_tables(session: PlayerSession, names: list[str], whats: list[str]) -> None:
+    live = [what for what in whats if what != "video"]
+    if live:
+        print(LIVE_HEADINGS, flush=True)
+    for name in names:
+        for what in live:
+            print(_live(session, name, what), flush=True)
+    if "video" in whats:
+        video = _upload(session.running, session.folder)
+        print(f"\nA video of {video.seconds:.1f} s:\n\n{VIDEO_HEADINGS}", flush=True)
+        for name in names:
+            print(_video(session, name, video), flush=True)
 
 
 def main() -> int:
     """Run the command line, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench.players", description=__doc__)
-    names = [*PAGES, *PROGRAMS]
+    names = [OUR_PAGE, *PAGES, *PROGRAMS]
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     parser.add_argument("--whats", nargs="+", choices=WHATS, default=list(WHATS))
-    parser.add_argument("--seconds", type=float, default=40.0, help="of each: 40")
     options = parser.parse_args()
     try:
         for name in options.only:
             if name in PROGRAMS:
                 tool(PROGRAMS[name].name, PROGRAMS[name].packages)
-        with _session(options.seconds, options.whats) as session:
-            print(HEADINGS, flush=True)
-            for name in options.only:
-                for what in options.whats:
-                    before = session.shed()
-                    if name in PAGES:
-                        playing, errors = _in_chromium(session, name, what)
-                    else:
-                        playing, errors = _in_program(session, PROGRAMS[name], what)
-                    shed = session.shed() - before
-                    print(row(name, what, playing, len(errors), shed), flush=True)
-                    # Beside the table, which goes to another file.
-                    for each in list(dict.fromkeys(each[:400] for each in errors))[:5]:
-                        print(f"{name}, {what}: {each}", file=sys.stderr, flush=True)
+        if any(name in PROGRAMS and PROGRAMS[name].recorder for name in options.only):
+            make_recorders()
+        with _session() as session:
+            _print_tables(session, options.only, options.whats)
     except ToolMissing as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Pages that play an address in Chromium, each with one player as it is."""
+"""Pages that play an address in Chromium, each with one player as it is, or the browser's own."""
 
 import functools
 import http.server
@@ -14,11 +14,12 @@ __all__ = ["PAGES", "player_pages"]
 
 _HERE: Final = Path(__file__).parent
 _TYPES: Final = {".html": "text/html", ".js": "text/javascript"}
-# Page: the player's file in its package.
-PAGES: Final = {
+# Page: the player's file in its package; the browser's own player needs none.
+PAGES: Final[dict[str, tuple[str, str] | None]] = {
     "hls": ("hls.js", "hls.js/dist/hls.min.js"),
     "shaka": ("shaka.js", "shaka-player/dist/shaka-player.compiled.js"),
     "videojs": ("video.js", "video.js/dist/video.min.js"),
+    "chromium": None,
 }
 
 
@@ -31,9 +32,11 @@ def player_pages() -> Generator[dict[str, str]]:
     """
     packages = install(_HERE)
     files: dict[str, Path] = {}
-    for page, (script, file) in PAGES.items():
+    for page, player in PAGES.items():
         files[f"/{page}.html"] = _HERE / f"{page}.html"
-        files[f"/{script}"] = packages / file
+        if player is not None:
+            script, file = player
+            files[f"/{script}"] = packages / file
     handler = functools.partial(_Files, files)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)

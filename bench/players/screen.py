@@ -11,47 +11,37 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from itertools import dropwhile
 from typing import IO, Final
 
 from bench.latency.clock import read, since
 from bench.players.verdict import SeenPicture
 from bench.tools import tool
 
-__all__ = ["SIZE", "Pictures", "Screen", "screen"]
+__all__ = ["PAGE_SIZE", "SIZE", "Pictures", "Screen", "screen"]
 
 SIZE: Final = (640, 360)
+PAGE_SIZE: Final = (1280, 720)  # for our page, whose button covers less of a larger picture
 _RATE: Final = 10
 _START_SECONDS: Final = 20.0
 _END_SECONDS: Final = 5.0
 
 
 class Pictures:
-    """The clocks of gray pictures of `SIZE`, as they come through a pipe."""
+    """The clocks of gray pictures of one size, as they come through a pipe."""
 
-    def __init__(self, pipe: IO[bytes]) -> None:
+    def __init__(self, pipe: IO[bytes], size: tuple[int, int] = SIZE) -> None:
         self.shown: list[SeenPicture] = []
-        self._pipe = pipe
+        self._pipe, self._size = pipe, size
         self._reader = threading.Thread(target=self._read, name="pictures")
         self._reader.start()
 
     def _read(self) -> None:
-        width, height = SIZE
+        width, height = self._size
         while len(data := self._pipe.read(width * height)) == width * height:
             at = time.time() * 1000
             clock = read(memoryview(data), width, width, height)
             if clock is not None:
                 self.shown.append(SeenPicture(at, round(at - since(clock, at))))
-
-    def since(self, at: float) -> list[SeenPicture]:
-        """Return what was shown from a time of day (ms) on, without what was there already."""
-        before = next((each.drawn for each in reversed(self.shown) if each.at < at), None)
-        pictures = [each for each in self.shown if each.at >= at]
-        return (
-            pictures
-            if before is None
-            else list(dropwhile(lambda each: each.drawn == before, pictures))
-        )
 
     def close(self) -> None:
         """Stop reading, after the end of the program that writes."""
@@ -62,9 +52,11 @@ class Pictures:
 class Screen(Pictures):
     """A display that is being read; `window` is the number of its root window."""
 
-    def __init__(self, display: str, window: int, grabber: subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self, display: str, window: int, grabber: subprocess.Popen[bytes], size: tuple[int, int]
+    ) -> None:
         assert grabber.stdout is not None
-        super().__init__(grabber.stdout)
+        super().__init__(grabber.stdout, size)
         self.display = display
         self.window = window
         self._grabber = grabber
@@ -76,19 +68,20 @@ class Screen(Pictures):
 
 
 @contextmanager
-def screen() -> Generator[Screen]:
-    """Run a display for the length of the block.
+def screen(size: tuple[int, int] = SIZE) -> Generator[Screen]:
+    """Run a display of that size for the length of the block.
 
     Raises:
-        ToolMissing: Xvfb, ffmpeg or xwininfo is not installed.
+        ToolMissing: Xvfb, ffmpeg, xwininfo or a window manager is not installed.
     """
-    width, height = SIZE
+    width, height = size
     xvfb, ffmpeg = tool("Xvfb", "xvfb"), tool("ffmpeg", "ffmpeg")
+    matchbox = tool("matchbox-window-manager", "matchbox-window-manager")
     read_end, write_end = os.pipe()
     server = subprocess.Popen(
         [
             xvfb, "-displayfd", str(write_end), "-screen", "0", f"{width}x{height}x24",
-            "-nolisten", "tcp", "-ac",
+            "-nolisten", "tcp", "-ac", "-noreset",
         ],
         pass_fds=[write_end], stderr=subprocess.DEVNULL,
     )  # fmt: skip
@@ -97,6 +90,8 @@ def screen() -> Generator[Screen]:
         with os.fdopen(read_end) as lines:
             display = f":{lines.readline().strip()}"
         window = _root_window(display)
+        # Gives each program the whole display, and the keyboard; browsers choose other sizes.
+        manager = subprocess.Popen([matchbox, "-display", display, "-use_titlebar", "no"])
         grabber = subprocess.Popen(
             [
                 ffmpeg, "-v", "error", "-nostdin", "-f", "x11grab", "-draw_mouse", "0",
@@ -105,11 +100,12 @@ def screen() -> Generator[Screen]:
             ],
             stdout=subprocess.PIPE,
         )  # fmt: skip
-        reader = Screen(display, window, grabber)
+        reader = Screen(display, window, grabber, size)
         try:
             yield reader
         finally:
             reader.close()
+            _end(manager)
     finally:
         _end(server)
 
