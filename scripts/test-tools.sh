@@ -52,6 +52,8 @@ command_of wrk wrk # sends the requests of `python -m bench.origin`
 if [ "${1:-}" = all ]; then # the real OBS, for the proofs
     command_of obs obs-studio
     command_of xvfb-run xvfb
+    command_of xwininfo x11-utils # a display that is read, and its window manager
+    command_of matchbox-window-manager matchbox-window-manager
 fi
 if [ "${1:-}" = bench ]; then # the peers of `python -m bench.ingest`, `bench.origin` and `bench.latency`
     command_of node nodejs
