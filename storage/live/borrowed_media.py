@@ -5,7 +5,8 @@ is shed lists the media of another one from the first part on that it does not h
 an init section of its own. Nothing else changes for players: neither addresses nor hints nor times.
 
 The lender is the next smaller rung that is made, which is no heavier for the viewers, or else the
-next larger one. The engine's own encoders make H.264, so no player is given anything else.
+next larger one. All rungs are H.264: the encoders make nothing else, and no source's own packets
+become a rung that are anything else.
 
 A rung that is shed in the middle of a segment lacks the rest of it. At low latency that segment is
 a gap, since its parts are listed. At normal latency nobody has seen them, so it is replaced.
@@ -16,7 +17,6 @@ of its rendition waits until that segment is complete.
 
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
@@ -25,8 +25,6 @@ from media.ladder import Rendition
 from storage.live.step_builder import MOST_OPEN, PublicationError
 
 __all__ = ["BorrowedMedia"]
-
-_LENT_CODECS: Final = "avc1."
 
 _Media = SegmentStart | Part | Segment
 _Report = InitSection | _Media
@@ -175,10 +173,7 @@ class BorrowedMedia:
         gaps = self._gaps.get(sequence, set())
         place = self._names.index(name)
         for lender in (*self._names[place + 1 :], *reversed(self._names[:place])):
-            inits = self._inits.get(lender)
-            if not inits or lender in gaps:
-                continue
-            if inits[max(inits)].codecs.startswith(_LENT_CODECS):
+            if lender not in gaps and self._inits.get(lender):
                 return lender
         return None
 
