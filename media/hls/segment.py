@@ -5,7 +5,7 @@ A part is one CMAF chunk (moof + mdat); a segment is the concatenation of its pa
 
 import msgspec
 
-__all__ = ["InitSection", "Part", "Segment", "SegmentStart"]
+__all__ = ["GapStart", "InitSection", "Part", "Segment", "SegmentStart"]
 
 
 class InitSection(msgspec.Struct, frozen=True, kw_only=True, tag="init"):
@@ -21,9 +21,10 @@ class InitSection(msgspec.Struct, frozen=True, kw_only=True, tag="init"):
 
 
 class SegmentStart(msgspec.Struct, frozen=True, kw_only=True, tag="segment start", gc=False):
-    """The beginning of a segment, reported before its first part; a gap has no such report.
+    """The beginning of a segment, reported before its first part.
 
-    All fields are as in the segment's own report, which comes after its last part.
+    All fields are as in the segment's own report, which comes after its last part. `borrowed`: its
+    media are those of another rendition (see `storage.live.borrowed_media`).
     """
 
     rendition: str
@@ -32,6 +33,17 @@ class SegmentStart(msgspec.Struct, frozen=True, kw_only=True, tag="segment start
     start: int
     init: int
     discontinuity: bool
+    borrowed: bool = False
+
+
+class GapStart(msgspec.Struct, frozen=True, kw_only=True, tag="gap start", gc=False):
+    """A live rendition will have nothing in a segment, or nothing beyond the parts that were sent.
+
+    The segment's own report, with `gap`, comes when it is over.
+    """
+
+    rendition: str
+    sequence: int
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part", gc=False):

@@ -281,6 +281,10 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         )
         return self._append(opened.closed(segment), hint)
 
+    def without_open(self) -> "Timeline":
+        """Return the timeline without its open segment, whose parts no playlist has listed."""
+        return self._with(opened=None)
+
     def with_segment(self, segment: PlaylistSegment, *, hint: str | None = None) -> "Timeline":
         """Return the timeline with a whole segment without parts, or a gap.
 

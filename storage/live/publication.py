@@ -7,7 +7,8 @@ stored, the edge has it. What is listed is final: a segment that cannot be store
 long as it is listed, if there is room for it. See `storage.live.run_writer` for what is stored.
 
 Every sequence number of the engine is listed in every rendition, so a Media Sequence Number is the
-number in a segment's name. What has no media is a gap.
+number in a segment's name. What has no media is a gap; a rung that is shed lists those of another
+one (`storage.live.borrowed_media`).
 """
 
 import asyncio
@@ -18,16 +19,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, assert_never
 
-import msgspec
-
 from media.hls.playlist import PartialSegment
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.edge.base import Edge
 from storage.errors import StorageError
+from storage.live.borrowed_media import BorrowedMedia
 from storage.live.part_counts import PartCounts
+from storage.live.pending_writes import AT_ONCE, CompleteStep, PendingWrites, SegmentKey
 from storage.live.run_objects import SOLE_OWNER, RunObjects, RunOwner
 from storage.live.run_state import (
     LiveWindow,
@@ -64,35 +65,14 @@ log = logging.getLogger(__name__)
 # Parts of so many newest segments stay at the edge; with 2 s segments this is 16 s, more than the
 # three target durations for which low-latency playlists list them.
 _EDGE_STEPS: Final = 8
-# Segments that are stored at the same time: those of a step, where a bucket takes long for each.
-_AT_ONCE: Final = 8
 # Segments that are not stored, because the disk is slow or full, are kept in memory up to this
 # size: half a minute of five renditions. Then the oldest become gaps.
 _UNSTORED_BYTES: Final = 64 << 20
 _PART_TARGET: Final = VIDEO_SCALE // 2
 # A host stores an init section for each source, and lists a source's media within seconds.
 _UNLISTED_INITS: Final = 8
-# Init sections that wait for a slow disk, of 64 KiB at most: as much as segments may take. A source
-# has one for each rendition.
-_UNSTORED_INITS: Final = 1024
 # A run is resumed with so many steps at least, from which its recording continues.
 _RECORDED: Final = 64
-
-
-# A segment by the number of its step and the name of its rendition.
-_SegmentKey = tuple[int, str]
-
-
-class _ListedStep(msgspec.Struct, frozen=True):
-    """A complete step, and the beginning of the playlists that list it (see `RunState`)."""
-
-    step: Step
-    first: int
-    discontinuities: int
-
-
-# What is to be stored, in order; None is the state alone.
-_Write = InitSection | _SegmentKey | _ListedStep | None
 
 
 class Publication:
@@ -131,6 +111,8 @@ class Publication:
             # The previous host may have stored some for media that were never listed.
             inits = {name: number + _UNLISTED_INITS for name, number in inits.items()}
         self._steps = StepBuilder(following, inits, epoch, state.announced_codecs)
+        self._borrowed = BorrowedMedia(self._steps.next_inits, replaces=not low_latency)
+        self._borrowed.begin(following)
         self._writer = RunWriter(
             run_objects, edge, run, self._steps, steps, window=window, now_us=now_us, clock=clock
         )
@@ -140,10 +122,8 @@ class Publication:
         self._part_target = state.part_target or _PART_TARGET
         self._part_counts = PartCounts()
         self._at_edge: deque[Step] = deque()
-        self._unstored: dict[_SegmentKey, bytes] = {}  # segments that only memory has
-        self._writes: deque[_Write] = deque()
-        self._unstored_inits = 0
-        self._more = asyncio.Event()
+        self._unstored: dict[SegmentKey, bytes] = {}  # segments that only memory has
+        self._writes = PendingWrites()
         self._storing = asyncio.Lock()
 
     # -- opening ----------------------------------------------------------------------------------
@@ -339,9 +319,10 @@ class Publication:
                 raise PublicationError("a run keeps its renditions")
             self._timelines = {}
         self._steps.prepare(epoch, renditions, wall_us)
+        self._borrowed.prepare(renditions)
         self._part_target = part
         self._writer.prepare(renditions, max(self.epochs, epoch + 1), reused, part_target=part)
-        self._queue(None)  # a restart must know what viewers see from now on
+        self._writes.add(None)  # a restart must know what viewers see from now on
         for name in names:
             timeline = self._timelines.get(name)
             self._timelines[name] = (
@@ -350,24 +331,29 @@ class Publication:
                 else timeline.with_part_target(part)
             )
 
-    async def append(self, report: InitSection | SegmentStart | Part | Segment) -> None:
+    async def append(self, report: InitSection | SegmentStart | GapStart | Part | Segment) -> None:
         """Show a report of the engine to viewers, and queue it for storing.
 
         Raises:
             PublicationError: the report does not fit the previous ones.
         """
+        for each in self._borrowed.take(report):
+            await self._append(each)
+
+    async def _append(self, report: InitSection | SegmentStart | GapStart | Part | Segment) -> None:
         match report:
             case InitSection():
-                if self._unstored_inits >= _UNSTORED_INITS:
+                if not self._writes.has_room_for_init:
                     raise PublicationError("too many init sections wait to be stored")
                 self._steps.add_init(report)
                 await self._writer.announce_codecs(self._steps.needed_codecs)
                 address = live_init(self.hash, self.run, report.rendition, report.number)
                 await self._edge.put_part(address, report.data)
-                self._unstored_inits += 1
-                self._queue(report)
+                self._writes.add(report)
             case SegmentStart():
                 self._steps.start_segment(report)
+            case GapStart():
+                await self._drop_parts(report)
             case Part():
                 await self._add_part(report)
             case Segment():
@@ -381,6 +367,7 @@ class Publication:
         for closed in self._steps.close_open():
             await self._close(closed)
         await self._complete_steps()
+        self._borrowed.begin(self._steps.next_sequence)
 
     async def suspend(self) -> None:
         """Store all that viewers have seen, for a process that resumes the run."""
@@ -428,6 +415,15 @@ class Publication:
         self._timelines[name] = timeline
         await self._show({name: timeline})
 
+    async def _drop_parts(self, gap: GapStart) -> None:
+        """Drop the parts of an open segment, which viewers have not seen at normal latency."""
+        name, sequence = gap.rendition, gap.sequence
+        self._timelines[name] = self._timelines[name].without_open()
+        await self._edge.drop_parts(
+            live_part(self.hash, self.run, name, sequence, index)
+            for index in range(self._steps.drop_parts(gap))
+        )
+
     def expect_length(self, sequence: int, length: int) -> None:
         """Expect a segment to last `length` ticks (see `PartCounts.announce_length`)."""
         self._part_counts.announce_length(sequence, length)
@@ -450,13 +446,14 @@ class Publication:
             address = live_segment(self.hash, self.run, name, step.sequence)
             await self._edge.put_part(address, closed.data)
             self._unstored[step.sequence, name] = closed.data
-            self._queue((step.sequence, name))
+            self._writes.add((step.sequence, name))
         self._timelines[name] = timeline
         await self._show({name: timeline})
         await self._bound_memory()
 
     async def _complete_steps(self) -> None:
         for step in self._steps.complete():
+            self._borrowed.forget(step.sequence)
             self._end = max(self._end, step.end)
             if self._drop_surplus():
                 await self._show(self._timelines)
@@ -468,7 +465,7 @@ class Publication:
                     for name, segment in old.segments.items()
                     for index in range(segment.parts)
                 )
-            self._queue(_ListedStep(step, *self._beginning()))
+            self._writes.add(CompleteStep(step, *self._beginning()))
 
     def _beginning(self) -> tuple[int, int]:
         """Return the first step in the playlists, and the discontinuities before it."""
@@ -495,7 +492,7 @@ class Publication:
 
     async def store_next(self) -> None:
         """Wait until something is queued for storing, and store it."""
-        await self._more.wait()
+        await self._writes.wait()
         await self.store_pending()
 
     async def store_pending(self) -> int:
@@ -503,17 +500,10 @@ class Publication:
         async with self._storing:
             return await self._store_pending()
 
-    def _queue(self, item: _Write) -> None:
-        self._writes.append(item)
-        self._more.set()
-
     async def _store_pending(self) -> int:
-        self._more.clear()
         failures = 0
-        while self._writes:
-            item = self._writes.popleft()
-            self._unstored_inits -= isinstance(item, InitSection)
-            if isinstance(item, tuple):
+        for item in self._writes.take_all():
+            if isinstance(item, list):
                 failures += await self._store_segments(item)
                 continue
             try:
@@ -523,22 +513,15 @@ class Publication:
                 self._warn("run not stored", error)
         return failures
 
-    async def _store_segments(self, first: _SegmentKey) -> int:
-        """Store a segment, and those queued right behind it; return how many could not be.
+    async def _store_segments(self, keys: list[SegmentKey]) -> int:
+        """Store segments that follow each other in the queue; return how many could not be.
 
         If it is cancelled, the segments that it has not stored are the first of the queue again.
         """
-        keys = [first]
-        while len(keys) < _AT_ONCE and self._writes:
-            key = self._writes[0]
-            if not isinstance(key, tuple):
-                break
-            keys.append(key)
-            self._writes.popleft()
         failures = 0
         unfinished = dict.fromkeys(keys)
 
-        async def store(key: _SegmentKey) -> None:
+        async def store(key: SegmentKey) -> None:
             nonlocal failures
             try:
                 await self._store_segment(*key)
@@ -548,16 +531,16 @@ class Publication:
             del unfinished[key]
 
         try:
-            await do_each(keys, store, at_once=_AT_ONCE)
+            await do_each(keys, store, at_once=AT_ONCE)
         finally:
-            self._writes.extendleft(reversed(unfinished))
+            self._writes.put_back(unfinished)
         return failures
 
-    async def _store(self, item: InitSection | _ListedStep | None) -> None:
+    async def _store(self, item: InitSection | CompleteStep | None) -> None:
         match item:
             case InitSection():
                 await self._writer.store_init(item)
-            case _ListedStep(step, first, discontinuities):
+            case CompleteStep(step, first, discontinuities):
                 codecs = dict(self._steps.needed_codecs)
                 await self._writer.list_step(
                     step, codecs, first=first, discontinuities=discontinuities
@@ -588,7 +571,7 @@ class Publication:
                 await self._show({key[1]: timeline})
             await self._edge.drop_parts([self._address(key)])
 
-    def _address(self, key: _SegmentKey) -> str:
+    def _address(self, key: SegmentKey) -> str:
         return live_segment(self.hash, self.run, key[1], key[0])
 
     def _warn(self, event: str, error: StorageError) -> None:

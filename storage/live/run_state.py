@@ -30,6 +30,7 @@ __all__ = [
     "lost_steps",
     "next_init_numbers",
     "rendition_names",
+    "with_measured",
 ]
 
 # The state is written with every step and holds one to two pages: 16 to 31 steps, 7 kB at most for
@@ -70,7 +71,8 @@ class StepSegment(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A segment of one rendition of a step; fields as in `media.hls.segment.Segment`.
 
     With `gap` there is no segment: the engine produced none, or it could not be stored. `init` is
-    then the rendition's newest init section, and `parts` counts the parts at the edge.
+    then the rendition's newest init section, and `parts` counts the parts at the edge. `borrowed`:
+    its media are those of another rung (`storage.live.borrowed_media`).
     """
 
     start: int
@@ -79,7 +81,14 @@ class StepSegment(msgspec.Struct, frozen=True, array_like=True, gc=False):
     frames: int
     parts: int
     init: int
-    gap: bool = False  # last, since states that were saved before gaps existed lack it
+    # Last, since states that were saved before there were such segments lack them.
+    gap: bool = False
+    borrowed: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """True if the rendition has media that were made for it."""
+        return not self.gap and not self.borrowed
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True):
@@ -107,6 +116,11 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
         return frozenset(name for name, segment in self.segments.items() if segment.gap)
 
     @property
+    def lacking(self) -> frozenset[str]:
+        """The renditions without media of their own in this step."""
+        return frozenset(name for name, segment in self.segments.items() if not segment.is_own)
+
+    @property
     def playable(self) -> bool:
         """True if it has a segment of a video rung, or of audio in a run without video."""
         rungs = self.segments.keys() - {AUDIO_RENDITION}
@@ -115,7 +129,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
     def with_gaps(self, lost: Collection[str]) -> "Step":
         """Return the step without the media of some renditions, which become gaps."""
         segments = {
-            name: msgspec.structs.replace(segment, size=0, frames=0, gap=True)
+            name: msgspec.structs.replace(segment, size=0, frames=0, gap=True, borrowed=False)
             if name in lost
             else segment
             for name, segment in self.segments.items()
@@ -194,7 +208,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     def with_step(self, step: Step, *, first: int, discontinuities: int) -> "RunState":
         """Return the state with `step` listed; the playlists begin with the step `first` now."""
         measures = {
-            name: _measured(self.measures.get(name, RenditionMeasure()), segment, step.epoch)
+            name: with_measured(self.measures.get(name, RenditionMeasure()), segment, step.epoch)
             for name, segment in step.segments.items()
         }
         return msgspec.structs.replace(
@@ -247,8 +261,9 @@ def decode_state(text: bytes) -> RunState:
     )
 
 
-def _measured(measure: RenditionMeasure, segment: StepSegment, epoch: int) -> RenditionMeasure:
-    if segment.gap:
+def with_measured(measure: RenditionMeasure, segment: StepSegment, epoch: int) -> RenditionMeasure:
+    """Return the measure of a rendition with its segment in a step of the source `epoch`."""
+    if not segment.is_own:
         return measure.with_gap()
     return measure.with_segment(segment.size, segment.duration, frames=segment.frames, epoch=epoch)
 

@@ -257,7 +257,7 @@ class RunWriter:
                 state.measures,
                 codecs,
                 state.announced,
-                step.gaps,
+                step.lacking,
                 self._peak_rates,
             )
         self._variants_due |= announced is not state.announced

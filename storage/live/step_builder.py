@@ -12,13 +12,13 @@ from typing import Final
 import msgspec
 
 from media.codecs.avc import covering_codecs
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.errors import StorageError
 from storage.live.run_state import Step, StepSegment, rendition_names
 
-__all__ = ["FinishedSegment", "PublicationError", "StepBuilder"]
+__all__ = ["MOST_OPEN", "FinishedSegment", "PublicationError", "StepBuilder"]
 
 
 # After an engine died, a source may begin again with media that were already sent as a part of a
@@ -28,7 +28,7 @@ __all__ = ["FinishedSegment", "PublicationError", "StepBuilder"]
 _DATE_STEP_US: Final = 100_000
 # Renditions that an engine makes are seconds apart. While one is missing, nothing leaves the
 # playlists of the others: two minutes of segments may wait for it.
-_MOST_OPEN: Final = 64
+MOST_OPEN: Final = 64
 
 
 class PublicationError(StorageError):
@@ -154,6 +154,14 @@ class StepBuilder:
         filling.parts.append(part)
         return start, step
 
+    def drop_parts(self, gap: GapStart) -> int:
+        """Drop the parts of a segment that was begun, and return how many there were."""
+        filling = self._filling.get(gap.rendition)
+        if filling is None or filling.start.sequence != gap.sequence:
+            return 0
+        del self._filling[gap.rendition]
+        return len(filling.parts)
+
     def add_segment(self, segment: Segment) -> FinishedSegment:
         """Add a segment or a gap.
 
@@ -188,6 +196,7 @@ class StepBuilder:
                 # A new engine does not know older init sections, whose numbers are not reused.
                 init=self._newest_init(name, segment.init) if segment.gap else segment.init,
                 gap=segment.gap,
+                borrowed=not segment.gap and filling is not None and filling.start.borrowed,
             ),
             data,
         )
@@ -234,6 +243,7 @@ class StepBuilder:
             frames=0,  # unknown
             parts=len(filling.parts),
             init=filling.start.init,
+            borrowed=filling.start.borrowed,
         )
         return self._close(step, name, segment, data)
 
@@ -256,7 +266,7 @@ class StepBuilder:
         """Return an open step; open it if this rendition is the first to reach it."""
         if sequence in self._open:
             return self._open[sequence]
-        if len(self._open) >= _MOST_OPEN:
+        if len(self._open) >= MOST_OPEN:
             raise PublicationError(f"segment {sequence} is too far ahead of other renditions")
         source = self._sources[epoch]
         place_us = rescale(start, VIDEO_SCALE, MICROSECONDS)

@@ -106,13 +106,13 @@ def describe(
     `posters` is the folder of its posters, which have these labels.
     """
     totals = store.totals
-    present = totals.present
+    listed = totals.listed
     return MadeRecording(
         media=MEDIA,
         size=sum(totals.sizes.values()) + playlists.size,
         length_us=rescale(totals.ticks, VIDEO_SCALE, MICROSECONDS),
-        width=present[0].width if present else 0,
-        height=present[0].height if present else 0,
+        width=listed[0].width if listed else 0,
+        height=listed[0].height if listed else 0,
         rungs=tuple(
             RecordedRung(
                 number=BOX_NUMBERS[rung.name],
@@ -120,7 +120,7 @@ def describe(
                 height=rung.height,
                 size=totals.sizes[rung.name],
             )
-            for rung in present
+            for rung in listed
             if rung.name in BOX_NUMBERS
         ),
         posters=posters if labels else None,

@@ -5,7 +5,8 @@ is written in pages, so that a day of steps is never rewritten. Each page holds 
 so that a restart reads only the newest one. Times are ticks of 90 000 a second.
 
 A missing step leaves a discontinuity, and a rendition without media in a step shows a gap there, as
-in live playlists (draft-pantos-hls-rfc8216bis, 4.4.4.3 and 4.4.4.7).
+in live playlists (draft-pantos-hls-rfc8216bis, 4.4.4.3 and 4.4.4.7). A rung that was shed for long
+is not a variant of the recording.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +18,7 @@ from media.hls.m3u8 import SegmentLines, render_with
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import VIDEO_SCALE
-from storage.live.run_state import Step, rendition_names
+from storage.live.run_state import Step, rendition_names, with_measured
 from storage.live.variants import RenditionMeasure, build_multivariant
 
 __all__ = [
@@ -34,6 +35,10 @@ __all__ = [
 # page are read from the log of the run, whose media are kept for at least 42 s (12 s listed, 30 s
 # after that).
 PAGE_TICKS: Final = 24 * VIDEO_SCALE
+# So much of the time, in percent, a variant has media that were made for it: of an hour, all but 72
+# s, which is a rung that was shed a few times. One that lacks more is no choice for viewers: what
+# they chose it for, its size or its rate, is not what they get.
+_WHOLE_PERCENT: Final = 98
 
 
 class TimeRange(msgspec.Struct, frozen=True, order=True):
@@ -75,8 +80,16 @@ class RecordingTotals(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def present(self) -> tuple[Rendition, ...]:
-        """The rungs that have media."""
+        """The rungs that have media, be it another rung's."""
         return tuple(rung for rung in self.renditions if self._has(rung.name))
+
+    @property
+    def listed(self) -> tuple[Rendition, ...]:
+        """The rungs that are variants: those that are almost as whole as the most complete one."""
+        ticks = {name: measure.ticks for name, measure in self.measures.items()}
+        ticks.pop(AUDIO_RENDITION, None)
+        least = max(ticks.values(), default=0) * _WHOLE_PERCENT
+        return tuple(rung for rung in self.present if 100 * ticks[rung.name] >= least)
 
     @property
     def is_playable(self) -> bool:
@@ -84,7 +97,7 @@ class RecordingTotals(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.present) if self.renditions else self._has(AUDIO_RENDITION)
 
     def _has(self, name: str) -> bool:
-        return self.measures.get(name, RenditionMeasure()).ticks > 0
+        return self.sizes.get(name, 0) > 0
 
     def with_step(
         self,
@@ -102,12 +115,9 @@ class RecordingTotals(msgspec.Struct, frozen=True, kw_only=True):
         for name, segment in step.segments.items():
             before = measures.get(name, RenditionMeasure())
             spans[name] = spans.get(name, 0) + segment.duration
+            measures[name] = with_measured(before, segment, step.epoch)
             if segment.gap:
-                measures[name] = before.with_gap()
                 continue
-            measures[name] = before.with_segment(
-                segment.size, segment.duration, frames=segment.frames, epoch=step.epoch
-            )
             sizes[name] = sizes.get(name, 0) + segment.size + init_sizes.get(name, 0)
             inits[name] = segment.init
         return RecordingTotals(
@@ -188,7 +198,7 @@ class RecordedPlaylists:
         """Return the multivariant playlist; the renditions are below `folder`."""
         totals = self._totals
         measures = {name: totals.measures.get(name, RenditionMeasure()) for name in self._lines}
-        return build_multivariant(folder, totals.present, measures, totals.codecs, None)
+        return build_multivariant(folder, totals.listed, measures, totals.codecs, None)
 
 
 def _union(one: TimeRange, other: TimeRange) -> TimeRange:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.packet import MediaPacket
 from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import Track
@@ -368,7 +368,7 @@ class LiveRun:
 
     async def _handle(self, report: EngineReport) -> None:
         match report:
-            case InitSection() | SegmentStart() | Part() | Segment() if (
+            case InitSection() | SegmentStart() | GapStart() | Part() | Segment() if (
                 self._publication is not None
             ):
                 await self._publish(self._publication, report)
@@ -439,7 +439,9 @@ class LiveRun:
         log.info(event, extra={"stream": self.stream, **facts})
 
     async def _publish(
-        self, publication: Publication, report: InitSection | SegmentStart | Part | Segment
+        self,
+        publication: Publication,
+        report: InitSection | SegmentStart | GapStart | Part | Segment,
     ) -> None:
         await publication.append(report)
         if isinstance(report, Segment) and not report.gap:

@@ -27,7 +27,7 @@ from typing import Annotated, Final, Generic, TypeVar
 
 import msgspec
 
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.ladder import Ladder
 from media.sample_times import MOST_SAMPLES
 from media.track import AudioTrack, VideoTrack
@@ -336,6 +336,7 @@ EngineReport = (
     Prepared
     | InitSection
     | SegmentStart
+    | GapStart
     | Part
     | Segment
     | Spliced

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.ladder import AUDIO_RENDITION, BOX_NUMBERS
 from media.ticks import VIDEO_SCALE
 from transcode.protocol.messages import (
@@ -116,7 +116,7 @@ class ReportReader(WireReader[EngineReport]):
 
     def _judge(self, report: EngineReport) -> None:
         match report:
-            case InitSection() | SegmentStart() | Part() | Segment():
+            case InitSection() | SegmentStart() | GapStart() | Part() | Segment():
                 _check_names((report.rendition,))
                 self._segments.add(report)
                 if self._bounds.live:
@@ -155,7 +155,7 @@ class OpenSegments:
         self._renditions: dict[str, _UnfinishedSegment] = {}
         self._size = 0
 
-    def add(self, report: InitSection | SegmentStart | Part | Segment) -> None:
+    def add(self, report: InitSection | SegmentStart | GapStart | Part | Segment) -> None:
         """Add a report.
 
         Raises:
@@ -179,7 +179,7 @@ class OpenSegments:
                     raise WireError(
                         f"unfinished segments of more than {_MOST_UNFINISHED_BYTES} bytes"
                     )
-            case SegmentStart():
+            case SegmentStart() | GapStart():
                 pass
         rendition.reports += 1
         if rendition.reports > _MOST_UNFINISHED_REPORTS:

@@ -59,6 +59,26 @@ def test_notes_are_read_as_they_were_written() -> None:
     assert decode_state(msgspec.json.encode(notes)) == notes
 
 
+class _FormerSegment(msgspec.Struct, frozen=True, array_like=True):
+    """A segment as the version before borrowed ones reads it."""
+
+    start: int
+    duration: int
+    size: int
+    frames: int
+    parts: int
+    init: int
+    gap: bool = False
+
+
+def test_a_borrowed_segment_is_one_with_media_for_an_older_version_too() -> None:
+    borrowed = StepSegment(0, 180_000, 9, 60, 2, 1, borrowed=True)
+    assert not borrowed.is_own
+    former = msgspec.json.decode(msgspec.json.encode(borrowed), type=_FormerSegment)
+    assert former == _FormerSegment(0, 180_000, 9, 60, 2, 1)
+    assert msgspec.json.decode(msgspec.json.encode(former), type=StepSegment).is_own
+
+
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"form": 2, "tail": 1}', b'{"listed": ['])
 def test_what_is_no_state_is_refused(text: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):

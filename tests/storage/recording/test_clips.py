@@ -295,6 +295,28 @@ async def test_discontinuities_and_gaps_are_those_of_the_run(tmp_path: Path) -> 
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "window"])
+async def test_a_rung_that_was_shed_is_a_variant_of_the_clips_in_which_it_is_whole(
+    tmp_path: Path, recorded: bool
+) -> None:
+    async with run_recorder(tmp_path) as fixture:
+        publication, maker = await go_live(fixture, 2, recorded=recorded)
+        for shed in ((LOW.name,), (LOW.name,), (), ()):
+            await append_all(publication, maker.step(shed=shed))
+        if recorded:
+            await fixture.caught_up(publication)
+        variants: list[list[int]] = []
+        for number, (start, end) in enumerate(((0, 4), (4, 8), (2, 10), (8, 12))):
+            video = await cut(fixture, time(start, end), f"{CLIP[:-1]}{number}")
+            await is_exactly(fixture, video, range(start // 2, end // 2))
+            shown = fixture.variants(video.video).variants
+            assert {rung.height for rung in video.rungs} == {each.height for each in shown}
+            variants.append([each.height for each in shown])
+            assert not any(one.gap for one in fixture.playlist(video.video, LOW.name).segments)
+        both, top = [TOP.height, LOW.height], [TOP.height]
+        assert variants == [both, top, top, both]
+
+
 async def test_the_segment_that_is_being_made_is_not_part_of_it(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
         publication, maker = await go_live(fixture, 6, recorded=False)

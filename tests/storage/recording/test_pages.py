@@ -27,6 +27,7 @@ def step(
     epoch: int = 0,
     discontinuity: bool = False,
     gaps: tuple[str, ...] = (),
+    borrowed: tuple[str, ...] = (),
     duration: int = TWO,
     init: int = 0,
 ) -> Step:
@@ -44,6 +45,7 @@ def step(
                 parts=0,
                 init=init,
                 gap=name in gaps,
+                borrowed=name in borrowed,
             )
             for name in NAMES
         },
@@ -88,6 +90,49 @@ def test_a_rung_that_never_was_there_is_none_of_the_video() -> None:
     playlists.add(steps)
     assert set(playlists.media_playlists()) == {LOW.name, AUDIO_RENDITION}
     assert [variant.height for variant in playlists.multivariant("1-1").variants] == [LOW.height]
+
+
+@pytest.mark.parametrize("by", ["gaps", "borrowed"])
+@pytest.mark.parametrize("name", [TOP.name, LOW.name])
+@pytest.mark.parametrize(
+    ("lacking", "listed"),
+    [
+        pytest.param(1, True, id="shed once for a moment"),
+        pytest.param(2, True, id="98 percent are its own"),
+        pytest.param(3, False, id="less"),
+        pytest.param(99, False, id="one segment alone is its own"),
+    ],
+)
+def test_a_rung_that_was_shed_for_long_is_no_variant(
+    by: str, name: str, lacking: int, listed: bool
+) -> None:
+    missing = [(name,) if number < lacking else () for number in range(100)]
+    if by == "gaps":
+        steps = [step(number, gaps=names) for number, names in enumerate(missing)]
+    else:
+        steps = [step(number, borrowed=names) for number, names in enumerate(missing)]
+    totals = tallied(*steps)
+    assert totals.present == RUNGS
+    whole = tuple(rung for rung in RUNGS if rung.name != name)
+    assert totals.listed == (RUNGS if listed else whole)
+    heights = {each.height for each in RecordedPlaylists(totals).multivariant("1-1").variants}
+    assert heights == {rung.height for rung in totals.listed}
+
+
+def test_where_no_rung_is_whole_the_most_complete_one_is_a_variant() -> None:
+    steps = [step(number, gaps=(TOP.name if number < 6 else LOW.name,)) for number in range(10)]
+    assert tallied(*steps).listed == (LOW,)
+    even = [step(number, gaps=(TOP.name if number < 5 else LOW.name,)) for number in range(10)]
+    assert tallied(*even).listed == RUNGS
+
+
+def test_what_is_borrowed_is_stored_and_shown_and_says_nothing_of_the_rungs_rates() -> None:
+    own = tallied(step(0), step(1))
+    lent = tallied(step(0), step(1), step(2, borrowed=(LOW.name,), init=1))
+    assert lent.sizes[LOW.name] == own.sizes[LOW.name] + 1000
+    assert (lent.spans[LOW.name], lent.inits[LOW.name]) == (3 * TWO, 1)
+    assert lent.measures[LOW.name].average == own.measures[LOW.name].average
+    assert lent.measures[LOW.name].ticks == 2 * TWO
 
 
 def test_sound_alone_is_no_video_of_a_run_with_a_picture() -> None:

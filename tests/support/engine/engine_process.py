@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.ladder import AUDIO_RENDITION, Ladder, ladder_for
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from tests.support.engine.engine_forks import run_engine
@@ -123,16 +123,27 @@ class EngineOutput:
         return True
 
     def _announced(self) -> None:
-        """Assert that each segment was announced before its first part, with the same values."""
+        """Assert that each segment was announced before its first part, with the same values.
+
+        A gap is announced as well, when its rendition has no more of it.
+        """
         starts: dict[tuple[str, int], SegmentStart] = {}
+        gaps: set[tuple[str, int]] = set()
         for report in self.reports:
             match report:
                 case SegmentStart():
                     starts[report.rendition, report.sequence] = report
+                case GapStart():
+                    assert (report.rendition, report.sequence) not in gaps
+                    gaps.add((report.rendition, report.sequence))
                 case Part():
                     assert (report.rendition, report.sequence) in starts
-                case Segment() if not report.gap:
+                    assert (report.rendition, report.sequence) not in gaps
+                case Segment() if report.gap:
+                    assert (report.rendition, report.sequence) in gaps
+                case Segment():
                     start = msgspec.structs.asdict(starts[report.rendition, report.sequence])
+                    assert not start.pop("borrowed")
                     assert start.items() <= msgspec.structs.asdict(report).items()
                 case _:
                     pass

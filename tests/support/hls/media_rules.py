@@ -181,7 +181,8 @@ class MediaBytes:
         previous, begin = self.span(msn - 1), self.begin(msn)
         if segment is None or earlier is None or previous is None or begin is None:
             return
-        if (msn, 0) in self._joined:
+        # Parts of a gap may have been listed before it was one.
+        if (msn, 0) in self._joined or earlier.lines.gap:
             return
         self._joined.add((msn, 0))
         if not segment.lines.discontinuity:

@@ -10,7 +10,7 @@ import msgspec
 from media.hls.live_m3u8 import render_timeline
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
 from media.ladder import AUDIO_RENDITION, Rendition
 from storage.edge.memory import MemoryEdge
@@ -32,7 +32,7 @@ TOP = Rendition(name="720p", width=1280, height=720, rate=2_800_000, source_size
 LOW = Rendition(name="360p", width=640, height=360, rate=800_000)
 CODECS = {"720p": "avc1.64001F", "360p": "avc1.64001E", AUDIO_RENDITION: "mp4a.40.2"}
 
-Report = InitSection | SegmentStart | Part | Segment
+Report = InitSection | SegmentStart | GapStart | Part | Segment
 
 
 class ReportMaker:
@@ -73,16 +73,20 @@ class ReportMaker:
         frames: int = 60,
         discontinuity: bool = False,
         gaps: Collection[str] = (),
+        shed: Collection[str] = (),
         part: int | None = None,
     ) -> list[Report]:
         """Return the reports of the next step, rendition by rendition.
 
-        All parts but the last are `part` ticks long; if that is None there are two.
+        All parts but the last are `part` ticks long; if that is None there are two. `shed` are gaps
+        that the engine announces.
         """
         reports: list[Report] = []
         lengths = _lengths(duration, part)
         for name in self.names:
-            gap = name in gaps
+            gap = name in gaps or name in shed
+            if name in shed:
+                reports.append(GapStart(rendition=name, sequence=self.sequence))
             share = (size if isinstance(size, int) else size[name]) // len(lengths)
             parts = [
                 Part(

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.hls.webvtt import Cue
 from media.ladder import Rendition
 from tests.support.transcode.flooding_engine import MIB, flood_engines, measured_growth
@@ -91,6 +91,7 @@ REPORTS: dict[type[EngineReport], Sequence[EngineReport]] = {
         )
         for name in ("720p", TEXT)
     ],
+    GapStart: [GapStart(rendition=name, sequence=0) for name in ("720p", TEXT)],
     Part: [part(b""), part(bytes(10 * MIB)), part(bytes(63 * MIB))],
     Segment: [segment(), segment(1 << 60)],
     Spliced: [
@@ -243,6 +244,9 @@ async def test_a_kind_that_is_declared_nowhere_may_report_nothing(
             [REPORTS[InitSection][0], REPORTS[InitSection][0], segment(180_000)],
             "init sections",
             id="init sections",
+        ),
+        pytest.param(
+            [GapStart(rendition="720p", sequence=0)], "does not end", id="gaps without an end"
         ),
         pytest.param(
             [

@@ -14,7 +14,7 @@ from typing import Final
 from media.codecs.avc import AvcConfig
 from media.codecs.parameter_sets import ParameterSets
 from media.hls.fmp4 import Sample, fragment
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.ticks import VIDEO_SCALE, rescale
 from transcode.engine.output.part_lengths import PartLengths
 from transcode.engine.output.segment_grid import Cut
@@ -271,6 +271,14 @@ class LiveSegmenter(Segmenter):
         self._settle()
         self._lengths.interrupt()
         super().gap(cut, start)
+        self._send(GapStart(rendition=self.name, sequence=cut.sequence))
+
+    def discard(self) -> None:
+        """Turn the open segment into a gap, whatever parts of it were sent."""
+        segment = self._segment
+        super().discard()
+        if segment is not None and not segment.gap:
+            self._send(GapStart(rendition=self.name, sequence=segment.cut.sequence))
 
     def end(self, at: int = 0) -> int | None:
         """Close the epoch's last segment; return where it ends, or None if there is none.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from media.hls.fmp4 import Sample
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from tests.transcode.engine.input.test_random_access import AVC
 from transcode.engine.output.segment_grid import Cut
 from transcode.engine.output.segmenter import FileSegmenter, LiveSegmenter
@@ -52,20 +52,22 @@ def test_a_segment_is_announced_before_its_first_part_as_later_reported() -> Non
     assert kinds == [
         *(SegmentStart, Part, Part, Part, Part, Segment),
         *(SegmentStart, Part, Part, Segment),
-        Segment,  # the gap
+        *(GapStart, Segment),
     ]
     starts = [report for report in reports if isinstance(report, SegmentStart)]
     for start, segment in zip(starts, segments(reports), strict=False):
-        assert msgspec.structs.asdict(start).items() <= msgspec.structs.asdict(segment).items()
+        facts = msgspec.structs.asdict(start)
+        assert not facts.pop("borrowed")
+        assert facts.items() <= msgspec.structs.asdict(segment).items()
 
 
-def test_a_segment_that_is_given_up_before_its_first_part_is_not_announced() -> None:
+def test_a_segment_that_is_given_up_before_its_first_part_is_announced_as_a_gap() -> None:
     reports: list[EngineReport] = []
     of = track(reports)
     of.add(sample(0, key=True), Cut(sequence=0, at=0))
     of.discard()
     of.end()
-    assert [type(report) for report in reports] == [Segment]
+    assert [type(report) for report in reports] == [GapStart, Segment]
 
 
 def test_parts_hold_what_fits_into_the_target() -> None:
@@ -99,7 +101,9 @@ def test_a_segment_that_is_given_up_is_a_gap() -> None:
     for index in range(20):
         of.add(sample(index, key=index == 0), Cut(sequence=0, at=0) if index == 0 else None)
     of.discard()
+    assert reports[-1] == GapStart(rendition="720p", sequence=0), "at once, not at its end"
     of.gap(Cut(sequence=1, at=60 * FRAME), 60 * FRAME)
+    assert reports[-1] == GapStart(rendition="720p", sequence=1)
     of.add(sample(120, key=True), Cut(sequence=2, at=120 * FRAME))
     of.end()
     assert [each.gap for each in segments(reports)] == [True, True, False]
