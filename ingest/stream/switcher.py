@@ -101,15 +101,17 @@ class Switcher:
         """Handle what a session received; a session that was replaced is ignored."""
         if not items or self.sessions.get(session.slot) is not session:
             return
+        waited = False  # for the tracks of its source
         for item in items:
             keyframe = False
             if isinstance(item, SourceBegun):
                 session.buffer.begin(item.tracks)
+                waited = True
             elif self._needs_no_buffer(session):
                 session.buffer.observe(item, now, session.arrival_clock.due_at(item, now))
             else:
                 due = session.arrival_clock.due_at(item, now)
-                keyframe = session.buffer.append(item, now, due)
+                keyframe = session.buffer.append(item, due if waited else now, due)
             if session is self._on_air and session.cut_off_at is None:
                 self._forward(session, item, now)
             elif keyframe:

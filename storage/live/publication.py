@@ -21,7 +21,7 @@ from typing import Final, assert_never
 import msgspec
 
 from media.hls.playlist import PartialSegment
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import EpochStart, InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE
@@ -125,12 +125,12 @@ class Publication:
         state = run.state
         self._generation = state.generation
         following = max(state.next_sequence, state.opened)
-        epoch = state.tail[-1].epoch if state.tail else None
+        last = state.tail[-1] if state.tail else None
         inits = next_init_numbers(state)
         if run_objects.fenced:
             # The previous host may have stored some for media that were never listed.
             inits = {name: number + _UNLISTED_INITS for name, number in inits.items()}
-        self._steps = StepBuilder(following, inits, epoch, state.announced_codecs)
+        self._steps = StepBuilder(following, inits, last, state.announced_codecs)
         self._writer = RunWriter(
             run_objects, edge, run, self._steps, steps, window=window, now_us=now_us, clock=clock
         )
@@ -302,10 +302,7 @@ class Publication:
 
     @property
     def stored_until_us(self) -> int | None:
-        """The wall-clock time of the end of what is stored, by the clock of its source.
-
-        In microseconds since the Unix epoch; None before the first step is stored.
-        """
+        """The date of the end of what is stored, in us since 1970; None before the first step."""
         return self._writer.stored_until_us
 
     @property
@@ -326,7 +323,7 @@ class Publication:
     ) -> None:
         """Announce a source and its video rungs; the audio rendition is implied.
 
-        `wall_us` is the wall clock of its first frame; it anchors the times in the playlists.
+        `wall_us` is the wall clock of its first frame, if no `EpochStart` says more exactly.
         `reused` is the rung that consists of the source's own packets, whose rate has no bound.
         `part` is the target of its parts, in ticks of 90 000 a second.
 
@@ -350,7 +347,9 @@ class Publication:
                 else timeline.with_part_target(part)
             )
 
-    async def append(self, report: InitSection | SegmentStart | Part | Segment) -> None:
+    async def append(
+        self, report: EpochStart | InitSection | SegmentStart | Part | Segment
+    ) -> None:
         """Show a report of the engine to viewers, and queue it for storing.
 
         Raises:
@@ -366,6 +365,8 @@ class Publication:
                 await self._edge.put_part(address, report.data)
                 self._unstored_inits += 1
                 self._queue(report)
+            case EpochStart():
+                self._steps.start_epoch(report)
             case SegmentStart():
                 self._steps.start_segment(report)
             case Part():

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import EpochStart, InitSection, Part, Segment, SegmentStart
 from transcode.protocol.file_messages import MOST_SUBTITLES, Ready, SubtitleTrack, Surveyed
 from transcode.protocol.messages import (
     MAX_FRAME,
@@ -99,6 +99,7 @@ REPORT_BOUNDS: Final[Mapping[str, ReportBounds]] = MappingProxyType(
             most={
                 **_MEDIA,
                 Prepared: None,
+                EpochStart: None,
                 Spliced: None,
                 TakenOver: None,
                 SoundMoved: None,

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import EpochStart, InitSection, Part, Segment, SegmentStart
 from media.hls.webvtt import Cue
 from media.ladder import Rendition
 from tests.support.transcode.flooding_engine import MIB, flood_engines, measured_growth
@@ -85,6 +85,7 @@ REPORTS: dict[type[EngineReport], Sequence[EngineReport]] = {
         InitSection(rendition="720p", number=0, codecs="", data=bytes(32 * MIB)),
         InitSection(rendition="720p", number=0, codecs=TEXT, data=b""),
     ],
+    EpochStart: [EpochStart(epoch=1 << 62, start=1 << 62, came_us=1 << 62)],
     SegmentStart: [
         SegmentStart(
             rendition=name, sequence=0, epoch=0, start=0, init=0, discontinuity=False
