@@ -62,9 +62,11 @@ def read_by_ffmpeg(address: str, folder: Path) -> None:
     parsed = parse(playlist.text)
     assert isinstance(parsed, MediaPlaylist)
     assert parsed.whole
-    (segment,) = parsed.segments
-    words = fetch(urljoin(address, segment.uri))
-    assert words.headers["content-type"].startswith("text/vtt")
+    assert [round(segment.duration / 90_000) for segment in parsed.segments[:2]] == [10, 10]
+    words, *others = (fetch(urljoin(address, segment.uri)) for segment in parsed.segments)
+    for each in (words, *others):
+        assert each.headers["content-type"].startswith("text/vtt")
+    assert [b"Ende" in each.body for each in (words, *others)] == [False, False, True]
     (folder / "words.vtt").write_bytes(words.body)
     done = subprocess.run(
         [*(tool("ffmpeg"), "-v", "warning", "-i", folder / "words.vtt"), "-f", "srt", "-"],
