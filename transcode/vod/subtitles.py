@@ -89,10 +89,9 @@ async def store_subtitles(
     stored: list[MadeSubtitles] = []
     names: set[str] = set()
     for number, track in enumerate(tracks, 1):
-        data = _file(track.cues)
         rendition = f"words{number}"
         step, segments = _segments(track.cues, length_ms)
-        files = [data, *map(_file, segments)]
+        files = [_file(track.cues), *map(_file, segments)]
 
         async def put(
             index: int, rendition: str = rendition, files: Sequence[bytes] = files
@@ -109,7 +108,7 @@ async def store_subtitles(
                 title=title,
                 language=track.language,
                 forced=track.forced,
-                size=len(data),
+                size=sum(map(len, files)),
                 segments=len(segments),
                 segment_ms=step,
                 peak=max((8_000 * len(each) // step for each in files[1:]), default=0),

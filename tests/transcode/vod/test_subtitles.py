@@ -35,7 +35,8 @@ async def test_the_words_of_a_file_are_read_and_stored(tmp_path: Path) -> None:
         ("words2", "English", "en"),
     ]
     data = await objects.get(f"videos/{HASH}/1-1/words1/0.vtt")
-    assert len(data) == stored[0].size
+    parts = [await objects.get(f"videos/{HASH}/1-1/words1/{n}.vtt") for n in (1, 2, 3)]
+    assert sum(map(len, (data, *parts))) == stored[0].size
     assert data.decode() == (
         "WEBVTT\nX-TIMESTAMP-MAP=MPEGTS:900000,LOCAL:00:00:00.000\n"
         "\n00:00:02.000 --> 00:00:04.000\nGuten Morgen\n"
