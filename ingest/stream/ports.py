@@ -153,8 +153,9 @@ class PacketSink(Protocol):
         """Show the slate, since no source has been on air for `late` seconds (instead of `finish`).
 
         From then on viewers get the last picture, then the silent slate, on the wall clock, until
-        another source begins or the run ends. In a run that is paused from its start on, a source
-        has begun, but none of its packets was offered.
+        another source begins or the run ends. `late` is below 0 if what they have got so far
+        reaches beyond now. In a run that is paused from its start on, a source has begun, but none
+        of its packets was offered.
         """
         ...
 

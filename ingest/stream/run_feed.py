@@ -185,7 +185,7 @@ class RunFeed:
             case _Slate():
                 if self.tracks and not self._slate_on:
                     self._source_on, self._slate_on = False, True
-                    self._sink.slate(max(0.0, self._clock() - step.since))
+                    self._sink.slate(self._clock() - step.since)
             case _Finish():
                 self._finish(self._sink)
 

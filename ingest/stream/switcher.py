@@ -9,6 +9,7 @@ the event loop's clock.
 import asyncio
 import logging
 from collections.abc import Callable
+from math import copysign
 from typing import Final
 
 import msgspec
@@ -33,6 +34,17 @@ _MARGIN_SECONDS: Final = 1.0
 # are exact to a few frames. A source that sends nothing may only be held up, so it gets longer.
 _LATE_SECONDS: Final = 0.3
 _HELD_SECONDS: Final = 1.0
+
+# Each switch loses or repeats some media, and the dates in playlists follow the media. If that adds
+# up to more than this, in seconds, switches correct it, each by as much at most. Less is no more
+# than one switch with keyframes every 2 s may cost.
+_MOST_DRIFT: Final = 1.0
+_MOST_CORRECTION: Final = 1.0
+# From one packet to the next if nothing is lost: a picture at 30 a second.
+_STEP_SECONDS: Final = 1 / 30
+# How far behind the clock the slate is at most before a source ends it; the run extends it 5 times
+# a second.
+_SLATE_BEHIND: Final = 0.2
 
 Facts = dict[str, object]
 
@@ -71,6 +83,8 @@ class Switcher:
         self._lag = LoopLag() if lag is None else lag
         self._on_air: SlotSession | None = None
         self._shown_until = 0.0  # when the newest packet on air was due
+        # How far the run's own time is ahead of that: by as much more media has been shown.
+        self._ahead = 0.0
         self._lost_reason: CloseReason | None = None  # why the session on air has ended
         self._drill: _Drill | None = None
         self._picture_seen = 0.0  # when a healthy source with a picture was last there
@@ -102,15 +116,17 @@ class Switcher:
         """Handle what a session received; a session that was replaced is ignored."""
         if not items or self.sessions.get(session.slot) is not session:
             return
+        waited = False  # for the tracks of its source
         for item in items:
             keyframe = False
             if isinstance(item, SourceBegun):
                 session.buffer.begin(item.tracks)
+                waited = True
             elif self._needs_no_buffer(session):
                 session.buffer.observe(item, now, session.arrival_clock.due_at(item, now))
             else:
                 due = session.arrival_clock.due_at(item, now)
-                keyframe = session.buffer.append(item, now, due)
+                keyframe = session.buffer.append(item, due if waited else now, due)
             if session is self._on_air and session.cut_off_at is None:
                 self._forward(session, item, now)
             elif keyframe:
@@ -138,9 +154,10 @@ class Switcher:
 
         Switch away from a healthy session, or from the slate, only at a keyframe of the new one, so
         that no frame is lost or repeated. Switch away from a failed session at once, from the
-        keyframe of the new one that is nearest to where the failed one ended. Wait only if the next
-        keyframe is expected to be nearer: so at most half of the distance between two keyframes is
-        lost or repeated.
+        keyframe of the new one that is nearest to where the failed one ended (see `_wanted_start`).
+        Wait only if the next keyframe is expected to be nearer: so at most half of the distance
+        between two keyframes is lost or repeated, and a second more if earlier switches left the
+        dates too far off.
         """
         if self.paused and not self._feed.has_begun:
             self._begin_paused(now)
@@ -153,7 +170,7 @@ class Switcher:
             return
         if session is None:
             reason = "stalled" if self._lost_reason is None else self._lost_reason.value
-            self._take_off_air(reason, now, slate=slate)
+            self._take_off_air(reason, slate=slate)
         elif before is None:
             if not self._feed.slate_on or session is keyframe_of:
                 self._put_on_air(session, "begins", now)
@@ -166,7 +183,7 @@ class Switcher:
 
     def _is_worth_waiting_for(self, session: SlotSession, now: float) -> bool:
         """Return whether the next keyframe will be nearer to the end than those in the buffer."""
-        buffer, end = session.buffer, self._shown_until
+        buffer, end = session.buffer, self._wanted_start()
         due = buffer.next_keyframe_due
         if due is None or buffer.newest_due > due + _LATE_SECONDS:
             return False
@@ -174,11 +191,20 @@ class Switcher:
             return False
         return abs(due - end) < abs(buffer.nearest_keyframe(end) - end)
 
+    def _wanted_start(self) -> float:
+        """Return when the first packet of a session that replaces a failed one should be due.
+
+        That is where the failed one ended, unless what the run has lost and repeated adds up to a
+        drift of its dates.
+        """
+        excess = max(0.0, abs(self._ahead) - _MOST_DRIFT)
+        return self._shown_until + copysign(min(excess, _MOST_CORRECTION), self._ahead)
+
     def pause(self, now: float) -> None:
         """Show the slate until `resume`."""
         self.paused = True
         if self._on_air is not None:
-            self._take_off_air("paused", now)
+            self._take_off_air("paused")
         self._cancel_drill("the stream was paused", now)
 
     def resume(self) -> None:
@@ -196,8 +222,8 @@ class Switcher:
         slot = decide(read_until, None, self._healths(), self._policy, run_begins=True)
         if slot is not None:
             self._feed.begin(self.sessions[slot].buffer.tracks, now)
-            self._shown_until = now
-            self._take_off_air("paused", now)
+            self._shown_until, self._ahead = now, 0.0
+            self._take_off_air("paused")
 
     def _choose_session(self, now: float) -> SlotSession | None:
         slots = self._healths()
@@ -242,7 +268,8 @@ class Switcher:
         """
         before, shown_until, begins = self._on_air, self._shown_until, not self._feed.has_begun
         slate = self._feed.slate_on
-        moment = shown_until if before is not None else now
+        failed = before is not None and reason != "returned"
+        moment = now if before is None else self._wanted_start() if failed else shown_until
         since = session.steady_since
         first = since if begins and since is not None else moment
         due, packets, arrived = session.buffer.read_from_nearest(first)
@@ -250,8 +277,17 @@ class Switcher:
         splice = before is not None
         start = due if splice else arrived
         facts: Facts = {"reason": reason}
-        if not begins:
+        if begins:
+            self._ahead = 0.0
+        else:
             facts["gap_ms"] = round(1000 * (start - shown_until))
+            reached = shown_until + self._ahead
+            if slate:
+                reached = max(reached, now - _SLATE_BEHIND)
+            # What continues seamlessly is shown a frame after what was shown last; otherwise the
+            # run's time is set anew, if that sets it forward.
+            ahead = reached - start
+            self._ahead = ahead + _STEP_SECONDS if splice else max(0.0, ahead)
         log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
         self._on_air, self._lost_reason = session, None
         self._feed.begin(session.buffer.tracks, start, splice=splice)
@@ -266,13 +302,13 @@ class Switcher:
         elif slate:
             self._on_event("back on air", {"slot": str(session.slot), "gap_ms": facts["gap_ms"]})
 
-    def _take_off_air(self, reason: str, now: float, *, slate: bool = True) -> None:
+    def _take_off_air(self, reason: str, *, slate: bool = True) -> None:
         """Show no session: the slate from the end of the last one on, or nothing."""
         self._on_air = self._lost_reason = None
         about = {"stream": self._stream, "reason": reason, "slate": slate}
         log.info("no slot on air", extra=about)
         if slate:
-            self._feed.slate(min(self._shown_until, now))
+            self._feed.slate(self._shown_until + self._ahead)
             self._on_event("slate", {"reason": reason})
         else:
             self._feed.finish()
@@ -283,6 +319,7 @@ class Switcher:
             self._shown_until = max(self._shown_until, due)
             self._feed.offer(item)
         else:
+            self._ahead = max(0.0, self._ahead)
             self._feed.begin(item.tracks, now)
 
     def _release_buffer(self) -> None:

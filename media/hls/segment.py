@@ -3,9 +3,23 @@
 A part is one CMAF chunk (moof + mdat); a segment is the concatenation of its parts.
 """
 
+from typing import Annotated
+
 import msgspec
 
-__all__ = ["GapStart", "InitSection", "Part", "Segment", "SegmentStart"]
+__all__ = ["EpochStart", "GapStart", "InitSection", "Part", "Segment", "SegmentStart"]
+
+
+class EpochStart(msgspec.Struct, frozen=True, kw_only=True, tag="epoch start", gc=False):
+    """The first packet of an epoch that is shown, reported before the epoch's first segment.
+
+    It belongs at `start` on the run's output clock, in ticks of 90 000 a second, and came at
+    `came_us`, in microseconds since the Unix epoch: the dates of the epoch follow from the two.
+    """
+
+    epoch: int
+    start: int
+    came_us: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class InitSection(msgspec.Struct, frozen=True, kw_only=True, tag="init"):

@@ -5,12 +5,12 @@ Times are milliseconds. Source: W3C WebVTT, sections 4.1 (files), 4.2.2 (cue tex
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
-__all__ = ["Cue", "escape", "render", "render_runs", "timestamp"]
+__all__ = ["Cue", "escape", "render", "render_runs", "split", "timestamp"]
 
 _BLANK: Final = re.compile(r"\n[ \t]*(?=\n|$)")
 # Not allowed in a payload: controls, and the two Unicode line separators.
@@ -76,3 +76,17 @@ def render(cues: Iterable[Cue], *, ticks: int | None = None) -> str:
             raise ValueError(f"no cue: {cue.start} to {cue.end} ms, {cue.text[:80]!r}")
         blocks.append(f"{timestamp(cue.start)} --> {timestamp(cue.end)}\n{cue.text}\n")
     return "\n".join(blocks)
+
+
+def split(cues: Sequence[Cue], step: int, count: int) -> list[list[Cue]]:
+    """Return the cues of `count` segments of `step` milliseconds each.
+
+    A cue that is shown in several segments is in each of them (RFC 8216, 3.5); what is shown after
+    the last segment is in that one.
+    """
+    segments: list[list[Cue]] = [[] for _ in range(count)]
+    for cue in cues:
+        first, last = cue.start // step, (cue.end - 1) // step
+        for number in range(min(first, count - 1), min(last, count - 1) + 1):
+            segments[number].append(cue)
+    return segments

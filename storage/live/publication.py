@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final, assert_never
 
 from media.hls.playlist import PartialSegment
-from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
+from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE
@@ -105,12 +105,12 @@ class Publication:
         state = run.state
         self._generation = state.generation
         following = max(state.next_sequence, state.opened)
-        epoch = state.tail[-1].epoch if state.tail else None
+        last = state.tail[-1] if state.tail else None
         inits = next_init_numbers(state)
         if run_objects.fenced:
             # The previous host may have stored some for media that were never listed.
             inits = {name: number + _UNLISTED_INITS for name, number in inits.items()}
-        self._steps = StepBuilder(following, inits, epoch, state.announced_codecs)
+        self._steps = StepBuilder(following, inits, last, state.announced_codecs)
         self._borrowed = BorrowedMedia(self._steps.next_inits, replaces=not low_latency)
         self._borrowed.begin(following)
         self._writer = RunWriter(
@@ -282,10 +282,7 @@ class Publication:
 
     @property
     def stored_until_us(self) -> int | None:
-        """The wall-clock time of the end of what is stored, by the clock of its source.
-
-        In microseconds since the Unix epoch; None before the first step is stored.
-        """
+        """The date of the end of what is stored, in us since 1970; None before the first step."""
         return self._writer.stored_until_us
 
     @property
@@ -306,7 +303,7 @@ class Publication:
     ) -> None:
         """Announce a source and its video rungs; the audio rendition is implied.
 
-        `wall_us` is the wall clock of its first frame; it anchors the times in the playlists.
+        `wall_us` is the wall clock of its first frame, if no `EpochStart` says more exactly.
         `reused` is the rung that consists of the source's own packets, whose rate has no bound.
         `part` is the target of its parts, in ticks of 90 000 a second.
 
@@ -331,12 +328,17 @@ class Publication:
                 else timeline.with_part_target(part)
             )
 
-    async def append(self, report: InitSection | SegmentStart | GapStart | Part | Segment) -> None:
+    async def append(
+        self, report: EpochStart | InitSection | SegmentStart | GapStart | Part | Segment
+    ) -> None:
         """Show a report of the engine to viewers, and queue it for storing.
 
         Raises:
             PublicationError: the report does not fit the previous ones.
         """
+        if isinstance(report, EpochStart):
+            self._steps.start_epoch(report)
+            return
         for each in self._borrowed.take(report):
             await self._append(each)
 

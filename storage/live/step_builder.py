@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from media.codecs.avc import covering_codecs
-from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
+from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.errors import StorageError
@@ -21,11 +21,6 @@ from storage.live.run_state import Step, StepSegment, rendition_names
 __all__ = ["MOST_OPEN", "FinishedSegment", "PublicationError", "StepBuilder"]
 
 
-# After an engine died, a source may begin again with media that were already sent as a part of a
-# segment. Their date is when they arrived, which may be earlier than the segment's, but dates must
-# never go back (RFC 8216bis, 6.2.1). Renditions begin their segments up to a frame of audio and of
-# video apart.
-_DATE_STEP_US: Final = 100_000
 # Renditions that an engine makes are seconds apart. While one is missing, nothing leaves the
 # playlists of the others: two minutes of segments may wait for it.
 MOST_OPEN: Final = 64
@@ -36,9 +31,13 @@ class PublicationError(StorageError):
 
 
 class _StepEpoch(msgspec.Struct):
-    """The wall clock of a source's first frame, and of tick 0 of the output clock once known."""
+    """The wall clock of a source's first frame, and of tick 0 of the output clock once known.
+
+    `start` is where that frame belongs on the output clock; None: where the first segment begins.
+    """
 
     wall_us: int
+    start: int | None = None
     origin_us: int | None = None
 
 
@@ -66,15 +65,15 @@ class StepBuilder:
     """The incomplete steps of one run.
 
     `next_sequence` is the number of the next step, `next_inits` that of each rendition's next init
-    section, 0 if absent. `epoch` is that of the step before; None if there is none. `needed` are
-    the codecs of earlier media by rendition.
+    section, 0 if absent. `last` is the step before; None if there is none. `needed` are the
+    codecs of earlier media by rendition.
     """
 
     def __init__(
         self,
         next_sequence: int,
         next_inits: Mapping[str, int],
-        epoch: int | None,
+        last: Step | None,
         needed: Mapping[str, str],
     ) -> None:
         self.next_sequence = next_sequence
@@ -87,9 +86,8 @@ class StepBuilder:
         self._open: dict[int, Step] = {}
         self._completed: dict[int, Step] = {}  # not yet stored
         self._to_open = next_sequence
-        self._epoch: int | None = epoch  # of the step that was opened last
+        self._last = last  # the step that was opened last
         self._reached: dict[str, int] = {}  # the next sequence number of each rendition
-        self._least_wall_us = 0  # the earliest date of the next source's first step
 
     @property
     def opened(self) -> int:
@@ -97,9 +95,17 @@ class StepBuilder:
         return self._to_open
 
     def prepare(self, epoch: int, renditions: tuple[Rendition, ...], wall_us: int) -> None:
-        """Announce a source and its video rungs."""
+        """Announce a source and its video rungs.
+
+        `wall_us` is the wall clock of the epoch's beginning, unless `start_epoch` corrects it.
+        """
         self._names = rendition_names(renditions)
         self._sources[epoch] = _StepEpoch(wall_us)
+
+    def start_epoch(self, start: EpochStart) -> None:
+        """Record which packet an announced source is shown from; ignored after its first part."""
+        if (source := self._sources.get(start.epoch)) is not None:
+            source.wall_us, source.start = start.came_us, start.start
 
     def add_init(self, init: InitSection) -> None:
         """Add an init section.
@@ -268,22 +274,31 @@ class StepBuilder:
             return self._open[sequence]
         if len(self._open) >= MOST_OPEN:
             raise PublicationError(f"segment {sequence} is too far ahead of other renditions")
-        source = self._sources[epoch]
-        place_us = rescale(start, VIDEO_SCALE, MICROSECONDS)
-        if source.origin_us is None:
-            source.origin_us = max(source.wall_us, self._least_wall_us) - place_us
-        self._least_wall_us = source.origin_us + place_us + _DATE_STEP_US
-        follows = self._epoch is not None
+        last, origin_us = self._last, self._place_origin(self._sources[epoch], start)
         step = Step(
             sequence=sequence,
             epoch=epoch,
-            discontinuity=follows and (discontinuity or epoch != self._epoch),
-            origin_us=source.origin_us,
+            discontinuity=last is not None and (discontinuity or epoch != last.epoch),
+            origin_us=origin_us,
             segments={},
         )
-        self._open[sequence] = step
-        self._epoch, self._to_open = epoch, sequence + 1
+        self._open[sequence] = self._last = step
+        self._to_open = sequence + 1
         return step
+
+    def _place_origin(self, source: _StepEpoch, first: int) -> int:
+        """Return the wall-clock time of tick 0 for a source whose first segment begins at `first`.
+
+        It never decreases within a run, and neither does the output clock. So the dates of a source
+        that came before the end of what is listed, by a clock that was set back or is another
+        host's, continue from that end: dates must not go back (RFC 8216bis, 6.2.1).
+        """
+        if source.origin_us is None:
+            place = first if source.start is None else source.start
+            origin_us = source.wall_us - rescale(place, VIDEO_SCALE, MICROSECONDS)
+            least_us = self._last.origin_us if self._last is not None else origin_us
+            source.origin_us = max(origin_us, least_us)
+        return source.origin_us
 
     def _newest_init(self, name: str, at_least: int) -> int:
         return max(at_least, self.next_inits.get(name, 0) - 1)

@@ -331,9 +331,9 @@ def video_segment(hash_: str, folder: str, rendition: str, sequence: int) -> str
     return media_segment(video_folder(hash_, folder), rendition, sequence)
 
 
-def video_subtitles(hash_: str, folder: str, rendition: str) -> str:
-    """Return the only segment of a subtitle rendition of a video."""
-    return f"videos/{hash_}/{folder}/{rendition}/0.vtt"
+def video_subtitles(hash_: str, folder: str, rendition: str, number: int = 0) -> str:
+    """Return a segment of a subtitle rendition of a video, from 1 on; 0 is the whole in one."""
+    return f"videos/{hash_}/{folder}/{rendition}/{number}.vtt"
 
 
 def video_replaced_mark(hash_: str, folder: str) -> str:

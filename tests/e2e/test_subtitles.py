@@ -1,6 +1,7 @@
 """Subtitles embedded in a file, shown in Chromium and read by ffmpeg."""
 
 import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -50,6 +51,7 @@ def test_subtitles_of_a_file_are_shown_in_chromium(
     ]
     assert {each.subtitles for each in playlist.variants} == {"subtitles"}
     read_by_ffmpeg(urljoin(video["video"], playlist.subtitles[0].uri), tmp_path)
+    sought_by_gstreamer(video["video"])
     viewer = browser.open(f"{headend.http}/watch/{video['hash']}")
     try:
         reads(viewer)
@@ -62,9 +64,11 @@ def read_by_ffmpeg(address: str, folder: Path) -> None:
     parsed = parse(playlist.text)
     assert isinstance(parsed, MediaPlaylist)
     assert parsed.whole
-    (segment,) = parsed.segments
-    words = fetch(urljoin(address, segment.uri))
-    assert words.headers["content-type"].startswith("text/vtt")
+    assert [round(segment.duration / 90_000) for segment in parsed.segments[:2]] == [10, 10]
+    words, *others = (fetch(urljoin(address, segment.uri)) for segment in parsed.segments)
+    for each in (words, *others):
+        assert each.headers["content-type"].startswith("text/vtt")
+    assert [b"Ende" in each.body for each in (words, *others)] == [False, False, True]
     (folder / "words.vtt").write_bytes(words.body)
     done = subprocess.run(
         [*(tool("ffmpeg"), "-v", "warning", "-i", folder / "words.vtt"), "-f", "srt", "-"],
@@ -75,6 +79,13 @@ def read_by_ffmpeg(address: str, folder: Path) -> None:
     )
     assert done.stderr == ""
     assert "00:00:02,000 --> 00:00:04,000\nGuten Morgen" in done.stdout
+
+
+def sought_by_gstreamer(address: str) -> None:
+    """Check that a seek leads there; with one segment of subtitles it led to the beginning."""
+    command = (sys.executable, "-m", "tests.support.e2e.gstreamer_seek", address, "14")
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60 * SCALE)
+    assert 12 <= float(done.stdout) <= 18
 
 
 def reads(viewer: Viewer) -> None:

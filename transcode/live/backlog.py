@@ -25,11 +25,15 @@ __all__ = ["QUEUE_BYTES", "QUEUE_SECONDS", "Backlog", "NoSource", "QueueItem", "
 QUEUE_BYTES: Final = 40 << 20
 # Older media are better skipped than shown: players are 12 s behind the live edge at most.
 QUEUE_SECONDS: Final = 10.0
+# What waited on its way (for the tracks of its source, for the run, in a GOP buffer) comes in right
+# after the beginning, at once; this covers a machine that is busy meanwhile.
+_BURST_SECONDS: Final = 1.0
 
 
 class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
     """The start of a source; `wall_us` is when its first packet came, in us since the epoch.
 
+    Viewers may get a later packet first: each has the time of its own.
     `splice` is True if it replaces a source that did not finish.
     """
 
@@ -60,6 +64,27 @@ class NoSource(msgspec.Struct, frozen=True, kw_only=True):
 QueueItem = SourceStart | NoSource | Packet | LeaveOut | Finish
 
 
+class _Burst:
+    """The first packets of a source, of which the first one came `late` seconds before `began`.
+
+    Those that waited with it follow at once, though they came one after the other.
+    """
+
+    def __init__(self, began: float, late: float) -> None:
+        self._began = began
+        self._late = late
+        self._first: dict[type[Track], int] = {}  # the time stamps of the first packets
+
+    def late(self, packet: MediaPacket, now: float) -> float:
+        """Return how many seconds ago a packet came that is offered now."""
+        waited = now - self._began
+        if waited > _BURST_SECONDS:
+            return 0.0
+        first = self._first.setdefault(type(packet.track), packet.dts)
+        behind = self._late + waited - (packet.dts - first) / packet.track.scale
+        return min(max(behind, 0.0), self._late)
+
+
 class Backlog:
     """The queue of one run; `wall_us` returns the time of day in us since the epoch.
 
@@ -74,6 +99,7 @@ class Backlog:
         self._lag = LoopLag() if lag is None else lag
         self._queue: deque[tuple[QueueItem, float]] = deque()
         self._source: SourceStart | None = None  # the source that packets belong to
+        self._burst: _Burst | None = None  # that the source begins with
         self._on_slate = False  # no source is on air
 
     def __bool__(self) -> bool:
@@ -88,6 +114,7 @@ class Backlog:
     ) -> None:
         """Queue the start of a source whose first packet came `late` seconds ago."""
         self.dropping = False
+        self._burst = _Burst(now, late)
         wall_us = self._wall_us() - round(late * MICROSECONDS)
         self._source = SourceStart.from_tracks(tracks, wall_us, splice=splice or self._on_slate)
         self._on_slate = False
@@ -103,15 +130,21 @@ class Backlog:
                 return False
             self.restart_source(now)
         self.bytes += packet.memory_bytes
+        late = self._burst.late(packet, now) if self._burst is not None else 0.0
         order = Packet(
-            video=video, dts=packet.dts, pts=packet.pts, key=packet.key, data=packet.data
+            video=video,
+            dts=packet.dts,
+            pts=packet.pts,
+            key=packet.key,
+            data=packet.data,
+            came_us=self._wall_us() - round(late * MICROSECONDS),
         )
         self._queue.append((order, now))
         return True
 
     def restart_source(self, now: float) -> None:
         """Restart the source with the next packet."""
-        self.dropping = False
+        self.dropping, self._burst = False, None
         if self._source is not None:
             self._source = msgspec.structs.replace(
                 self._source, wall_us=self._wall_us(), splice=False

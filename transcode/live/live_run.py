@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
+import msgspec
+
+from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from media.packet import MediaPacket
 from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import Track
@@ -368,9 +370,9 @@ class LiveRun:
 
     async def _handle(self, report: EngineReport) -> None:
         match report:
-            case InitSection() | SegmentStart() | GapStart() | Part() | Segment() if (
-                self._publication is not None
-            ):
+            case (
+                EpochStart() | InitSection() | SegmentStart() | GapStart() | Part() | Segment()
+            ) if self._publication is not None:
                 await self._publish(self._publication, report)
             case Prepared() if self._publication is not None:
                 await self._prepare(self._publication, report)
@@ -441,8 +443,11 @@ class LiveRun:
     async def _publish(
         self,
         publication: Publication,
-        report: InitSection | SegmentStart | GapStart | Part | Segment,
+        report: EpochStart | InitSection | SegmentStart | GapStart | Part | Segment,
     ) -> None:
+        if isinstance(report, EpochStart):  # nothing came in the future, whatever an engine says
+            came_us = min(report.came_us, self._services.wall_us())
+            report = msgspec.structs.replace(report, came_us=came_us)
         await publication.append(report)
         if isinstance(report, Segment) and not report.gap:
             self.metrics.segments += 1

@@ -4,7 +4,7 @@ Sans-IO. A frame is a 4-byte big-endian length and one message as a MessagePack 
 reads `EngineOrder`s from its standard input and writes `EngineReport`s to its standard output:
 
     parent: Begin, (Packet | LeaveOut)..., Finish    one epoch = one source with one set of tracks
-    engine: Prepared, InitSection..., (SegmentStart, Part..., Segment)..., EpochFinished
+    engine: Prepared, EpochStart, InitSection..., (SegmentStart, Part..., Segment)..., EpochFinished
     parent: Begin, ...                    the next epoch of the same run
     parent: Begin (splice), Packet...     another source replaces that one, in the same epoch
     engine: Spliced                       or EpochFinished, Prepared..., if that is impossible
@@ -27,7 +27,7 @@ from typing import Annotated, Final, Generic, TypeVar
 
 import msgspec
 
-from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
+from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from media.ladder import Ladder
 from media.sample_times import MOST_SAMPLES
 from media.track import AudioTrack, VideoTrack
@@ -117,13 +117,17 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
 
 
 class Packet(msgspec.Struct, frozen=True, kw_only=True, tag="packet", gc=False):
-    """One access unit of the epoch's video or audio track; times are in the track's ticks."""
+    """One access unit of the epoch's video or audio track; times are in the track's ticks.
+
+    `came_us` is when it came, in microseconds since the Unix epoch; 0 if it is of a file.
+    """
 
     video: bool
     dts: int
     pts: int
     key: bool
     data: bytes
+    came_us: int = 0
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True, tag="finish"):
@@ -334,6 +338,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
 M = TypeVar("M")
 EngineReport = (
     Prepared
+    | EpochStart
     | InitSection
     | SegmentStart
     | GapStart

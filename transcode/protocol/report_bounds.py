@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
+from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from transcode.protocol.file_messages import MOST_SUBTITLES, Ready, SubtitleTrack, Surveyed
 from transcode.protocol.messages import (
     MAX_FRAME,
@@ -100,6 +100,7 @@ REPORT_BOUNDS: Final[Mapping[str, ReportBounds]] = MappingProxyType(
                 **_MEDIA,
                 GapStart: None,
                 Prepared: None,
+                EpochStart: None,
                 Spliced: None,
                 TakenOver: None,
                 SoundMoved: None,

@@ -313,6 +313,7 @@ class AssetAttempt:
         if self._ladder is None or not probed.subtitles:
             return ()
         tracks = await read_subtitles(self._work.hash, path, outcome.warnings)
+        length_ms = probed.length_us // 1000
         return await store_subtitles(
-            self._context.objects, self._work.hash, self._media_folder, tracks
+            self._context.objects, self._work.hash, self._media_folder, tracks, length_ms
         )

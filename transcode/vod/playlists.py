@@ -20,7 +20,7 @@ from media.hls.playlist import (
     SubtitleRendition,
 )
 from media.ladder import AUDIO_RENDITION, Rendition
-from media.ticks import VIDEO_SCALE
+from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.live.variants import RenditionMeasure, build_multivariant, frame_rate
 from storage.objects.addresses import video
@@ -257,9 +257,16 @@ def _media_playlist(
 
 
 def _subtitle_playlist(media: str, track: MadeSubtitles, length: int) -> MediaPlaylist:
-    """Return the playlist of a subtitle track: one segment as long as the video."""
+    """Return the playlist of a subtitle track: its segments, or one as long as the video."""
     within = "" if track.folder == media else f"../../{track.folder}/{track.rendition}/"
-    listed = [PlaylistSegment(uri=f"{within}0.vtt", duration=length)]
+    step = rescale(track.segment_ms, MILLISECONDS, VIDEO_SCALE)
+    # The video may be shorter or longer than it seemed when the segments were made.
+    count = min(track.segments, -(-length // step)) if step else 0
+    listed = [
+        PlaylistSegment(uri=f"{within}{number}.vtt", duration=step) for number in range(1, count)
+    ]
+    rest = PlaylistSegment(uri=f"{within}{count}.vtt", duration=length - max(count - 1, 0) * step)
+    listed.append(rest)
     return MediaPlaylist(target=_target(listed), segments=tuple(listed), ended=True, whole=True)
 
 
@@ -268,13 +275,14 @@ def _with_subtitles(
 ) -> MultivariantPlaylist:
     """Add the subtitles, whose largest track counts towards the bit rates of each variant."""
     subtitle_rate = _bit_rate(max(each.size for each in subtitles), length)
+    peak = max(subtitle_rate, *(each.peak for each in subtitles))
     return msgspec.structs.replace(
         variants,
         variants=tuple(
             msgspec.structs.replace(
                 variant,
                 subtitles=_GROUP,
-                bandwidth=variant.bandwidth + subtitle_rate,
+                bandwidth=variant.bandwidth + peak,
                 average=None if variant.average is None else variant.average + subtitle_rate,
             )
             for variant in variants.variants

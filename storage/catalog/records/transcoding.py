@@ -76,6 +76,8 @@ class MadeSubtitles(msgspec.Struct, frozen=True, kw_only=True):
     """Subtitles that are stored: `rendition` is their folder below `folder`, `size` is in bytes.
 
     No two of a video have the same `title`; `language` is a tag, "" where it is not known.
+    `segments` is how many segments of `segment_ms` milliseconds there are besides the whole, and
+    `peak` the highest bit rate of one; 0 if there is only the whole, as before 0.3.
     """
 
     folder: str
@@ -84,6 +86,9 @@ class MadeSubtitles(msgspec.Struct, frozen=True, kw_only=True):
     language: str
     forced: bool
     size: int
+    segments: int = 0
+    segment_ms: int = 0
+    peak: int = 0
 
 
 class MadeVideo(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import pytest
 
 from ingest.stream.failover import Mode, Policy
 from ingest.stream.slot_session import SlotSession
-from tests.ingest.stream.test_live_stream import SMALL, FakePorts
+from tests.ingest.stream.test_live_stream import SMALL, VIDEO, FakePorts
 from tests.support.ingest.simulated_encoders import (
     BACKUP,
     PRIMARY,
@@ -380,5 +380,23 @@ def test_a_single_encoder_has_no_buffer() -> None:
             assert primary.session.buffer.size_bytes > 0
             backup.leave()
             assert primary.session.buffer.size_bytes == 0
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["picture", "sound", "both"])
+def test_a_source_counts_from_when_its_first_packet_came(kind: str) -> None:
+    """A source of one kind is held back for a second, in case the other kind comes."""
+
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            video = None if kind == "sound" else VIDEO
+            await stream.add_encoder(PRIMARY, video, sound=kind != "picture")
+            await asyncio.sleep(3.05)
+            (sink,) = ports.sinks
+            assert sink.late == pytest.approx([0.0 if kind == "both" else 1.0], abs=0.05)
+            (sent,) = pictures(sink.recorded)
+            assert whole(sent)
 
     run(scenario())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.hls.webvtt import Cue, escape, render, timestamp
+from media.hls.webvtt import Cue, escape, render, split, timestamp
 
 TIMING = re.compile(r"\d{2,}:\d{2}:\d{2}\.\d{3} --> \d{2,}:\d{2}:\d{2}\.\d{3}")
 
@@ -76,3 +76,20 @@ def test_any_texts_give_as_many_cues_as_there_are_texts(texts: list[str]) -> Non
     assert len(blocks) == len(escaped)
     assert all(TIMING.fullmatch(block.split("\n")[0]) for block in blocks)
     assert ["\n".join(block.split("\n")[1:]) for block in blocks] == escaped
+
+
+def test_a_cue_is_in_each_segment_in_which_it_is_shown() -> None:
+    a, b, c, late = Cue(0, 10, "a"), Cue(9, 11, "b"), Cue(10, 31, "c"), Cue(95, 99, "late")
+    assert split((a, b, c, late), 10, 3) == [[a, b], [b, c], [c, late]]
+    assert split((), 10, 2) == [[], []]
+
+
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers(1, 300))), st.integers(1, 60))
+def test_at_each_time_its_segment_has_all_that_is_shown(
+    spans: list[tuple[int, int]], step: int
+) -> None:
+    cues = [Cue(start, start + length, str(number)) for number, (start, length) in enumerate(spans)]
+    segments = split(cues, step, 7)
+    for moment in range(0, 800, 3):
+        shown = [cue for cue in cues if cue.start <= moment < cue.end]
+        assert set(shown) <= set(segments[min(moment // step, 6)])

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from media.hls.segment import InitSection, Part, SegmentStart
+from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.ladder import AUDIO_RENDITION
 from media.ticks import VIDEO_SCALE
 from storage.live.run_state import Step
@@ -23,13 +25,23 @@ from tests.support.storage.engine_reports import (
 SECOND_US = 1_000_000
 
 
-def begun(maker: ReportMaker, *, first: int = 0, epoch: int | None = None) -> StepBuilder:
+def begun(maker: ReportMaker, *, last: Step | None = None) -> StepBuilder:
     """Return a builder that knows a maker's renditions and init sections."""
-    builder = StepBuilder(first, {}, epoch, {})
+    builder = StepBuilder(0, {}, last, {})
     builder.prepare(maker.epoch, maker.renditions, NOON_US)
     for init in maker.begin():
         builder.add_init(init)
     return builder
+
+
+def stored(epoch: int, origin_us: int = 0) -> Step:
+    """Return the step with which a run was left."""
+    return Step(sequence=-1, epoch=epoch, discontinuity=False, origin_us=origin_us, segments={})
+
+
+def dates(steps: Iterable[Step]) -> list[int]:
+    """Return the dates of the steps' pictures, in us from noon."""
+    return [each.wall_us(each.segments[TOP.name].start) - NOON_US for each in steps]
 
 
 def add(builder: StepBuilder, reports: Iterable[Report]) -> list[FinishedSegment]:
@@ -42,8 +54,10 @@ def add(builder: StepBuilder, reports: Iterable[Report]) -> list[FinishedSegment
                 builder.start_segment(report)
             case Part():
                 builder.add_part(report)
-            case _:
+            case Segment():
                 finished.append(builder.add_segment(report))
+            case GapStart():
+                builder.drop_parts(report)
     return finished
 
 
@@ -73,7 +87,8 @@ def test_a_step_is_complete_once_every_rendition_has_reached_it() -> None:
 def test_another_source_is_a_discontinuity_unless_it_is_the_first() -> None:
     def marks(epoch: int | None) -> list[bool]:
         maker = ReportMaker(TOP)
-        builder = begun(maker, epoch=epoch)
+        last = stored(epoch) if epoch is not None else None
+        builder = begun(maker, last=last)
         steps: list[Step] = []
         for number in range(2):
             maker.epoch = number
@@ -88,12 +103,12 @@ def test_another_source_is_a_discontinuity_unless_it_is_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("came", "dated"), [(-3600.0, 2.1), (1.9, 2.1), (2.0, 2.1), (2.5, 2.5), (7.0, 7.0)]
+    ("came", "dated"), [(-3600.0, 4.0), (1.9, 4.0), (4.0, 4.0), (4.5, 4.5), (7.0, 7.0)]
 )
-def test_a_source_is_dated_by_its_coming_but_later_than_the_step_before(
+def test_a_source_is_dated_by_its_coming_but_never_before_the_end_of_what_is_listed(
     came: float, dated: float
 ) -> None:
-    """An engine died right after it began the second step; the next engine begins with it."""
+    """Its media may have been sent before, or its clock may have been set back."""
     maker = ReportMaker(TOP)
     builder = begun(maker)
     for _ in range(2):
@@ -102,10 +117,62 @@ def test_a_source_is_dated_by_its_coming_but_later_than_the_step_before(
     builder.prepare(1, maker.renditions, NOON_US + round(came * SECOND_US))
     for _ in range(2):
         add(builder, maker.step())
-    dates = [each.wall_us(each.segments[TOP.name].start) - NOON_US for each in builder.complete()]
     step = TWO * SECOND_US // VIDEO_SCALE
     first = round(dated * SECOND_US)
-    assert dates == [0, step, first, first + step]
+    assert dates(builder.complete()) == [0, step, first, first + step]
+
+
+@pytest.mark.parametrize(("ahead", "dated"), [(-3600, 3600), (-1, 1), (0, 0), (5, 0)])
+def test_a_run_that_is_continued_by_a_slow_clock_goes_on_from_its_end(
+    ahead: int, dated: int
+) -> None:
+    """Another host's, or that of one that was set back while the process was away."""
+    maker = ReportMaker(TOP)
+    builder = begun(maker, last=stored(3, NOON_US - (10 + ahead) * SECOND_US))
+    add(builder, maker.step())
+    assert dates(builder.complete()) == [dated * SECOND_US]
+
+
+def test_an_epoch_is_dated_by_the_first_packet_that_is_shown() -> None:
+    """It was announced when its source began, but a keyframe came 7.75 s later only."""
+    maker = ReportMaker(TOP)
+    builder = begun(maker)
+    came_us = NOON_US + 7_750_000
+    builder.start_epoch(EpochStart(epoch=0, start=ORIGIN, came_us=came_us))
+    builder.start_epoch(EpochStart(epoch=9, start=ORIGIN, came_us=1))  # was not announced
+    maker.start += 900  # the first segment to come begins 10 ms after that picture
+    add(builder, maker.step())
+    builder.start_epoch(EpochStart(epoch=0, start=ORIGIN, came_us=1))  # too late
+    maker.start += TWO  # a hole in the media is no hole in the dates
+    add(builder, maker.step())
+    first, second = dates(builder.complete())
+    assert (first, second) == (7_760_000, 11_760_000)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-(10**10), 10**10), st.integers(1, 4), st.integers(0, 900_000)),
+        max_size=12,
+    )
+)
+def test_dates_never_go_back_whatever_the_clock_does(
+    sources: list[tuple[int, int, int]],
+) -> None:
+    maker = ReportMaker(TOP)
+    builder = begun(maker, last=stored(0, NOON_US - 10 * SECOND_US))
+    end_us = 0
+    for number, (came_us, steps, hole) in enumerate(sources, 1):
+        maker.epoch = number
+        maker.start += hole
+        builder.prepare(number, maker.renditions, NOON_US + came_us)
+        for each in range(steps):
+            add(builder, maker.step())
+            (step,) = builder.complete()
+            (date,) = dates([step])
+            assert date >= end_us
+            # Within an epoch they follow the media's own time.
+            assert not each or date == end_us
+            end_us = date + TWO * SECOND_US // VIDEO_SCALE
 
 
 def test_what_a_dead_engine_sent_becomes_segments_and_gaps() -> None:

@@ -153,7 +153,13 @@ def seam(before: list[int], after: list[int]) -> float:
 
 def whole(source: list[int]) -> bool:
     """Return whether no packet of a source is missing."""
-    return all(99 <= later - sooner <= 101 for sooner, later in pairwise(source))
+    return whole_at(0.1, source)
+
+
+def whole_at(interval: float, source: list[int]) -> bool:
+    """Return whether no packet of a source is missing that sends one each `interval` seconds."""
+    steps = (later - sooner for sooner, later in pairwise(source))
+    return all(abs(step - 1000 * interval) <= 1 for step in steps)
 
 
 async def soon() -> None:

@@ -42,7 +42,7 @@ def test_orders_come_out_as_they_were_put() -> None:
     queue.finish(0.0)
     assert all_of(queue) == [
         SourceStart(video=VIDEO, audio=AUDIO, wall_us=7),
-        Packet(video=True, dts=0, pts=0, key=True, data=bytes(3)),
+        Packet(video=True, dts=0, pts=0, key=True, data=bytes(3), came_us=7),
         Finish(),
     ]
     assert queue.bytes == 0
@@ -52,6 +52,49 @@ def test_a_beginning_that_came_a_while_ago_is_dated_back() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0, late=2.5)
     assert all_of(queue) == [SourceStart(video=VIDEO, audio=AUDIO, wall_us=7 - 2_500_000)]
+
+
+def came(queue: Backlog, epoch_us: int = 0) -> list[float]:
+    """Return when each queued packet came, in seconds."""
+    packets = [order for order in all_of(queue) if isinstance(order, Packet)]
+    return [(each.came_us - epoch_us) / 1e6 for each in packets]
+
+
+def test_packets_that_waited_together_came_one_after_the_other() -> None:
+    """A source without sound is held back for a second, until that is certain."""
+    wall = 50.0
+    queue = Backlog(lambda: round(wall * 1e6))
+    queue.begin((VIDEO, AUDIO), 50.0, late=1.0)
+    for at in (7_000, 7_400, 8_000):
+        queue.offer(packet(at, key=at == 7_000), 50.0)
+        queue.offer(packet(at + 900_000, video=False), 50.0)  # by a clock of its own
+    for wall in (50.3, 50.5):
+        queue.offer(packet(8_200), wall)
+    # An encoder may stop for a while, or send by a slower clock: what comes later waits no more.
+    for wall in (57.0, 59.0):
+        queue.offer(packet(8_300), wall)
+    seconds = [49.0, 49.0, 49.4, 49.4, 50.0, 50.0, 50.2, 50.2, 57.0, 59.0]
+    assert came(queue) == pytest.approx(seconds)
+
+
+def test_no_packet_came_in_the_future_or_before_its_source() -> None:
+    queue = Backlog(lambda: 50_000_000)
+    queue.begin((VIDEO,), 50.0, late=1.0)
+    for at in (7_000, 3_000, 90_000):
+        queue.offer(packet(at), 50.0)
+    assert came(queue) == [49.0, 49.0, 50.0]
+
+
+def test_packets_after_a_new_beginning_come_when_they_are_offered() -> None:
+    wall = 50.0
+    queue = Backlog(lambda: round(wall * 1e6))
+    queue.begin((VIDEO,), 50.0, late=1.0)
+    queue.restart_source(50.0)
+    queue.offer(packet(7_000, key=True), 50.0)
+    queue.begin((VIDEO,), 52.0)
+    for wall in (52.0, 52.1, 54.0):
+        queue.offer(packet(7_000), wall)
+    assert came(queue) == [50.0, 52.0, 52.1, 54.0]
 
 
 def test_too_many_bytes_are_dropped_up_to_a_keyframe_that_begins_anew() -> None:
@@ -129,8 +172,8 @@ def test_a_new_engine_begins_at_the_next_keyframe_that_waits() -> None:
     assert all_of(queue) == [
         # The keyframe came a second ago.
         SourceStart(video=VIDEO, audio=None, wall_us=7 - 1_000_000),
-        Packet(video=True, dts=3, pts=3, key=True, data=b"\0"),
-        Packet(video=True, dts=4, pts=4, key=False, data=b"\0"),
+        Packet(video=True, dts=3, pts=3, key=True, data=b"\0", came_us=7),
+        Packet(video=True, dts=4, pts=4, key=False, data=b"\0", came_us=7),
     ]
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
+from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from media.ladder import ladder_for
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from transcode.protocol.messages import (
@@ -33,11 +33,12 @@ ORDERS: list[EngineOrder] = [
         discontinuity=True,
     ),
     Packet(video=True, dts=-66, pts=0, key=True, data=bytes(range(256))),
-    Packet(video=False, dts=1 << 40, pts=1 << 40, key=True, data=b""),
+    Packet(video=False, dts=1 << 40, pts=1 << 40, key=True, data=b"", came_us=1 << 50),
     Finish(),
 ]
 REPORTS: list[EngineReport] = [
     Prepared(epoch=3, names=("720p", "audio"), reused="720p", part=43_200),
+    EpochStart(epoch=3, start=900_000, came_us=1 << 50),
     InitSection(rendition="720p", number=2, codecs="avc1.64001F", data=b"ftyp"),
     SegmentStart(rendition="720p", sequence=7, epoch=3, start=900_000, init=2, discontinuity=True),
     GapStart(rendition="720p", sequence=7),

@@ -162,7 +162,7 @@ WORDS = tuple(
 )  # fmt: skip
 
 
-def test_subtitles_are_one_segment_as_long_as_the_film() -> None:
+def test_subtitles_of_before_they_were_cut_are_one_segment_as_long_as_the_film() -> None:
     playlists = vod_playlists("1-3", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=WORDS)
     playlist = playlists.media["words1"]
     (segment,) = playlist.segments
@@ -175,6 +175,28 @@ def test_subtitles_are_one_segment_as_long_as_the_film() -> None:
     ]
     assert {each.subtitles for each in variants.variants} == {"subtitles"}
     assert {each.group for each in variants.subtitles} == {"subtitles"}
+
+
+@pytest.mark.parametrize(
+    ("segments", "expected"),
+    [
+        pytest.param(3, [3.0, 3.0, 1.0], id="as long as the video"),
+        pytest.param(1, [7.0], id="of a video that seemed shorter"),
+        pytest.param(5, [3.0, 3.0, 1.0], id="of a video that seemed longer"),
+    ],
+)
+def test_segments_of_subtitles_are_as_long_as_the_film_together(
+    segments: int, expected: list[float]
+) -> None:
+    words = msgspec.structs.replace(WORDS[0], segments=segments, segment_ms=3_000, peak=5_000)
+    playlists = vod_playlists("1-1", (RUNG,), [SOUND, FIRST, SECOND_HALF], subtitles=(words,))
+    listed = playlists.media["words1"].segments
+    assert [each.uri for each in listed] == [f"{n}.vtt" for n in range(1, len(expected) + 1)]
+    assert sum(each.duration for each in listed) == playlists.length
+    assert [each.duration / 90_000 for each in listed] == pytest.approx(expected, abs=0.6)
+    plain = vod_playlists("1-1", (RUNG,), [SOUND, FIRST, SECOND_HALF])
+    (variant,), (mute,) = playlists.multivariant.variants, plain.multivariant.variants
+    assert variant.bandwidth == mute.bandwidth + 5_000
 
 
 def test_subtitles_in_the_same_folder_are_named_without_it() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from media.hls.webvtt import Cue
+from storage.catalog.records.transcoding import MadeSubtitles
 from storage.objects.disk import DiskObjects
 from tests.support.engine.subtitled_files import ENGLISH, GERMAN, subtitled
 from tests.support.transcode.flooding_engine import MIB, flood_engines, measured_growth
@@ -28,18 +29,76 @@ async def test_the_words_of_a_file_are_read_and_stored(tmp_path: Path) -> None:
     tracks = await read_subtitles("film", path, warnings)
     assert warnings == {}
     objects = DiskObjects(tmp_path / "objects")
-    stored = await store_subtitles(objects, HASH, "1-1", tracks)
+    stored = await store_subtitles(objects, HASH, "1-1", tracks, 25_000)
     assert [(each.rendition, each.title, each.language) for each in stored] == [
         ("words1", "Deutsch", "de"),
         ("words2", "English", "en"),
     ]
     data = await objects.get(f"videos/{HASH}/1-1/words1/0.vtt")
-    assert len(data) == stored[0].size
+    parts = [await objects.get(f"videos/{HASH}/1-1/words1/{n}.vtt") for n in (1, 2, 3)]
+    assert sum(map(len, (data, *parts))) == stored[0].size
     assert data.decode() == (
         "WEBVTT\nX-TIMESTAMP-MAP=MPEGTS:900000,LOCAL:00:00:00.000\n"
         "\n00:00:02.000 --> 00:00:04.000\nGuten Morgen\n"
         "\n00:00:20.000 --> 00:00:22.000\nEnde\n"
     )
+
+
+async def stored_segments(
+    folder: Path, cues: tuple[Cue, ...], length_ms: int
+) -> tuple[MadeSubtitles, list[str]]:
+    """Store one track; return what was stored, and its segments without their headers."""
+    objects = DiskObjects(folder)
+    words = SubtitleTrack(language="en", title="", forced=False, cues=cues)
+    (made,) = await store_subtitles(objects, HASH, "1-1", [words], length_ms)
+    path = objects.path(f"videos/{HASH}/1-1/words1")
+    assert len(list(path.iterdir())) == made.segments + 1
+    texts = [(path / f"{number}.vtt").read_text() for number in range(1, made.segments + 1)]
+    header = "WEBVTT\nX-TIMESTAMP-MAP=MPEGTS:900000,LOCAL:00:00:00.000\n"
+    assert all(text.startswith(header) for text in texts)
+    return made, [text.removeprefix(header) for text in texts]
+
+
+async def test_a_track_is_cut_into_segments_that_each_have_what_is_shown_in_them(
+    tmp_path: Path,
+) -> None:
+    cues = (Cue(1_000, 10_000, "a"), Cue(9_000, 21_000, "b"), Cue(40_000, 41_000, "c"))
+    made, segments = await stored_segments(tmp_path, cues, 35_000)
+    first, second, last = (
+        "\n00:00:01.000 --> 00:00:10.000\na\n",
+        "\n00:00:09.000 --> 00:00:21.000\nb\n",
+        "\n00:00:40.000 --> 00:00:41.000\nc\n",
+    )
+    assert segments == [first + second, second, second, "", last]
+    assert (made.segments, made.segment_ms) == (5, 10_000)
+    assert made.peak == 97  # bits a second: the first has 122 bytes
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "segments", "segment_ms"),
+    [
+        pytest.param(0, 1, 10_000, id="of an unknown length"),
+        pytest.param(2_400_000, 240, 10_000, id="40 minutes"),
+        pytest.param(7_200_000, 240, 30_000, id="a film"),
+        pytest.param(36_000_000, 240, 150_000, id="ten hours"),
+        pytest.param(86_400_000, 240, 360_000, id="a day"),
+    ],
+)
+async def test_a_track_has_few_segments_however_long_it_is(
+    tmp_path: Path, length_ms: int, segments: int, segment_ms: int
+) -> None:
+    made, _ = await stored_segments(tmp_path, (Cue(1_000, 2_000, "a"),), length_ms)
+    assert (made.segments, made.segment_ms) == (segments, segment_ms)
+
+
+async def test_words_that_are_always_shown_are_not_multiplied(tmp_path: Path) -> None:
+    hours_ms = 10 * 3_600_000
+    title, crawl = Cue(0, hours_ms, "Live"), Cue(0, hours_ms, "x" * MIB)
+    made, segments = await stored_segments(tmp_path / "title", (title,), hours_ms)
+    assert len(segments) == 240
+    assert all("Live" in text for text in segments)
+    made, _ = await stored_segments(tmp_path / "crawl", (title, crawl), hours_ms)
+    assert (made.segments, made.segment_ms, made.peak) == (0, 0, 0)
 
 
 async def test_a_file_that_cannot_be_read_is_a_warning(tmp_path: Path) -> None:
@@ -80,7 +139,7 @@ async def test_no_two_are_called_alike_and_all_can_be_named(tmp_path: Path) -> N
         track('a"b\n\x07c', forced=True),
         track("\x00"),
     ]
-    stored = await store_subtitles(DiskObjects(tmp_path), HASH, "1-1", tracks)
+    stored = await store_subtitles(DiskObjects(tmp_path), HASH, "1-1", tracks, 0)
     assert [each.title for each in stored] == [
         "English", "English (2)", "English (3)", "gsw", "Subtitles", "a b c", "Subtitles (2)",
     ]  # fmt: skip

@@ -86,7 +86,8 @@ class Quality(Enum):
 class VideoEncoder:
     """Encodes pictures of `rendition`'s size and rate; the colours are those of the picture `like`.
 
-    `rate` is the frames a second, None if unknown.
+    `rate` is the frames a second, None if unknown. `in_order`: pictures are decoded in the order in
+    which they are shown.
     """
 
     def __init__(
@@ -95,6 +96,8 @@ class VideoEncoder:
         like: VideoFrame,
         rate: Fraction | None,
         quality: Quality = Quality.LIVE,
+        *,
+        in_order: bool = False,
     ) -> None:
         context = CodecContext.create("libx264", "w")
         burst = _FILE_BURST_SECONDS if quality is Quality.FILE else BURST_SECONDS
@@ -120,6 +123,8 @@ class VideoEncoder:
         }
         if quality is Quality.LOW_DELAY:
             context.options["x264-params"] += _low_delay(rate)
+        if in_order:
+            context.options["x264-params"] += ":bframes=0"
         if quality is Quality.FILE:
             context.options["crf"] = FILE_FACTORS[0 if _is_large(rendition) else 1]
         context.open()

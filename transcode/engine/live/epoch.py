@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from media.hls.fmp4 import Sample
+from media.hls.segment import EpochStart
 from media.ladder import AUDIO_RENDITION, Ladder
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from media.track import VideoTrack
@@ -264,7 +265,7 @@ class EpochPipeline:
         access = source.classify(packet, track)
         if access is None:
             return
-        clock = source.clock or self._start(source, packet.pts, track.scale)
+        clock = source.clock or self._start(source, packet, track.scale)
         dts, pts = source.place_picture(packet, clock, track)
         entry = access is AccessPoint.ENTRY
         own = self._copy is None or source.can_reuse(packet, access)
@@ -343,7 +344,7 @@ class EpochPipeline:
             if self._renditions:
                 source.early_sound.append(packet)
                 return
-            clock = self._start(source, packet.pts, scale)
+            clock = self._start(source, packet, scale)
         if not self._renditions:
             if clock.advance(packet.pts, scale):
                 self._reports.count_trouble("clock jumped", packet.pts)
@@ -424,11 +425,18 @@ class EpochPipeline:
         # A held picture is repeated up to the newest time.
         return self._grid.newest + (1 if self._grid.holds_picture else self._source.step)
 
-    def _start(self, source: LiveSource, first: int, scale: int) -> OutputClock:
-        """Start the source's leading track, and with the first source the renditions."""
-        clock = source.begin(first, scale, self._origin)
-        if not self._started and self._renditions:
-            self._start_pictures()
+    def _start(self, source: LiveSource, first: Packet, scale: int) -> OutputClock:
+        """Start the source's leading track with the first packet that is shown.
+
+        The first source starts the renditions, too, and that packet dates the epoch.
+        """
+        clock = source.begin(first.pts, scale, self._origin)
+        if not self._started:
+            if first.came_us:
+                start = EpochStart(epoch=self.number, start=self._origin, came_us=first.came_us)
+                self._reports.send(start)
+            if self._renditions:
+                self._start_pictures()
         self._started = True
         return clock
 

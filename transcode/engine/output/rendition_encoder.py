@@ -72,7 +72,9 @@ class DecodeTimes:
 class RenditionEncoder:
     """Encodes the pictures of `rendition` and passes the samples to `segmenter`.
 
-    A picture with a cut becomes an IDR picture and opens that segment. The encoder's own decode
+    A picture with a cut becomes an IDR picture and opens that segment. From a `still` one on
+    pictures are not reordered, which would save nothing: so segments last as long as their samples,
+    also the first one, whose decode times must not precede it. The encoder's own decode
     times are used unless there are `decode_times`. `end` is where the rendition ended, in ticks of
     90 000 a second; it is None until `close`, and if it ended in a gap.
     """
@@ -95,6 +97,7 @@ class RenditionEncoder:
         self._quality = quality
         self._decode_times = decode_times
         self._encoder: VideoEncoder | None = None
+        self._in_order = False
         self._newest: VideoFrame | None = None
         self._pending_cut: Cut | None = None  # no picture has opened it yet
         self._cuts: dict[int, Cut] = {}  # by the time of the picture that opens the segment
@@ -105,6 +108,9 @@ class RenditionEncoder:
         if cut is not None and self._pending_cut is not None:
             # The encoder refused all of its pictures.
             self.leave_gap(self._pending_cut, self._pending_cut.at)
+        if cut is not None and cut.still:
+            self._flush()
+            self._in_order = True
         # If the encoder refuses the picture of a cut, the next picture opens the segment.
         self._pending_cut = cut or self._pending_cut
         encoder = self._encoder or self._open(frame)
@@ -177,7 +183,9 @@ class RenditionEncoder:
 
     def _open(self, frame: VideoFrame) -> VideoEncoder:
         size = self.rendition
-        encoder = VideoEncoder(size, frame, self._rate, quality=self._quality)
+        encoder = VideoEncoder(
+            size, frame, self._rate, quality=self._quality, in_order=self._in_order
+        )
         config = AvcConfig.parse(encoder.config)
         init = video_init(config=encoder.config, width=size.width, height=size.height)
         self.segmenter.describe(config.codecs, init, config)

@@ -28,7 +28,8 @@ _LEAST: Final = 3_000
 class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The beginning of the segment `sequence`: its first frame is the first at or after `at`.
 
-    With `takeover`, the encoder makes the top rung from here on, instead of the source. `off` names
+    With `takeover`, the encoder makes the top rung from here on, instead of the source. With
+    `still`, all encoders begin anew for a picture that stands. `off` names
     the rungs that have a gap instead of this segment; `decoded` is False if none of the others
     needs the decoder.
     """
@@ -37,6 +38,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: int
     discontinuity: bool = False
     takeover: bool = False
+    still: bool = False
     off: frozenset[str] = frozenset()
     decoded: bool = True
 
@@ -131,12 +133,20 @@ class SegmentGrid:
         return length
 
     def leave_source(self, at: int) -> Sequence[Cut]:
-        """Continue by the clock without a source; its pictures are shown up to `at`."""
+        """Continue by the clock without a source; its pictures are shown up to `at`.
+
+        The first cut that this causes begins an epoch or comes with a discontinuity.
+        """
         if self._newest is None:
-            return (self._first_cut(at, own=False),)
-        if not self._reuse:
+            cuts: Sequence[Cut] = (self._first_cut(at, own=False),)
+        elif self._reuse:
+            cuts = self._take_over(max(at, self._last + _LEAST), self._newest, self._newest)
+        else:
             return ()
-        return self._take_over(max(at, self._last + _LEAST), self._newest, self._newest)
+        first, *others = cuts
+        if not others:  # without a source, pictures are repeated at the cuts exactly
+            self._next = first.at + self._cut
+        return (msgspec.structs.replace(first, still=True), *others)
 
     def cut_until(self, until: int) -> Sequence[Cut]:
         """Give up waiting for pictures before `until`; return the cuts that this causes.

@@ -185,15 +185,40 @@ class Segmenter:
         self.frames += len(samples)
 
 
+class _MovedOpening:
+    """The beginning of a segment whose first sample is decoded at `moved` instead of `own`.
+
+    The samples that should be decoded before the one after it share the time up to that one, so
+    that no picture lasts for a tick only.
+    """
+
+    def __init__(self, own: int, moved: int) -> None:
+        self._own = own
+        self._moved = moved
+        self._step: int | None = None  # between the first two samples
+
+    def place(self, dts: int) -> int:
+        """Return when a sample is decoded whose own decode time is `dts`."""
+        since, lead = dts - self._own, self._moved - self._own
+        if self._step is None:
+            self._step = max(since, 1)
+        if since >= lead + self._step:
+            return dts
+        return self._moved + since * self._step // (lead + self._step)
+
+
 class LiveSegmenter(Segmenter):
     """Segments a live rendition; it lives as long as the run, through all of its epochs.
 
     Decode times never repeat or fall, whatever the source sends and across epochs: they are moved
-    up where necessary, and presentation times stay. A part is sent with its last sample, whose
-    duration is then the least that is expected. If the next sample comes later than that, its
-    decode time is moved back to that end: browsers discard all pictures up to the next keyframe
-    where two decode times are further apart than twice the first one's duration (Media Source
-    Extensions, coded frame processing, step 6). `frames` and `made` count within the epoch.
+    up where necessary, and presentation times stay. After a beginning, the pictures that were moved
+    up share the time up to the first one that is decoded at its own time.
+
+    A part is sent with its last sample, whose duration is then the least that is expected. If the
+    next sample comes later than that, its decode time is moved back to that end: browsers discard
+    all pictures up to the next keyframe where two decode times are further apart than twice the
+    first one's duration (Media Source Extensions, coded frame processing, step 6). `frames` and
+    `made` count within the epoch.
     """
 
     def __init__(
@@ -208,6 +233,7 @@ class LiveSegmenter(Segmenter):
         self._samples = []
         self._bytes = 0
         self._end = 0
+        self._opened: _MovedOpening | None = None
         self._first = 0  # the first waiting sample's decode time, before it was moved back
         self._sent_end = 0  # where the last sample of the newest part ends
 
@@ -219,7 +245,10 @@ class LiveSegmenter(Segmenter):
 
     def _add(self, sample: Sample, cut: Cut | None) -> None:
         """Take the next sample in decode order; its own duration is ignored."""
-        dts = max(sample.dts, self._last_dts + 1)
+        own = sample.dts
+        if self._opened is not None:  # but no later than it is shown
+            own = min(self._opened.place(own), max(own, sample.pts))
+        dts = max(own, self._last_dts + 1)
         end: int | None = None
         follows = self._segment is not None and not self._segment.gap
         if cut is not None and (cut.discontinuity or self._segment is None):
@@ -228,7 +257,8 @@ class LiveSegmenter(Segmenter):
             # time. If that were earlier than the picture, to leave time for reordering, everything
             # including the sound would be played that much too late, and hls.js would stall in the
             # hole. The samples that follow are moved up until their own decode times are later.
-            dts = max(dts, sample.pts)
+            dts = max(sample.dts, self._last_dts + 1, sample.pts)
+            self._opened = _MovedOpening(sample.dts, dts)
             end = sample.pts
         self._settle(dts, end)
         if cut is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from media.hls.segment import EpochStart, Part, SegmentStart
 from media.ladder import AUDIO_RENDITION, Ladder, Rendition
 from tests.support.engine.decoded_output import frames, loudness, onsets, packets, shape, warnings
 from tests.support.engine.engine_process import (
@@ -19,7 +20,7 @@ from tests.support.engine.engine_process import (
     run,
 )
 from tests.support.engine.sources import LOW_360P, Source, ffmpeg, scenes, source_of
-from transcode.protocol.messages import Begin, Finish, Packet, Prepared, TakenOver
+from transcode.protocol.messages import Begin, Finish, Packet, Prepared, Spliced, TakenOver
 
 SECOND = 90_000
 
@@ -318,3 +319,31 @@ def test_wide_pixels_become_square_ones(folder: Path) -> None:
     assert source.published == [data for _, _, data in packets(output.files("360p")[0])]
     for name in ("360p", "240p"):
         assert shape(output.files(name)[0]) == pytest.approx(16 / 9, rel=0.01)
+
+
+def test_an_epoch_is_dated_by_the_first_packet_that_viewers_get(small: Source) -> None:
+    """Here from the second keyframe on, since the source begins within a GOP."""
+    packets = [
+        msgspec.structs.replace(packet, came_us=10**15 + 1_000 * packet.dts)
+        for packet in small.packets
+    ]
+    _, keyframe = (packet for packet in packets if packet.video and packet.key)
+    pictured = run([begin(small), *packets[40:], Finish()])
+    assert pictured.of(EpochStart) == [EpochStart(epoch=0, start=ORIGIN, came_us=keyframe.came_us)]
+    kinds = [type(report) for report in pictured.reports]
+    assert kinds.index(EpochStart) < min(kinds.index(SegmentStart), kinds.index(Part))
+
+    heard = [packet for packet in packets if not packet.video][3:]
+    alone = msgspec.structs.replace(begin(small), video=None, ladder=None)
+    sound = run([alone, *heard, Finish()])
+    assert sound.of(EpochStart) == [EpochStart(epoch=0, start=ORIGIN, came_us=heard[0].came_us)]
+
+
+def test_a_source_that_follows_seamlessly_keeps_the_dates(small: Source) -> None:
+    packets = [msgspec.structs.replace(packet, came_us=10**15) for packet in small.packets]
+    again = [msgspec.structs.replace(packet, came_us=10**15 + 10**10) for packet in packets]
+    first = begin(small, reuse=False)
+    spliced = msgspec.structs.replace(first, epoch=1, splice=True)
+    output = run([first, *packets, spliced, *again, Finish()])
+    assert len(output.of(Spliced)) == 1
+    assert [start.came_us for start in output.of(EpochStart)] == [10**15]

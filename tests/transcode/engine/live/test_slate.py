@@ -24,6 +24,7 @@ from tests.support.engine.engine_process import (
 )
 from tests.support.engine.sources import Source, ffmpeg, moving, source_of
 from tests.support.engine.splices import LADDER, SIZE, ladder_of, since, up_to
+from tests.support.hls.mp4_boxes import read_fragments, read_init
 from transcode.engine.live.slate import Colours, draw_card, fit_picture
 from transcode.protocol.messages import (
     Begin,
@@ -154,7 +155,8 @@ def test_the_last_picture_is_shown_for_two_seconds_and_then_the_card(
     for name in ("240p", "144p"):
         pictures = [each for file in lent.files(name) for each in decoded(file)]
         slate = [(at - end, levels) for at, levels in pictures if end <= at < end + 7 * SECOND]
-        assert not any(is_card(levels) for at, levels in slate if at < 2 * SECOND)
+        # Within a millisecond, of which the source's times are whole numbers.
+        assert not any(is_card(levels) for at, levels in slate if at < 2 * SECOND - 90)
         assert all(is_card(levels) for at, levels in slate if at >= 2 * SECOND + FRAME)
         steps = [after - before for (before, _), (after, _) in itertools.pairwise(slate)]
         assert max(steps) <= STEP
@@ -170,6 +172,24 @@ def test_the_slate_lasts_as_long_as_ordered(lent: EngineOutput) -> None:
         for before, after in itertools.pairwise(segments):
             assert abs(before.start + before.duration - after.start) <= AAC_FRAME
         assert max(each.duration for each in segments) <= 2.5 * SECOND
+
+
+def test_a_slates_segments_last_as_long_as_their_pictures(lent: EngineOutput) -> None:
+    """No picture lasts for a tick only, in what comes before and after the slate neither."""
+    for name in ("240p", "144p"):
+        for segment, following in itertools.pairwise(lent.segments(name)):
+            (init,) = (each for each in lent.inits(name) if each.number == segment.init)
+            fragments = read_fragments(lent.data(segment), read_init(init.data))
+            if 2 <= segment.sequence <= 5:
+                assert sum(each.duration for each in fragments) == segment.duration
+                assert (
+                    segment.start + segment.duration == following.start or following.discontinuity
+                )
+                assert fragments[0].shown == fragments[0].start == segment.start
+        for file in lent.files(name):
+            times = [dts for dts, _, _ in packets(file)]
+            steps = [after - before for before, after in itertools.pairwise(times)]
+            assert min(steps) >= FRAME // 3 - 90
 
 
 def test_the_slate_is_silent_and_the_source_is_not(lent: EngineOutput) -> None:

@@ -336,10 +336,11 @@ def test_a_source_that_leaves_ends_the_segment_where_the_encoder_takes_over() ->
     cuts(of, steady_for(3.5, 30))
     end = of.newest + FRAME
     (cut,) = of.leave_source(end)
-    assert (cut.at, cut.discontinuity, cut.takeover) == (end, True, True)
+    assert (cut.at, cut.discontinuity, cut.takeover, cut.still) == (end, True, True, True)
     new_cuts = of.cut_until(end + 5 * SECOND)
-    assert [round((cut.at - end) / SECOND, 1) for cut in new_cuts] == [2.0, 4.0]
-    assert not any(cut.discontinuity for cut in new_cuts)
+    # To the tick: the last picture of a segment is held up to them.
+    assert [cut.at - end for cut in new_cuts] == [2 * SECOND, 4 * SECOND]
+    assert not any(cut.discontinuity or cut.still for cut in new_cuts)
 
 
 def test_a_source_that_leaves_right_after_a_cut_leaves_room_for_a_frame_of_sound() -> None:
@@ -361,5 +362,6 @@ def test_a_source_that_leaves_does_not_change_the_clocks_grid() -> None:
 def test_the_first_segment_opens_without_a_source() -> None:
     of = grid()
     (cut,) = of.leave_source(START)
-    assert (cut.at, cut.discontinuity, cut.takeover) == (START, False, True)
-    assert len(of.cut_until(START + 5 * SECOND)) == 2
+    assert (cut.at, cut.discontinuity, cut.takeover, cut.still) == (START, False, True, True)
+    new_cuts = of.cut_until(START + 5 * SECOND)
+    assert [cut.at - START for cut in new_cuts] == [2 * SECOND, 4 * SECOND]

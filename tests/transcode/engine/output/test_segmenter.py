@@ -363,6 +363,32 @@ def test_what_begins_and_what_follows_a_seam_is_decoded_no_earlier_than_shown() 
         assert all(start <= dts <= pts for dts, pts, _ in part_times)
         assert [pts for _, pts, _ in part_times] == [start + pts * FRAME for _, pts in _GROUP]
         assert max(pts + step for _, pts, step in part_times) == start + 5 * FRAME
+        # The picture that was moved up shares the time of a frame with the one after it.
+        assert [step for *_, step in part_times] == [FRAME // 2] * 2 + [FRAME] * 3
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 16])
+@pytest.mark.parametrize("rate", [24, 25, 30, 60])
+def test_no_picture_after_a_beginning_lasts_for_a_tick(rate: int, depth: int) -> None:
+    """However deep the source reorders its pictures, which have times of whole milliseconds."""
+    reports: list[EngineReport] = []
+    of = track(reports)
+    of.begin(epoch=3, part=SECOND)
+
+    def at(number: int) -> int:
+        return 90 * round(number * 1000 / rate)
+
+    for number in range(3 * depth):
+        # Each is shown much later than it is decoded, or right then.
+        dts = SECOND + at(number) - at(depth)
+        pts = dts if number > depth else SECOND + at(depth + number) - at(depth)
+        sample = Sample(dts, pts if number else SECOND, 0, number == 0, b"x")
+        of.add(sample, Cut(sequence=0, at=SECOND) if number == 0 else None)
+    of.end()
+    steps = [step for part in parts(reports) for *_, step in times(part)]
+    assert all(dts <= pts for part in parts(reports) for dts, pts, _ in times(part))
+    assert min(steps) >= SECOND / rate / (depth + 1) - 91
+    assert sum(steps[: depth + 1]) == pytest.approx(SECOND / rate, abs=91)
 
 
 def test_a_picture_held_up_to_a_seam_is_shown_no_longer() -> None:
