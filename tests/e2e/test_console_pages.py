@@ -104,6 +104,25 @@ _SCRIPTS: Final = """() => performance.getEntriesByType("resource")
   .filter(({ name }) => new URL(name).pathname.endsWith(".js"))
   .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)"""
 
+# Whether the page asks before it is left: not as it came, and with each of its fields edited.
+_UNASKED: Final = """() => {
+  const asks = () => !dispatchEvent(new Event("beforeunload", { cancelable: true }));
+  if (asks()) return ["nothing was edited"];
+  const unasked = [];
+  for (const form of document.querySelectorAll("form[data-api]"))
+    for (const field of form.elements) {
+      if (!field.name || field.matches(":disabled, [type=hidden]")) continue;
+      if (field.type === "checkbox") field.checked = !field.checked;
+      else if (field.options?.length > 1) field.selectedIndex = field.selectedIndex ? 0 : 1;
+      else if (field.options) continue;
+      else field.value = field.type === "number" ? Number(field.value) + 1 : `${field.value}x`;
+      if (!asks()) unasked.push(field.outerHTML);
+      form.reset();
+      if (asks()) unasked.push(`after a reset: ${field.outerHTML}`);
+    }
+  return unasked;
+}"""
+
 
 class PopulatedConsole(msgspec.Struct, frozen=True, kw_only=True):
     """A service whose records all have hostile names; `places` name them in addresses."""
@@ -225,6 +244,7 @@ def check_page(
     viewer.requests.clear()
     viewer.visit(populated_service.address(path))
     must_be_ours_alone(viewer)
+    assert viewer.evaluate(_UNASKED) == []
     assert [each for each in elements if viewer.evaluate(_SHOWN, each) is not True] == []
 
 

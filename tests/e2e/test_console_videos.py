@@ -40,6 +40,16 @@ KEEPS_THE_NEW = """async () => {
   return kept === await bytes(src, 'no-store');
 }"""
 
+# Whether an element has the focus, and is within the window together with what describes it.
+AT_HAND = """(selector) => {
+  const all = [document.querySelector(selector)];
+  if (document.activeElement !== all[0]) return "the focus is elsewhere";
+  for (const id of all[0].getAttribute("aria-describedby")?.split(" ") ?? [])
+    all.push(document.getElementById(id));
+  return all.map((each) => each.getBoundingClientRect())
+    .every(({ top, bottom }) => top >= 0 && bottom <= innerHeight) || "out of sight";
+}"""
+
 
 @pytest.fixture(scope="module")
 def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
@@ -185,6 +195,7 @@ def test_an_edit_of_a_video_that_has_changed_since_is_refused_and_nothing_is_los
     headend: ServiceProcess, browser: Chromium, project_path: str, made: Json
 ) -> None:
     viewer = sign_in(browser, headend, f"{project_path}/videos/{made['id']}")
+    viewer.resize(390, 500)
     viewer.fill("#description", "Mine")
     path = f"{headend.http}/api/videos/{made['id']}"
     theirs = fetch(path, method="PUT", token=headend.token, body={"description": "Theirs"})
@@ -193,8 +204,33 @@ def test_an_edit_of_a_video_that_has_changed_since_is_refused_and_nothing_is_los
     viewer.wait_for_page(
         "() => document.querySelector('#details .form-error') !== null", 10, "told"
     )
+    assert viewer.evaluate(AT_HAND, ".form-error[role=alert]") is True
     assert get_json(headend, f"/api/videos/{made['id']}")["description"] == "Theirs"
     assert viewer.evaluate("() => document.querySelector('#description').value") == "Mine"
+    assert viewer.asked == []
+    viewer.visit(f"{headend.http}{project_path}/videos")
+    assert viewer.asked == ["beforeunload"]
+    viewer.visit(f"{headend.http}{project_path}/videos/{made['id']}")
+    viewer.fill("#description", "Mine")
+    viewer.click("#details form button")
+    viewer.wait_for_page(
+        "() => document.querySelector('#toasts').innerText.includes('Saved')", 10, "saved"
+    )
+    viewer.visit(f"{headend.http}{project_path}/videos")
+    assert viewer.asked == ["beforeunload"], "what was saved is no edit"
+
+
+def test_a_field_that_is_refused_is_led_to(
+    headend: ServiceProcess, browser: Chromium, project_path: str
+) -> None:
+    viewer = sign_in(browser, headend, f"{project_path}/settings")
+    viewer.resize(390, 500)
+    viewer.fill("#origins", "no address")
+    # The button would take the field out of sight.
+    viewer.evaluate("() => scrollTo(0, document.body.scrollHeight)")
+    viewer.evaluate("() => document.querySelector('#origins').form.requestSubmit()")
+    viewer.wait_for_page("() => document.querySelector('.field-error') !== null", 10, "told")
+    assert viewer.evaluate(AT_HAND, "#origins[aria-invalid=true]") is True
 
 
 def test_a_file_takes_the_place_of_another(
@@ -230,7 +266,13 @@ def test_many_are_selected_and_deleted_by_keyboard(
         viewer.evaluate(f"() => document.querySelectorAll('[data-pick]')[{at}].focus()")
         viewer.press(" ")
     assert "2 videos selected" in viewer.text("#chosen")
-    viewer.evaluate("() => document.querySelector('[data-many=DELETE]').focus()")
+    viewer.click("[data-bulk$='/retry']")
+    viewer.wait_for_page(
+        "() => document.querySelector('#alerts').innerText.includes('0 of 2 videos queued again.')",
+        10, "told how many",
+    )  # fmt: skip
+    assert "2 videos selected" in viewer.text("#chosen")
+    viewer.evaluate("() => document.querySelector('[data-bulk^=DELETE]').focus()")
     viewer.press("Enter")
     assert "(2)" in viewer.text("#confirm-text")
     viewer.press("Tab")
@@ -239,6 +281,7 @@ def test_many_are_selected_and_deleted_by_keyboard(
         "() => document.querySelector('#videos').innerText.includes('No video is like that.')",
         20, "both deleted",
     )  # fmt: skip
+    assert "2 videos deleted." in viewer.text("#toasts")
     assert videos(headend, "Spare") == []
 
 

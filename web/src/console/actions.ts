@@ -11,6 +11,7 @@ import type { Json } from "./form_body";
 import { bodyChanged, bodyNow, settle } from "./form_state";
 import { refresh, refreshAll } from "./fragments";
 import { filled } from "./template";
+import { leaveUnasked } from "./unsaved";
 import { WORDS } from "./words";
 
 interface ErrorBody {
@@ -48,6 +49,10 @@ async function act(source: HTMLElement, overwrite = false): Promise<void> {
   else refuse(source, answer);
 }
 
+function deletes(source: HTMLElement): boolean {
+  return source.dataset.api?.startsWith("DELETE ") ?? false;
+}
+
 function formBody(form: HTMLFormElement): Json {
   return form.dataset.send === "changed" ? bodyChanged(form) : bodyNow(form);
 }
@@ -68,6 +73,7 @@ async function finish(source: HTMLElement, answer: Answer): Promise<void> {
   }
   source.dispatchEvent(new CustomEvent("headend:done", { bubbles: true, detail: answer.body }));
   if (done.startsWith("goto:")) {
+    if (deletes(source)) leaveUnasked(); // what was edited on its page is gone
     location.assign(BASE + filled(done.slice(5), answer.body));
     return;
   }
@@ -98,10 +104,19 @@ function refuse(source: HTMLElement, answer: Answer | null): void {
       first ??= field;
     } else rest.push(...texts);
   }
-  first?.focus();
-  if (first && !rest.length) return;
   const unreachable = answer === null ? WORDS.unreachable : WORDS.failed;
-  say(source, rest.join(" ") || message || unreachable);
+  const line = first && !rest.length ? null : say(source, rest.join(" ") || message || unreachable);
+  // The line is announced as it is; a field is what a person goes on with.
+  const shown = first ?? line;
+  if (shown) goTo(shown);
+}
+
+/** Show an element wherever it is, and give it the focus, so that it is read out. */
+function goTo(element: HTMLElement): void {
+  for (let fold = element.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null)
+    fold.open = true;
+  element.focus({ preventScroll: true });
+  element.scrollIntoView({ block: "center" });
 }
 
 function fieldOf(source: HTMLElement, name: string): HTMLElement | null {
@@ -134,6 +149,7 @@ function say(source: HTMLElement, text: string): HTMLElement | null {
   const line = document.createElement("p");
   line.className = "form-error";
   line.setAttribute("role", "alert");
+  line.tabIndex = -1;
   source.prepend(line);
   line.append(text);
   return line;
@@ -142,10 +158,15 @@ function say(source: HTMLElement, text: string): HTMLElement | null {
 /** Somebody else changed the record: a person chooses whose values count. */
 function conflict(source: HTMLElement): void {
   const line = say(source, WORDS.changed);
-  line?.append(
-    choice(WORDS.newer, () => location.reload()),
+  if (!line) return;
+  line.append(
+    choice(WORDS.newer, () => {
+      if (source instanceof HTMLFormElement) source.reset(); // it was chosen: nothing is to be asked
+      location.reload();
+    }),
     choice(WORDS.overwrite, () => void act(source, true)),
   );
+  goTo(line);
 }
 
 function choice(text: string, chosen: () => void): HTMLButtonElement {
