@@ -20,6 +20,7 @@ from api.http.browser_sessions import BrowserSessions
 from api.http.cors import cors_hook
 from api.http.errors import HANDLERS
 from api.http.json_body import MAX_BODY
+from api.http.known_query import needs_known_query
 from api.http.openapi import ReadyDocuments, ReferencePage, operation_id
 from api.http.options import list_all_methods
 from api.http.rate_limit import UNLIMITED, CallerRateLimiter
@@ -127,7 +128,7 @@ def _api(
             *(() if intake is None else _UPLOAD_CONTROLLERS),
             *(() if operations is None else (OperationsController,)),
         ],
-        guards=[guard],
+        guards=[guard, needs_known_query],
         dependencies=dependencies,
         request_max_body_size=MAX_BODY,
         # Records of streams hold their keys.
@@ -146,7 +147,7 @@ def _linked(dependencies: Mapping[str, Provide], guard: Guard) -> Router:
     return _OwnRouter(
         "/api",
         route_handlers=[LinkController, LinkUploadController],
-        guards=[guard],
+        guards=[guard, needs_known_query],
         dependencies={name: dependencies[name] for name in _OF_LINKS},
         response_headers={"Cache-Control": "no-store"},
         include_in_schema=False,
