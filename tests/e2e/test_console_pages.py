@@ -286,6 +286,23 @@ def test_a_page_without_a_session_is_accessible_and_has_no_foreign_content(
     must_be_for_everybody(signed_out, axe)
 
 
+@pytest.mark.parametrize(
+    "children", [60, pytest.param(10_000, marks=pytest.mark.prove, id="the whole page")]
+)
+def test_the_description_of_the_api_is_accessible(
+    populated_service: PopulatedConsole, signed_out: Viewer, axe: str, children: int
+) -> None:
+    """Its operations and schemas look alike: the rules take half a minute for all of them."""
+    signed_out.visit(populated_service.address("/schema"))
+    shorten = "(most) => [...document.querySelector('main').children].slice(most, -9)"
+    signed_out.evaluate(f"{shorten}.forEach((each) => each.remove())", children)
+    must_be_for_everybody(signed_out, axe)
+    everything = (
+        "async () => (await axe.run()).violations.map(({ id, nodes }) => [id, nodes.length])"
+    )
+    assert signed_out.evaluate(everything) == []
+
+
 def test_the_refusal_of_a_token_is_shown_accessibly(
     populated_service: PopulatedConsole, signed_out: Viewer, axe: str
 ) -> None:
