@@ -192,6 +192,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     quotas: QuotaLimits = NO_QUOTAS,
     operations: OperationsReporter | None = None,
     clock_us: Callable[[], int] = wall_clock_us,
+    command: str = "headend",
     home: str = "",
     problems: Problems = _no_problems,
     room: StreamRoom = do_nothing,
@@ -207,7 +208,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     `import_rules` limit from where videos may be fetched, `quotas` how much each project may have.
     `/` redirects to `home`, or to the console, which shows `problems`: sentences about what the
     service cannot do, and the `room` of its machine. Without `operations` there are no endpoints
-    about the installation as a whole.
+    about the installation as a whole. `command` is how an operator starts ours in a shell.
     """
     callers = rate_limiter or CallerRateLimiter(UNLIMITED)
     sessions = BrowserSessions.of(catalog, addresses, clock_us)
@@ -222,13 +223,14 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
         "import_rules": _constant(import_rules),
         "quotas": _constant(ProjectQuotas(QuotaCheck(catalog.usage, quotas, clock_us))),
         "operations": _constant(operations),
+        "command": _constant(command),
         "video_presenter": _constant(
             VideoPresenter(addresses=addresses, broadcaster_key=broadcaster_key)
         ),
         "clock_us": _constant(clock_us),
         "now_us": Provide(clock_us, sync_to_thread=False),
     }
-    console = Console(Renderer(addresses, version, broadcaster_key), addresses)
+    console = Console(Renderer(addresses, version, broadcaster_key, command), addresses)
     return Litestar(
         route_handlers=[
             _api(intake, operations, dependencies, needs_token(catalog, callers, sessions)),

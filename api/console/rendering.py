@@ -26,7 +26,9 @@ _STEP: Final = 1000
 class Renderer:
     """Fills the console's templates, which are compiled once a process."""
 
-    def __init__(self, addresses: Addresses, version: str, broadcaster_key: str) -> None:
+    def __init__(
+        self, addresses: Addresses, version: str, broadcaster_key: str, command: str = "headend"
+    ) -> None:
         self._home = addresses.http
         self.base: Final = urlsplit(addresses.http).path
         """The path that all addresses of the service begin with; usually empty."""
@@ -46,6 +48,7 @@ class Renderer:
         names: dict[str, Any] = {  # Any: values and functions of every kind
             "base": self.base,
             "version": version,
+            "command": command,
             "broadcaster_key": broadcaster_key,
             "url": self.url,
             "asset": assets.__getitem__,

@@ -30,6 +30,7 @@ from headend.install.installation import (
 from headend.install.locks import schema_in_use
 from headend.install.media_store import bucket_of, open_store, read_store
 from headend.install.redis_finding import redis_finding
+from headend.own_command import runnable
 from media.ticks import DAY_US, MICROSECONDS, utc
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
@@ -81,7 +82,7 @@ async def examine(
         await redis_finding(settings.redis.url),
     ]
     if not await asyncio.to_thread(folder.is_dir):
-        text = f"{folder} does not exist; `headend migrate` creates it"
+        text = runnable(f"{folder} does not exist; `headend migrate` creates it")
         return (*findings, Finding(topic="data folder", verdict="act", text=text))
     findings += await asyncio.to_thread(
         lambda: (

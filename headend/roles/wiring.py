@@ -40,6 +40,7 @@ from headend.http.server import Application, serving
 from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
 from headend.install.media_store import bucket_of
+from headend.own_command import own_command
 from headend.roles.context import RoleContext, open_context
 from headend.roles.edge_metrics import EdgeMetrics
 from headend.roles.host_presence import HostPresence, open_presence
@@ -376,6 +377,7 @@ def _application(
         rate_limiter=callers,
         import_rules=import_rules(context.settings.imports),
         quotas=quota_limits(context.settings.quotas),
+        command=own_command(),
         home=context.settings.http.home,
         problems=problems,
         room=room,
