@@ -193,6 +193,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     operations: OperationsReporter | None = None,
     clock_us: Callable[[], int] = wall_clock_us,
     command: str = "headend",
+    knows_countries: bool = True,
     home: str = "",
     problems: Problems = _no_problems,
     room: StreamRoom = do_nothing,
@@ -208,7 +209,8 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     `import_rules` limit from where videos may be fetched, `quotas` how much each project may have.
     `/` redirects to `home`, or to the console, which shows `problems`: sentences about what the
     service cannot do, and the `room` of its machine. Without `operations` there are no endpoints
-    about the installation as a whole. `command` is how an operator starts ours in a shell.
+    about the installation as a whole. `command` is how an operator starts ours in a shell;
+    `knows_countries`: those of viewers can be looked up.
     """
     callers = rate_limiter or CallerRateLimiter(UNLIMITED)
     sessions = BrowserSessions.of(catalog, addresses, clock_us)
@@ -230,7 +232,10 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
         "clock_us": _constant(clock_us),
         "now_us": Provide(clock_us, sync_to_thread=False),
     }
-    console = Console(Renderer(addresses, version, broadcaster_key, command), addresses)
+    renderer = Renderer(
+        addresses, version, broadcaster_key, command=command, knows_countries=knows_countries
+    )
+    console = Console(renderer, addresses)
     return Litestar(
         route_handlers=[
             _api(intake, operations, dependencies, needs_token(catalog, callers, sessions)),

@@ -27,7 +27,13 @@ class Renderer:
     """Fills the console's templates, which are compiled once a process."""
 
     def __init__(
-        self, addresses: Addresses, version: str, broadcaster_key: str, command: str = "headend"
+        self,
+        addresses: Addresses,
+        version: str,
+        broadcaster_key: str,
+        *,
+        command: str = "headend",
+        knows_countries: bool = True,
     ) -> None:
         self._home = addresses.http
         self.base: Final = urlsplit(addresses.http).path
@@ -49,6 +55,7 @@ class Renderer:
             "base": self.base,
             "version": version,
             "command": command,
+            "knows_countries": knows_countries,
             "broadcaster_key": broadcaster_key,
             "url": self.url,
             "asset": assets.__getitem__,

@@ -378,6 +378,7 @@ def _application(
         import_rules=import_rules(context.settings.imports),
         quotas=quota_limits(context.settings.quotas),
         command=own_command(),
+        knows_countries=context.settings.knows_countries,
         home=context.settings.http.home,
         problems=problems,
         room=room,

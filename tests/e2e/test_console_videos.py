@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.test_resumable import MiB, written
 from tests.support.api.upload_clips import clip, picture
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.console_pages import sign_in
+from tests.support.e2e.console_pages import shows, sign_in
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.service import ServiceProcess, fetch, service
 from tests.support.e2e.uploaded_videos import Json, completed, get_json, upload
@@ -180,7 +180,10 @@ def test_a_video_gets_a_poster_of_its_own_moment_and_a_country(
     viewer.fill("#find-country", "roma")
     viewer.click("#countries input[value='642']")
     viewer.fill("#tags", "news, sport")
+    assert "cannot tell the countries of viewers" in viewer.text("#details details .note")
     viewer.click("#details form button")
+    assert "this plays for nobody but you" in viewer.text("#confirm-text")
+    viewer.click("#confirm button[value=yes]")
     viewer.wait_for_page(
         "() => document.querySelector('#toasts').innerText.includes('Saved')", 10, "saved"
     )
@@ -188,7 +191,12 @@ def test_a_video_gets_a_poster_of_its_own_moment_and_a_country(
     assert [each["code"] for each in record["countries"]] == ["RO"]
     assert [each["name"] for each in record["tags"]] == ["news", "sport"]
     assert record["title"] == "A film"
+    shows(viewer, "#details .problem", "This plays for nobody but you")
     must_keep_its_policy(viewer)
+    viewer.visit(f"{headend.http}/console")
+    assert "restrictions: streams or videos are restricted" in viewer.text("main")
+    opened = {"countries": list[str]()}
+    fetch(f"{headend.http}/api/videos/{made['id']}", method="PUT", token=headend.token, body=opened)
 
 
 def test_an_edit_of_a_video_that_has_changed_since_is_refused_and_nothing_is_lost(

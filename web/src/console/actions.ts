@@ -19,6 +19,12 @@ interface ErrorBody {
   readonly errors?: Record<string, string[]>;
 }
 
+/** A question, and the words of the button that agrees. */
+interface Question {
+  readonly question?: string | undefined;
+  readonly agree?: string | undefined;
+}
+
 /** Let forms and buttons with `data-api` act. */
 export function bindActions(): void {
   document.addEventListener("submit", (event) => {
@@ -34,12 +40,13 @@ export function bindActions(): void {
 }
 
 async function act(source: HTMLElement, overwrite = false): Promise<void> {
-  const { api, confirm, confirmLabel, version } = source.dataset;
+  const { api, version } = source.dataset;
   const [method, path] = (api ?? "").split(" ");
   if (!method || !path || source.ariaBusy === "true") return;
-  const danger = source.classList.contains("danger");
-  if (confirm && !overwrite && !(await ask(confirm, confirmLabel, danger))) return;
   const body = source instanceof HTMLFormElement ? formBody(source) : buttonBody(source);
+  const danger = source.classList.contains("danger");
+  const { question, agree } = questionOf(source, body);
+  if (question && !overwrite && !(await ask(question, agree, danger))) return;
   clear(source);
   source.ariaBusy = "true";
   const answer = await call(method, path, body, overwrite ? undefined : version);
@@ -47,6 +54,19 @@ async function act(source: HTMLElement, overwrite = false): Promise<void> {
   if (answer && answer.status < 300) await finish(source, answer);
   else if (answer?.status === 412) conflict(source);
   else refuse(source, answer);
+}
+
+/** Return what is to be asked first: always, or where the body chooses something of what
+ * `data-asks` names.
+ */
+function questionOf(source: HTMLElement, body: Json | undefined): Question {
+  const { confirm, confirmLabel } = source.dataset;
+  if (confirm) return { question: confirm, agree: confirmLabel };
+  for (const { dataset } of source.querySelectorAll<HTMLElement>("[data-asks]")) {
+    const chosen = (body as Record<string, Json> | undefined)?.[dataset.asks ?? ""];
+    if (Array.isArray(chosen) && chosen.length) return dataset;
+  }
+  return {};
 }
 
 function deletes(source: HTMLElement): boolean {
