@@ -47,6 +47,7 @@ class VideoPage(Controller):
         catalog: NamedDependency[Catalog],
         video_presenter: NamedDependency[VideoPresenter],
         console: NamedDependency[Console],
+        now_us: NamedDependency[int],
     ) -> Response[str]:
         """Show the page.
 
@@ -65,6 +66,7 @@ class VideoPage(Controller):
             video=record,
             whole=video,
             making=status,
+            former=await catalog.former_files.find(record.id, now_us),
             tag=video_tag(video),
             addresses=video_presenter.addresses,
             embed=embed_snippets(video_presenter.addresses, record.hash, record.title, "video"),

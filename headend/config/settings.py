@@ -404,7 +404,7 @@ class ServiceSettings(Section, frozen=True, kw_only=True):
 
     @property
     def knows_countries(self) -> bool:
-        """Whether the country of any viewer can be known: from a database, a proxy or an address."""
+        """Whether viewers' countries can be known: from a database, a proxy or their addresses."""
         named_proxy = bool(self.http.trusted_proxies.strip())
         return bool(
             self.geo.database

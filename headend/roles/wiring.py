@@ -62,6 +62,7 @@ from storage.bus.redis import RedisBus
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
 from storage.cleanup.expired_uploads import keep_removing_expired_uploads
+from storage.cleanup.former_files import keep_removing_former_files
 from storage.cleanup.orphans import keep_removing_orphans
 from storage.cleanup.withdrawn_copies import keep_deleting_withdrawn_copies
 from storage.errors import StorageError
@@ -224,6 +225,12 @@ def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
                 wall_clock_us,
                 verify,
                 trash_days=context.settings.storage.trash_days,
+            ),
+        ),
+        BackgroundTask(
+            "former files",
+            partial(
+                keep_removing_former_files, objects, catalog.former_files, wall_clock_us, verify
             ),
         ),
         BackgroundTask(

@@ -251,6 +251,11 @@ def test_a_file_takes_the_place_of_another(
     (tmp_path / "second.mp4").write_bytes(clip("320x180", "2"))
     viewer = sign_in(browser, headend, f"{project_path}/videos/{number}")
     viewer.choose_files("#replacement", tmp_path / "second.mp4")
+    shows(viewer, "#confirm-text", "Replace the file of “First cut”?")
+    viewer.click("#confirm button[value=no]")
+    viewer.choose_files("#replacement", tmp_path / "second.mp4")
+    shows(viewer, "#confirm-text", "You can take the old file back for seven days.")
+    viewer.click("#confirm button[value=yes]")
     viewer.wait_for_page(
         "() => document.querySelector('#replace [data-part=state]')?.textContent === 'Ready'",
         60, "the new file ready",
@@ -261,6 +266,12 @@ def test_a_file_takes_the_place_of_another(
         "shown",
     )
     assert get_json(headend, f"/api/videos/{number}")["title"] == "First cut"
+    viewer.click("#file .note button")
+    shows(viewer, "#confirm-text", "Take the former file back?")
+    viewer.click("#confirm button[value=yes]")
+    shows(viewer, "#toasts", "The former file is back.")
+    shows(viewer, "#file", "640 \N{MULTIPLICATION SIGN} 360")
+    completed(headend, number, within=60)
 
 
 def test_many_are_selected_and_deleted_by_keyboard(

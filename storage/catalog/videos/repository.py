@@ -187,7 +187,7 @@ class Videos:
     async def replace(
         self, video: int, file: VideoFile, now_us: int, *, by: int | None
     ) -> tuple[WholeVideo, str | None] | None:
-        """Replace a video's file; return the old one's address, too (see `replacement.replace`).
+        """Replace a video's file; return what to delete, too (see `replacement.replace`).
 
         Raises:
             UploadInProgress: its first file has not arrived yet.
