@@ -70,9 +70,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
 
     def item(self, record: VideoRecord) -> VideoItem:
         """Return a video in the form of lists."""
-        return VideoItem(
-            **self._common(record), **self._progress(record), embed=self._embed(record)
-        )
+        return VideoItem(**self._common(record), **self._progress(record), embed=self.embed(record))
 
     def full(self, whole: WholeVideo) -> Video:
         """Return a video in full."""
@@ -83,7 +81,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             **_labelled(whole),
             player=_player(whole),
             resolutions=_resolutions(whole),
-            embed=self._embed(record),
+            embed=self.embed(record),
         )
 
     def added(self, whole: WholeVideo) -> VideoAdded:
@@ -109,7 +107,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
         return VideoShown(
             **self._common(record),
             **_labelled(whole),
-            embed=self._embed(record),
+            embed=self.embed(record),
             resolutions=[
                 ShownRung(
                     resolution=BOX_LABELS[rung.number],
@@ -165,8 +163,10 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             "storage_size": record.storage_size,
         }
 
-    def _embed(self, record: VideoRecord) -> Embed:
-        return embed_snippets(self.addresses, record.hash, record.title, "video")
+    def embed(self, record: VideoRecord) -> Embed:
+        """Return the snippets that embed a video."""
+        size = (record.width, record.height)
+        return embed_snippets(self.addresses, record.hash, record.title, "video", size)
 
 
 def present_status(record: VideoStatus) -> VideoStatusBody:

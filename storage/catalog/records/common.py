@@ -107,8 +107,9 @@ class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A live stream as its owner sees it.
 
     `hidden` means that the owner unpublished it. `on_air` is the number of the slot that viewers
-    get (0 = primary), None while they get none. `version` rises with each change. It may be played
-    in all `countries`, or everywhere if there are none.
+    get (0 = primary), None while they get none. `version` rises with each change. `picture` is the
+    width and height of its largest poster, 0 before there is one. It may be played in all
+    `countries`, or everywhere if there are none.
     """
 
     id: int
@@ -135,6 +136,7 @@ class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     player: Named | None = None
     tags: tuple[Named, ...] = ()
     poster_labels: tuple[str, ...] = ()
+    picture: tuple[int, int] = (0, 0)
 
     @property
     def hash(self) -> PublicHash:

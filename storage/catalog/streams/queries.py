@@ -177,6 +177,7 @@ def _record(
         paused=row.paused,
         countries=decode_countries(row.countries),
         poster_labels=tuple(label for label in row.poster_labels.split(",") if label),
+        picture=(row.image_width, row.image_height),
         tags=tags,
         category=category,
         player=player,
