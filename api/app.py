@@ -57,7 +57,7 @@ from api.uploads.source_file import SourceFileController
 from api.videos.collection import VideosController
 from api.videos.item import VideoController
 from api.videos.presenter import VideoPresenter
-from media.no_op import do_nothing
+from media.no_op import do_nothing, never
 from storage.catalog import Catalog
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
 from storage.wall_clock import wall_clock_us
@@ -197,6 +197,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     home: str = "",
     problems: Problems = _no_problems,
     room: StreamRoom = do_nothing,
+    files_wait: Callable[[], bool] = never,
     debug: bool = False,
 ) -> Litestar:
     """Return the application.
@@ -210,7 +211,8 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     `/` redirects to `home`, or to the console, which shows `problems`: sentences about what the
     service cannot do, and the `room` of its machine. Without `operations` there are no endpoints
     about the installation as a whole. `command` is how an operator starts ours in a shell;
-    `knows_countries`: those of viewers can be looked up.
+    `knows_countries`: those of viewers can be looked up. `files_wait` returns True while no file is
+    begun because live streams need this machine.
     """
     callers = rate_limiter or CallerRateLimiter(UNLIMITED)
     sessions = BrowserSessions.of(catalog, addresses, clock_us)
@@ -226,6 +228,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
         "quotas": _constant(ProjectQuotas(QuotaCheck(catalog.usage, quotas, clock_us))),
         "operations": _constant(operations),
         "command": _constant(command),
+        "files_wait": _constant(files_wait),
         "video_presenter": _constant(
             VideoPresenter(addresses=addresses, broadcaster_key=broadcaster_key)
         ),
@@ -233,7 +236,12 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
         "now_us": Provide(clock_us, sync_to_thread=False),
     }
     renderer = Renderer(
-        addresses, version, broadcaster_key, command=command, knows_countries=knows_countries
+        addresses,
+        version,
+        broadcaster_key,
+        command=command,
+        knows_countries=knows_countries,
+        files_wait=files_wait,
     )
     console = Console(renderer, addresses)
     return Litestar(

@@ -4,7 +4,7 @@ An undefined name in a template is an error. English texts are in the templates,
 that a catalogue can translate them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from api.http.static_files import BUNDLE, public_name
 from api.schemas.urls import Addresses
+from media.no_op import never
 from media.ticks import utc
 
 __all__ = ["Renderer"]
@@ -34,6 +35,7 @@ class Renderer:
         *,
         command: str = "headend",
         knows_countries: bool = True,
+        files_wait: Callable[[], bool] = never,
     ) -> None:
         self._home = addresses.http
         self.base: Final = urlsplit(addresses.http).path
@@ -56,6 +58,7 @@ class Renderer:
             "version": version,
             "command": command,
             "knows_countries": knows_countries,
+            "files_wait": files_wait,
             "broadcaster_key": broadcaster_key,
             "url": self.url,
             "asset": assets.__getitem__,

@@ -33,6 +33,7 @@ __all__ = ["VideoPresenter", "iso8601_duration", "present_status"]
 
 # The protocol is Pusher's (version 7). The cluster is a placeholder that clients require.
 _CARD: Final = "default"  # the poster that always exists: a placeholder until there is a real one
+_UNDER_WAY: Final = ("queued", "transcoding")
 _Values = dict[str, Any]  # Any: fields of every type, by their names
 
 
@@ -169,8 +170,8 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
         return embed_snippets(self.addresses, record.hash, record.title, "video", size)
 
 
-def present_status(record: VideoStatus) -> VideoStatusBody:
-    """Return the progress of transcoding a video."""
+def present_status(record: VideoStatus, *, files_wait: bool) -> VideoStatusBody:
+    """Return the progress of transcoding a video; `files_wait`: live streams need the machine."""
     return VideoStatusBody(
         state=record.state,
         progress=record.progress,
@@ -178,6 +179,7 @@ def present_status(record: VideoStatus) -> VideoStatusBody:
         attempt=record.attempt,
         reason=record.reason,
         warnings=list(record.warnings),
+        waits_for="live streams" if files_wait and record.state in _UNDER_WAY else "",
     )
 
 

@@ -57,7 +57,7 @@ from headend.roles.stale_streams import (
 from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.transcode_role import file_workers, import_rules
 from headend.roles.upload_intake import create_intake, quota_limits
-from media.no_op import do_nothing
+from media.no_op import do_nothing, never
 from storage.bus.redis import RedisBus
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
@@ -389,6 +389,7 @@ def _application(
         home=context.settings.http.home,
         problems=problems,
         room=room,
+        files_wait=never if ingest is None else ingest.is_shedding,
         operations=operations,
         handlers=[
             *origin.handlers,

@@ -6,6 +6,7 @@ export const VIDEO_WORDS = {
   paused: "Paused",
   broken: "Interrupted",
   refused: "Refused",
+  waitsForLive: "Live streams need the machine now. This goes on by itself when they leave room.",
   arrived: "Waiting to be transcoded",
   making: "Transcoding",
   ready: "Ready",
