@@ -20,6 +20,7 @@ from api.http.browser_sessions import BrowserSessions
 from api.http.cors import cors_hook
 from api.http.errors import HANDLERS
 from api.http.json_body import MAX_BODY
+from api.http.known_query import needs_known_query
 from api.http.openapi import ReadyDocuments, ReferencePage, operation_id
 from api.http.options import list_all_methods
 from api.http.rate_limit import UNLIMITED, CallerRateLimiter
@@ -56,7 +57,7 @@ from api.uploads.source_file import SourceFileController
 from api.videos.collection import VideosController
 from api.videos.item import VideoController
 from api.videos.presenter import VideoPresenter
-from media.no_op import do_nothing
+from media.no_op import do_nothing, never
 from storage.catalog import Catalog
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
 from storage.wall_clock import wall_clock_us
@@ -127,7 +128,7 @@ def _api(
             *(() if intake is None else _UPLOAD_CONTROLLERS),
             *(() if operations is None else (OperationsController,)),
         ],
-        guards=[guard],
+        guards=[guard, needs_known_query],
         dependencies=dependencies,
         request_max_body_size=MAX_BODY,
         # Records of streams hold their keys.
@@ -146,7 +147,7 @@ def _linked(dependencies: Mapping[str, Provide], guard: Guard) -> Router:
     return _OwnRouter(
         "/api",
         route_handlers=[LinkController, LinkUploadController],
-        guards=[guard],
+        guards=[guard, needs_known_query],
         dependencies={name: dependencies[name] for name in _OF_LINKS},
         response_headers={"Cache-Control": "no-store"},
         include_in_schema=False,
@@ -191,10 +192,13 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     quotas: QuotaLimits = NO_QUOTAS,
     operations: OperationsReporter | None = None,
     clock_us: Callable[[], int] = wall_clock_us,
+    command: str = "headend",
+    knows_countries: bool = True,
     home: str = "",
     end_holds_seconds: float = 0.0,
     problems: Problems = _no_problems,
     room: StreamRoom = do_nothing,
+    files_wait: Callable[[], bool] = never,
     debug: bool = False,
 ) -> Litestar:
     """Return the application.
@@ -207,8 +211,10 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     `import_rules` limit from where videos may be fetched, `quotas` how much each project may have.
     `/` redirects to `home`, or to the console, which shows `problems`: sentences about what the
     service cannot do, and the `room` of its machine. For `end_holds_seconds` encoders of a stream
-    that was ended are refused. Without `operations` there are no endpoints
-    about the installation as a whole.
+    that was ended are refused. Without `operations` there are no endpoints about the installation
+    as a whole. `command` is how an operator starts ours in a shell; `knows_countries`: those of
+    viewers can be looked up. `files_wait` returns True while no file is begun because live streams
+    need this machine.
     """
     callers = rate_limiter or CallerRateLimiter(UNLIMITED)
     sessions = BrowserSessions.of(catalog, addresses, clock_us)
@@ -223,13 +229,23 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
         "import_rules": _constant(import_rules),
         "quotas": _constant(ProjectQuotas(QuotaCheck(catalog.usage, quotas, clock_us))),
         "operations": _constant(operations),
+        "command": _constant(command),
+        "files_wait": _constant(files_wait),
         "video_presenter": _constant(
             VideoPresenter(addresses=addresses, broadcaster_key=broadcaster_key)
         ),
         "clock_us": _constant(clock_us),
         "now_us": Provide(clock_us, sync_to_thread=False),
     }
-    console = Console(Renderer(addresses, version, broadcaster_key), addresses, end_holds_seconds)
+    renderer = Renderer(
+        addresses,
+        version,
+        broadcaster_key,
+        command=command,
+        knows_countries=knows_countries,
+        files_wait=files_wait,
+    )
+    console = Console(renderer, addresses, end_holds_seconds)
     return Litestar(
         route_handlers=[
             _api(intake, operations, dependencies, needs_token(catalog, callers, sessions)),

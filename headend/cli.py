@@ -34,6 +34,7 @@ from headend.install.installation import (
 from headend.install.locks import DataFolderError
 from headend.install.media_copy import MediaTarget, copy_media, media_place, media_target
 from headend.install.media_store import bucket_of
+from headend.own_command import runnable
 from headend.printable import printable
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
@@ -68,7 +69,7 @@ class _Failure(click.ClickException):
 
     def format_message(self) -> str:
         """Return the message, fit for a terminal."""
-        return "\n".join(printable(line) for line in self.message.split("\n"))
+        return "\n".join(printable(line) for line in runnable(self.message).split("\n"))
 
 
 def _settings_options(command: Command) -> Command:

@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from headend.own_command import runnable
 from headend.roles.wiring import RunningService
 from media.stream_keys import Slot
 from storage.catalog.library.sessions import LINK_SECONDS
@@ -49,7 +50,7 @@ def _for_encoders(running: RunningService, *, terminal: bool) -> list[str]:
     addresses, stream = running.addresses, running.first.stream
     lines: list[str] = []
     if stream is not None:
-        key = stream.key.text if terminal else "`headend streams` prints it"
+        key = stream.key.text if terminal else runnable("`headend streams` prints it")
         lines += [
             '  In OBS       Settings > Stream > Service "Custom..."',
             f"    Server     {addresses.encoder_server(Slot(0))}",

@@ -21,6 +21,7 @@
         ├── TooManyBackups         the caller's: the stream has as many backups as it may have
         ├── TooManyUploads         the caller's: the project has as many open uploads as it may have
         ├── UploadHeld             no fault: another host stores the upload's file just now
+        ├── NoFormerFile           the caller's: the video's file was not replaced, or long ago
         ├── UploadInProgress       the caller's: the video's first file has not been uploaded yet
         ├── UploadLinkSpent        the caller's: an upload link was used or has expired
         ├── UploadLost             no fault: another writer took the upload over, or it was removed
@@ -46,6 +47,7 @@ __all__ = [
     "HostNameTaken",
     "MediaNotShared",
     "NameTaken",
+    "NoFormerFile",
     "NoSuchLabel",
     "NoSuchProject",
     "NoSuchVideo",
@@ -209,6 +211,14 @@ class UploadInProgress(CatalogError):
 
     def __init__(self, video: int) -> None:
         super().__init__(f"the file of video {video} is still being uploaded")
+        self.video = video
+
+
+class NoFormerFile(CatalogError):
+    """The video has no former file that could be taken back."""
+
+    def __init__(self, video: int) -> None:
+        super().__init__(f"video {video} has no former file")
         self.video = video
 
 

@@ -10,6 +10,7 @@ from typing import Final, Literal, cast
 import msgspec
 
 from api.console.rendering import duration_text
+from media.stream_keys import PublicHash
 from storage.catalog.records.common import EventRecord
 
 __all__ = ["EventLine", "describe", "slot_name"]
@@ -39,14 +40,14 @@ _OTHER_SWITCH: Final = "{new} took over from {old}."
 class EventLine(msgspec.Struct, frozen=True, kw_only=True):
     """An event as the time line shows it; `at_us` in microseconds since the Unix epoch.
 
-    `made_video`: there is a new video among those of the project.
+    `video`: the hash of the video that came of it, "" for none.
     """
 
     number: int
     at_us: int
     text: str
     tone: Tone
-    made_video: bool = False
+    video: PublicHash = PublicHash("")
 
 
 def describe(event: EventRecord) -> EventLine:
@@ -58,7 +59,7 @@ def describe(event: EventRecord) -> EventLine:
         at_us=event.created_us,
         text=text,
         tone=tone,
-        made_video=event.kind in _MADE_VIDEO,
+        video=PublicHash(str(event.facts.get("video", "")) if event.kind in _MADE_VIDEO else ""),
     )
 
 

@@ -4,7 +4,7 @@ An undefined name in a template is an error. English texts are in the templates,
 that a catalogue can translate them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from api.http.static_files import BUNDLE, public_name
 from api.schemas.urls import Addresses
+from media.no_op import never
 from media.ticks import utc
 
 __all__ = ["Renderer"]
@@ -26,7 +27,16 @@ _STEP: Final = 1000
 class Renderer:
     """Fills the console's templates, which are compiled once a process."""
 
-    def __init__(self, addresses: Addresses, version: str, broadcaster_key: str) -> None:
+    def __init__(
+        self,
+        addresses: Addresses,
+        version: str,
+        broadcaster_key: str,
+        *,
+        command: str = "headend",
+        knows_countries: bool = True,
+        files_wait: Callable[[], bool] = never,
+    ) -> None:
         self._home = addresses.http
         self.base: Final = urlsplit(addresses.http).path
         """The path that all addresses of the service begin with; usually empty."""
@@ -46,6 +56,9 @@ class Renderer:
         names: dict[str, Any] = {  # Any: values and functions of every kind
             "base": self.base,
             "version": version,
+            "command": command,
+            "knows_countries": knows_countries,
+            "files_wait": files_wait,
             "broadcaster_key": broadcaster_key,
             "url": self.url,
             "asset": assets.__getitem__,

@@ -71,6 +71,8 @@ class StreamRoomPage(Controller):
         state = state_of(stream)
         settings = await catalog.stream_settings.find(stream.id) or OwnerSettings()
         events = await catalog.events.find_page(project.id, page=number, subject=stream.hash)
+        lines = [describe(event) for event in events.items]
+        made = [line.video for line in lines if line.video]
         return console.page(
             request,
             "stream.html",
@@ -84,7 +86,8 @@ class StreamRoomPage(Controller):
             since_us=await _since(catalog, stream, state),
             slots=slot_states(stream, presenter.addresses),
             events=events,
-            lines=[describe(event) for event in events.items],
+            lines=lines,
+            videos=await catalog.videos.find_numbers(project.id, made) if made else {},
             newest=number == _NEWEST,
             settings=settings,
             slate=None if settings.slate is None else presenter.addresses.slate(settings.slate),

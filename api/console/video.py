@@ -10,7 +10,6 @@ from api.console.page import Console
 from api.http.auth import ApiRequest
 from api.http.parameters import missing, still_there
 from api.library.lookup import PROJECT
-from api.schemas.embed_snippets import embed_snippets
 from api.videos.lookup import VIDEO, video_tag
 from api.videos.presenter import VideoPresenter
 from media.countries import COUNTRIES
@@ -47,6 +46,7 @@ class VideoPage(Controller):
         catalog: NamedDependency[Catalog],
         video_presenter: NamedDependency[VideoPresenter],
         console: NamedDependency[Console],
+        now_us: NamedDependency[int],
     ) -> Response[str]:
         """Show the page.
 
@@ -65,9 +65,10 @@ class VideoPage(Controller):
             video=record,
             whole=video,
             making=status,
+            former=await catalog.former_files.find(record.id, now_us),
             tag=video_tag(video),
             addresses=video_presenter.addresses,
-            embed=embed_snippets(video_presenter.addresses, record.hash, record.title, "video"),
+            embed=video_presenter.embed(record),
             box_labels=BOX_LABELS,
             countries=COUNTRIES,
             categories=await category_choice(catalog, project.id, video.category),

@@ -1,20 +1,18 @@
 """The error statuses that operations of one kind have in common, for `api.http.errors.documented`.
 
-`documented` itself adds those that any operation may answer with (400, 401, 429, 500, 503).
+`documented` itself adds those that any operation may answer with (400, 401, 422, 429, 500, 503).
 """
 
 from http import HTTPStatus
 from typing import Final
 
-__all__ = ["BODY_ERRORS", "CHANGE_ERRORS", "FORM_ERRORS", "LIST_ERRORS", "READ_ERRORS"]
+__all__ = ["BODY_ERRORS", "CHANGE_ERRORS", "FORM_ERRORS", "READ_ERRORS"]
 
 READ_ERRORS: Final = (HTTPStatus.NOT_FOUND,)
-LIST_ERRORS: Final = (*READ_ERRORS, HTTPStatus.UNPROCESSABLE_ENTITY)  # with query parameters
 CHANGE_ERRORS: Final = (*READ_ERRORS, HTTPStatus.FORBIDDEN)  # without a body
 BODY_ERRORS: Final = (  # with a JSON body
     *CHANGE_ERRORS,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
 )
 FORM_ERRORS: Final = (*BODY_ERRORS, HTTPStatus.REQUEST_TIMEOUT)  # with a file

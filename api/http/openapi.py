@@ -27,11 +27,13 @@ _POLICY: Final = (
     " frame-ancestors 'none'"
 )
 _STYLE: Final = """
+:root{color-scheme:light dark;background:light-dark(#fff,#14181f);color:light-dark(#1b1f27,#e6e9ef)}
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;
-color-scheme:light dark}
+overflow-wrap:anywhere}
+a{color:light-dark(#0b57b0,#8ab8ff)}
 h2{margin-top:2.5rem;border-top:1px solid #8888;padding-top:1rem;font-size:1.1rem}
 code,pre{font-family:ui-monospace,monospace;font-size:.9em}
-pre{overflow:auto;background:#8882;padding:.8rem;border-radius:.4rem}
+pre{overflow:auto;background:light-dark(#f1f3f6,#1f252f);padding:.8rem;border-radius:.4rem}
 td{padding:.1rem 1rem .1rem 0;vertical-align:top}
 """
 
@@ -184,4 +186,5 @@ def _names(answer: Document) -> str:
 
 
 def _schema(schema: Document) -> str:
-    return f"<pre>{escape(json.dumps(schema, indent=2, ensure_ascii=False))}</pre>"
+    # It scrolls sideways: by keyboard only what can have the focus does.
+    return f"<pre tabindex=0>{escape(json.dumps(schema, indent=2, ensure_ascii=False))}</pre>"

@@ -7,7 +7,7 @@ from litestar import Controller, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.http.error_statuses import LIST_ERRORS
+from api.http.error_statuses import READ_ERRORS
 from api.http.errors import documented
 from api.http.paging import envelope, read_query
 from api.http.parameters import PageNumber
@@ -56,7 +56,7 @@ class EventsController(Controller):
     @get(
         "/projects/{project_id:str}/events",
         summary="List events",
-        responses=documented(*LIST_ERRORS),
+        responses=documented(*READ_ERRORS),
     )
     async def list_events(
         self,

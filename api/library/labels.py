@@ -8,7 +8,7 @@ from litestar import Controller, Response, delete, get, post, put
 from litestar.di import NamedDependency, Provide
 
 from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS
+from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
 from api.http.errors import documented
 from api.http.json_body import described, read_body
 from api.http.paging import ListQuery, envelope
@@ -171,7 +171,7 @@ class TagsController(Controller):
     tags = ("tags",)
     dependencies = _DEPENDENCIES
 
-    @get(_TAGS, summary="List tags", responses=documented(*LIST_ERRORS))
+    @get(_TAGS, summary="List tags", responses=documented(*READ_ERRORS))
     async def list_tags(
         self,
         project: NamedDependency[ProjectRecord],
@@ -250,7 +250,7 @@ class CategoriesController(Controller):
     tags = ("categories",)
     dependencies = _DEPENDENCIES
 
-    @get(_CATEGORIES, summary="List categories", responses=documented(*LIST_ERRORS))
+    @get(_CATEGORIES, summary="List categories", responses=documented(*READ_ERRORS))
     async def list_categories(
         self,
         project: NamedDependency[ProjectRecord],

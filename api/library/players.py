@@ -8,7 +8,7 @@ from litestar import Controller, Response, delete, get, post, put
 from litestar.di import NamedDependency, Provide
 
 from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS
+from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
 from api.http.errors import documented
 from api.http.json_body import described, read_body
 from api.http.paging import ListQuery, envelope
@@ -117,7 +117,7 @@ class PlayersController(Controller):
     tags = ("players",)
     dependencies = _DEPENDENCIES
 
-    @get(_PATH, summary="List players", responses=documented(*LIST_ERRORS))
+    @get(_PATH, summary="List players", responses=documented(*READ_ERRORS))
     async def list_players(
         self,
         project: NamedDependency[ProjectRecord],

@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 
 from api.http.auth import ApiRequest, needs_all_projects, needs_write
 from api.http.cors import normalize_origins, origins_error
-from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, LIST_ERRORS
+from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
 from api.http.errors import ApiError, documented, invalid
 from api.http.json_body import described, read_body
 from api.http.paging import envelope, read_query
@@ -101,7 +101,7 @@ class ProjectsController(Controller):
     tags = ("projects",)
     dependencies = PROJECT
 
-    @get(_PATH, summary="List projects", responses=documented(*LIST_ERRORS))
+    @get(_PATH, summary="List projects", responses=documented(*READ_ERRORS))
     async def list_projects(
         self,
         request: ApiRequest,
@@ -138,7 +138,7 @@ class ProjectsController(Controller):
         record = await catalog.projects.add(str(body.name), now_us, by=request.auth.id)
         return ProjectAnswer(message="Project added.", project=_project(record, presenter))
 
-    @get(_ONE, summary="Show a project", responses=documented(*LIST_ERRORS))
+    @get(_ONE, summary="Show a project", responses=documented(*READ_ERRORS))
     async def show_project(
         self, project: NamedDependency[ProjectRecord], presenter: NamedDependency[Presenter]
     ) -> Response[ProjectShown]:

@@ -137,7 +137,9 @@ class OperationsController(Controller):
         summary="Examine the installation",
         responses=documented(*_ERRORS),
     )
-    async def examine(self, operations: NamedDependency[OperationsReporter]) -> ExaminationData:
+    async def examine(
+        self, operations: NamedDependency[OperationsReporter], command: NamedDependency[str]
+    ) -> ExaminationData:
         """Examine the installation as `headend doctor` does, one at a time.
 
         It reads the whole database and looks for every file: do not ask for it every minute. This
@@ -146,7 +148,7 @@ class OperationsController(Controller):
         try:
             findings = await operations.examine()
         except TimeoutError as error:
-            message = "The examination takes too long: run `headend doctor` on the machine."
+            message = f"The examination takes too long: run `{command} doctor` on the machine."
             raise unavailable(message, _RETRY_SECONDS) from error
         healthy = not any(each.verdict == "act" for each in findings)
         return ExaminationData(data=Examination(healthy=healthy, findings=list(findings)))

@@ -135,7 +135,7 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
         return urls or None
 
     def _embed(self, record: StreamRecord) -> Embed:
-        return embed_snippets(self.addresses, record.hash, record.title, "stream")
+        return embed_snippets(self.addresses, record.hash, record.title, "stream", record.picture)
 
 
 def _tags(record: StreamRecord) -> list[TagBody]:

@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import BODY_ERRORS, LIST_ERRORS
+from api.http.error_statuses import BODY_ERRORS, READ_ERRORS
 from api.http.errors import documented, invalid
 from api.http.json_body import described, read_body
 from api.http.paging import ListQuery, envelope
@@ -43,7 +43,7 @@ class StreamsController(Controller):
     tags = ("streams",)
     dependencies = _DEPENDENCIES
 
-    @get(summary="List streams", responses=documented(*LIST_ERRORS))
+    @get(summary="List streams", responses=documented(*READ_ERRORS))
     async def list_streams(
         self,
         request: ApiRequest,

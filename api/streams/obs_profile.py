@@ -9,7 +9,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import QueryParameter
 
 from api.http.auth import needs_write
-from api.http.error_statuses import LIST_ERRORS
+from api.http.error_statuses import READ_ERRORS
 from api.http.errors import documented, invalid
 from api.http.filenames import slug
 from api.schemas.presenter import Presenter
@@ -60,7 +60,7 @@ class ObsProfileController(Controller):
         media_type=_ZIP,
         summary="Download a profile for OBS",
         responses={
-            **documented(*LIST_ERRORS, HTTPStatus.FORBIDDEN),
+            **documented(*READ_ERRORS, HTTPStatus.FORBIDDEN),
             HTTPStatus.OK: ResponseSpec(bytes, media_type=_ZIP, generate_examples=False),
         },
     )

@@ -1,8 +1,9 @@
 """A new file for an existing video, whose number, hash and addresses stay.
 
-The old file plays until all of the new one is transcoded. The new file arrives as that of a new
-video does: in one request (`replace_from_form`) or as a resumable upload (`api.uploads.receiver`),
-with a token or through a link. All of them end in `replace_source`.
+The old file plays until all of the new one is transcoded, and can be taken back for some days. The
+new file arrives as that of a new video does: in one request (`replace_from_form`) or as a resumable
+upload (`api.uploads.receiver`), with a token or through a link. All of them end in
+`replace_source`.
 """
 
 import contextlib
@@ -28,8 +29,8 @@ __all__ = ["RecordReplacement", "first_file_pending", "replace_from_form", "repl
 
 log = logging.getLogger(__name__)
 
-# Records a new file. Returns the video as it is then and the address of its old file, or None if
-# there is no such video any more.
+# Records a new file. Returns the video as it is then and the address of a file that no row names
+# any more, or None if there is no such video any more.
 RecordReplacement = Callable[[VideoFile], Awaitable[tuple[WholeVideo, str | None] | None]]
 
 
@@ -63,7 +64,7 @@ async def replace_from_form(
 async def replace_source(
     objects: Objects, hash_: PublicHash, file: VideoFile, record: RecordReplacement
 ) -> WholeVideo:
-    """Make a stored file a video's source, and delete the old one.
+    """Make a stored file a video's source, and delete the file that was the former one until now.
 
     If it is unknown whether the catalog recorded the new file, both stay: the cleanup of orphans
     deletes the one that no row names, and what cannot be deleted here.
@@ -84,10 +85,10 @@ async def replace_source(
         with contextlib.suppress(ObjectError):
             await objects.delete_tree(addresses.video_sources(hash_))
         raise missing("video")
-    whole, old_source = replaced
-    if old_source is not None:
+    whole, dropped = replaced
+    if dropped is not None:
         with contextlib.suppress(ObjectError):
-            await objects.delete(old_source)
+            await objects.delete(dropped)
     log.info("file replaced", extra={"video": hash_, "bytes": file.size})
     return whole
 

@@ -8,10 +8,10 @@ from litestar import Controller, post, put
 from litestar.di import NamedDependency
 
 from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import FORM_ERRORS
-from api.http.errors import documented
+from api.http.error_statuses import CHANGE_ERRORS, FORM_ERRORS
+from api.http.errors import ApiError, documented
 from api.http.multipart_schemas import FileForm, PosterForm, VideoForm
-from api.http.parameters import missing
+from api.http.parameters import missing, still_there
 from api.intake.upload_intake import (
     MAX_PICTURE,
     MAX_VIDEO,
@@ -36,6 +36,7 @@ from api.videos.schemas import VideoAdded, VideoChanged
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
+from storage.errors import NoFormerFile
 from storage.objects import addresses
 from storage.objects.base import ObjectError
 
@@ -130,6 +131,40 @@ class VideoFilesController(Controller):
             )
         return VideoChanged(message="File replaced.", video=video_presenter.full(whole))
 
+    @post(
+        "/restore-file",
+        guards=[needs_write],
+        status_code=HTTPStatus.OK,
+        summary="Take a video's former file back",
+        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
+    )
+    async def restore_file(
+        self,
+        request: ApiRequest,
+        video: NamedDependency[WholeVideo],
+        catalog: NamedDependency[Catalog],
+        video_presenter: NamedDependency[VideoPresenter],
+        intake: NamedDependency[UploadIntake],
+        now_us: NamedDependency[int],
+    ) -> VideoChanged:
+        """Give a video the file again that it had before its present one, for seven days.
+
+        The present file becomes the former one, so that doing it twice changes nothing. What plays
+        stays until all of the file is transcoded. A recording that was replaced has no former file.
+        """
+        number = video.video.id
+        former = await catalog.former_files.find(number, now_us)
+        if former is None or await intake.objects.stat(former.file.source) is None:
+            raise _no_former_file()
+        try:
+            whole = await catalog.former_files.take_back(number, now_us, by=request.auth.id)
+        except NoFormerFile as error:
+            raise _no_former_file() from error
+        message = "The former file is back."
+        return VideoChanged(
+            message=message, video=video_presenter.full(still_there(whole, "video"))
+        )
+
     @put(
         "/poster",
         guards=[needs_write],
@@ -179,3 +214,8 @@ class VideoFilesController(Controller):
                 with contextlib.suppress(ObjectError):
                     await objects.delete_tree(addresses.video_folder(record.hash, old_folder))
         return VideoChanged(message="Video updated.", video=video_presenter.full(whole))
+
+
+def _no_former_file() -> ApiError:
+    message = "There is no former file: it was not replaced within the last seven days."
+    return ApiError(HTTPStatus.CONFLICT, message)

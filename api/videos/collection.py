@@ -7,7 +7,7 @@ from litestar import Controller, get, post
 from litestar.di import NamedDependency, Provide
 
 from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import CHANGE_ERRORS, LIST_ERRORS
+from api.http.error_statuses import CHANGE_ERRORS, READ_ERRORS
 from api.http.errors import documented
 from api.http.paging import envelope
 from api.library.lookup import ProjectId, list_url, provide_project
@@ -29,7 +29,7 @@ class VideosController(Controller):
     @get(
         dependencies={"list_query": Provide(provide_list_query, sync_to_thread=False)},
         summary="List videos",
-        responses=documented(*LIST_ERRORS),
+        responses=documented(*READ_ERRORS),
     )
     async def list_videos(
         self,

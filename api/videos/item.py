@@ -3,6 +3,7 @@
 Its files are handled in `api.uploads.single_request`.
 """
 
+from collections.abc import Callable
 from http import HTTPStatus
 
 import msgspec
@@ -56,14 +57,18 @@ class VideoController(Controller):
 
     @get("/status", summary="Show how far a video is", responses=documented(*READ_ERRORS))
     async def show_status(
-        self, request: ApiRequest, video_id: RecordId, catalog: NamedDependency[Catalog]
+        self,
+        request: ApiRequest,
+        video_id: RecordId,
+        catalog: NamedDependency[Catalog],
+        files_wait: NamedDependency[Callable[[], bool]],
     ) -> VideoStatusData:
         """Show how far the making of a video is, and why it failed where it did."""
         # One row instead of a whole video: clients poll this.
         status = await catalog.videos.find_status(number_of(video_id, "video"))
         if status is None or not request.auth.reaches(status.project):
             raise missing("video")
-        return VideoStatusData(data=present_status(status))
+        return VideoStatusData(data=present_status(status, files_wait=files_wait()))
 
     @put(
         guards=[needs_write],

@@ -33,6 +33,7 @@ __all__ = ["VideoPresenter", "iso8601_duration", "present_status"]
 
 # The protocol is Pusher's (version 7). The cluster is a placeholder that clients require.
 _CARD: Final = "default"  # the poster that always exists: a placeholder until there is a real one
+_UNDER_WAY: Final = ("queued", "transcoding")
 _Values = dict[str, Any]  # Any: fields of every type, by their names
 
 
@@ -70,9 +71,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
 
     def item(self, record: VideoRecord) -> VideoItem:
         """Return a video in the form of lists."""
-        return VideoItem(
-            **self._common(record), **self._progress(record), embed=self._embed(record)
-        )
+        return VideoItem(**self._common(record), **self._progress(record), embed=self.embed(record))
 
     def full(self, whole: WholeVideo) -> Video:
         """Return a video in full."""
@@ -83,7 +82,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             **_labelled(whole),
             player=_player(whole),
             resolutions=_resolutions(whole),
-            embed=self._embed(record),
+            embed=self.embed(record),
         )
 
     def added(self, whole: WholeVideo) -> VideoAdded:
@@ -109,7 +108,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
         return VideoShown(
             **self._common(record),
             **_labelled(whole),
-            embed=self._embed(record),
+            embed=self.embed(record),
             resolutions=[
                 ShownRung(
                     resolution=BOX_LABELS[rung.number],
@@ -165,12 +164,14 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             "storage_size": record.storage_size,
         }
 
-    def _embed(self, record: VideoRecord) -> Embed:
-        return embed_snippets(self.addresses, record.hash, record.title, "video")
+    def embed(self, record: VideoRecord) -> Embed:
+        """Return the snippets that embed a video."""
+        size = (record.width, record.height)
+        return embed_snippets(self.addresses, record.hash, record.title, "video", size)
 
 
-def present_status(record: VideoStatus) -> VideoStatusBody:
-    """Return the progress of transcoding a video."""
+def present_status(record: VideoStatus, *, files_wait: bool) -> VideoStatusBody:
+    """Return the progress of transcoding a video; `files_wait`: live streams need the machine."""
     return VideoStatusBody(
         state=record.state,
         progress=record.progress,
@@ -178,6 +179,7 @@ def present_status(record: VideoStatus) -> VideoStatusBody:
         attempt=record.attempt,
         reason=record.reason,
         warnings=list(record.warnings),
+        waits_for="live streams" if files_wait and record.state in _UNDER_WAY else "",
     )
 
 

@@ -151,6 +151,8 @@ class VideoStatusBody(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of transcoding a video; `eta` is in seconds, 0 if unknown or done.
 
     `state` is uploading, queued, transcoding, completed or failed; `reason` says why it failed.
+    `waits_for` is "live streams" while these need the machine on which files are transcoded, so
+    that nothing new is begun, and "" otherwise.
     """
 
     state: str
@@ -159,6 +161,7 @@ class VideoStatusBody(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     reason: str
     warnings: list[str]
+    waits_for: str
 
 
 class VideoEdit(msgspec.Struct, frozen=True, kw_only=True):

@@ -412,6 +412,16 @@ class ServiceSettings(Section, frozen=True, kw_only=True):
     redis: RedisSettings = RedisSettings()
     log: LogSettings = LogSettings()
 
+    @property
+    def knows_countries(self) -> bool:
+        """Whether viewers' countries can be known: from a database, a proxy or their addresses."""
+        named_proxy = bool(self.http.trusted_proxies.strip())
+        return bool(
+            self.geo.database
+            or (self.geo.trusted_header and named_proxy)
+            or (self.geo.private_country and (named_proxy or not self.http.public_url))
+        )
+
 
 _Values = dict[str, Any]  # the tree of a TOML file, not validated yet
 

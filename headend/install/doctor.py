@@ -30,6 +30,7 @@ from headend.install.installation import (
 from headend.install.locks import schema_in_use
 from headend.install.media_store import bucket_of, open_store, read_store
 from headend.install.redis_finding import redis_finding
+from headend.own_command import runnable
 from media.ticks import DAY_US, MICROSECONDS, utc
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
@@ -81,7 +82,7 @@ async def examine(
         await redis_finding(settings.redis.url),
     ]
     if not await asyncio.to_thread(folder.is_dir):
-        text = f"{folder} does not exist; `headend migrate` creates it"
+        text = runnable(f"{folder} does not exist; `headend migrate` creates it")
         return (*findings, Finding(topic="data folder", verdict="act", text=text))
     findings += await asyncio.to_thread(
         lambda: (
@@ -95,6 +96,7 @@ async def examine(
             for check in (
                 partial(_installation, catalog, files),
                 partial(_damage, catalog),
+                partial(_restrictions, settings, catalog),
                 partial(_jobs, catalog, now_us),
                 partial(_clock, catalog, now_us, wall_us),
                 partial(_missing, catalog, files),
@@ -123,12 +125,13 @@ async def examine_briefly(
 ) -> tuple[Finding, ...]:
     """Return the findings that need neither every file nor the whole database.
 
-    They are those on settings, certificates and jobs; `catalog` is the service's own.
+    They are those on settings, certificates, restrictions and jobs; `catalog` is the service's own.
     """
     certificates = partial(_certificates, settings, Path(settings.data) / "tls", now_us)
     return (
         _countries(settings),
         *await asyncio.to_thread(certificates),
+        await _checked(partial(_restrictions, settings, catalog)),
         await _checked(partial(_jobs, catalog, now_us)),
     )
 
@@ -202,6 +205,22 @@ def _countries(settings: ServiceSettings) -> Finding:
         country = settings.geo.private_country.upper()
         verdict, text = "well", f"private addresses count as {country}"
     return Finding(topic="countries", verdict=verdict, text=text)
+
+
+async def _restrictions(settings: ServiceSettings, catalog: Catalog) -> Finding:
+    """Check that what plays in some countries only plays anywhere."""
+    topic = "restrictions"
+    if settings.knows_countries:
+        return Finding(topic=topic, verdict="well", text="the countries of viewers are looked up")
+    if not await catalog.health.is_any_restricted():
+        text = "nothing is restricted to countries, and those of viewers are not known"
+        return Finding(topic=topic, verdict="well", text=text)
+    text = (
+        "streams or videos are restricted to countries, and no viewer's country is known: they"
+        " play for nobody but their owners; set geo.database, or geo.trusted_header and"
+        " http.trusted_proxies"
+    )
+    return Finding(topic=topic, verdict="act", text=text)
 
 
 def _landlock() -> Finding:

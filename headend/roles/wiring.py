@@ -40,6 +40,7 @@ from headend.http.server import Application, serving
 from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
 from headend.install.media_store import bucket_of
+from headend.own_command import own_command
 from headend.roles.context import RoleContext, open_context
 from headend.roles.edge_metrics import EdgeMetrics
 from headend.roles.host_presence import HostPresence, open_presence
@@ -56,11 +57,12 @@ from headend.roles.stale_streams import (
 from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.transcode_role import file_workers, import_rules
 from headend.roles.upload_intake import create_intake, quota_limits
-from media.no_op import do_nothing
+from media.no_op import do_nothing, never
 from storage.bus.redis import RedisBus
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
 from storage.cleanup.expired_uploads import keep_removing_expired_uploads
+from storage.cleanup.former_files import keep_removing_former_files
 from storage.cleanup.orphans import keep_removing_orphans
 from storage.cleanup.withdrawn_copies import keep_deleting_withdrawn_copies
 from storage.errors import StorageError
@@ -226,6 +228,12 @@ def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
             ),
         ),
         BackgroundTask(
+            "former files",
+            partial(
+                keep_removing_former_files, objects, catalog.former_files, wall_clock_us, verify
+            ),
+        ),
+        BackgroundTask(
             "expired recordings",
             partial(
                 keep_deleting_expired_recordings, catalog.recordings, media, wall_clock_us, verify
@@ -376,10 +384,13 @@ def _application(
         rate_limiter=callers,
         import_rules=import_rules(context.settings.imports),
         quotas=quota_limits(context.settings.quotas),
+        command=own_command(),
+        knows_countries=context.settings.knows_countries,
         home=context.settings.http.home,
         end_holds_seconds=context.settings.live.end_holds_seconds,
         problems=problems,
         room=room,
+        files_wait=never if ingest is None else ingest.is_shedding,
         operations=operations,
         handlers=[
             *origin.handlers,

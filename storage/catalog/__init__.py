@@ -43,6 +43,7 @@ from storage.catalog.streams.settings import OF_PROJECTS, OF_STREAMS, SettingsRe
 from storage.catalog.uploads.links import UploadLinks
 from storage.catalog.uploads.repository import Uploads
 from storage.catalog.videos.clips import Clips
+from storage.catalog.videos.former_files import FormerFiles
 from storage.catalog.videos.imports import Imports
 from storage.catalog.videos.jobs import Jobs
 from storage.catalog.videos.previews import RecordingPreviews
@@ -90,6 +91,7 @@ class Catalog:
         self.hosts = Hosts(database)
         self.owners = StreamOwners(database)
         self.videos = Videos(database)
+        self.former_files = FormerFiles(database)
         self.visibility = Visibility(database)
         self.recordings = Recordings(database)
         self.clips = Clips(database)

@@ -234,11 +234,11 @@ async def _unused_media(
 async def _unused_sources(
     files: ReadableObjects, row: VideoReferences, before_us: int
 ) -> AsyncGenerator[Orphan]:
-    """Yield uploaded files of a video that its row does not name, such as replaced ones."""
+    """Yield uploaded files of a video that its row does not name, such as those long replaced."""
     if row.source is None and (row.at_work or row.state != "failed"):
         return  # the row may be about to reference its first file
     for address in await files.addresses(video_sources(row.hash)):
-        stat = None if address == row.source else await files.stat(address)
+        stat = None if address in (row.source, row.former) else await files.stat(address)
         if stat is not None and stat.modified_us < before_us:
             yield Orphan(address=address, kind="object", what="file of a video that has another")
 

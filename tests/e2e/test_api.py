@@ -63,7 +63,9 @@ def test_every_line_of_the_page_does_what_the_page_says(
     assert slate["settings"]["slate"]["picture"].startswith(f"{running.http}/slates/s-")
     assert uploaded["video"]["title"] == "Holidays"
     assert uploaded["video"]["id"] == 1
-    assert set(status["data"]) == {"state", "progress", "eta", "attempt", "reason", "warnings"}
+    assert set(status["data"]) == {
+        "state", "progress", "eta", "attempt", "reason", "warnings", "waits_for",
+    }  # fmt: skip
     kinds = [each["type"] for each in events["data"]]
     assert {"stream added", "stream edited", "token added", "video added"} <= set(kinds)
     assert {each["token"] for each in events["data"] if each["type"] == "stream edited"} == {1}

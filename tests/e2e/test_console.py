@@ -10,7 +10,7 @@ from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.console_pages import HEIGHT, WIDTH, must_be_for_everybody, sign_in
 from tests.support.e2e.foreign_site import site
 from tests.support.e2e.publishers import ffmpeg, publishing
-from tests.support.e2e.service import ServiceProcess, fetch, run_headend, service
+from tests.support.e2e.service import HEADEND, ServiceProcess, fetch, run_headend, service
 from tests.support.e2e.tcp_relay import relaying
 from tests.support.e2e.websocket_clients import credentials, publish
 from tests.support.waiting import poll
@@ -63,7 +63,9 @@ def test_the_link_of_a_first_start_signs_in_once(tmp_path: Path, browser: Chromi
         second_viewer.wait_for_page(
             "() => document.querySelector('#problem') !== null", 10, "refused"
         )
-        assert "has been used" in second_viewer.text("#problem")
+        problem = second_viewer.text("#problem")
+        assert "has been used" in problem
+        assert f"`{HEADEND} console-link`" in problem, "PATH does not lead to it"
         headend.stop()
     with service(tmp_path / "data") as restarted:
         assert restarted.console == f"{restarted.http}/console", "a browser has signed in already"

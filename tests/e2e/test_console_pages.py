@@ -104,6 +104,25 @@ _SCRIPTS: Final = """() => performance.getEntriesByType("resource")
   .filter(({ name }) => new URL(name).pathname.endsWith(".js"))
   .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)"""
 
+# Whether the page asks before it is left: not as it came, and with each of its fields edited.
+_UNASKED: Final = """() => {
+  const asks = () => !dispatchEvent(new Event("beforeunload", { cancelable: true }));
+  if (asks()) return ["nothing was edited"];
+  const unasked = [];
+  for (const form of document.querySelectorAll("form[data-api]"))
+    for (const field of form.elements) {
+      if (!field.name || field.matches(":disabled, [type=hidden]")) continue;
+      if (field.type === "checkbox") field.checked = !field.checked;
+      else if (field.options?.length > 1) field.selectedIndex = field.selectedIndex ? 0 : 1;
+      else if (field.options) continue;
+      else field.value = field.type === "number" ? Number(field.value) + 1 : `${field.value}x`;
+      if (!asks()) unasked.push(field.outerHTML);
+      form.reset();
+      if (asks()) unasked.push(`after a reset: ${field.outerHTML}`);
+    }
+  return unasked;
+}"""
+
 
 class PopulatedConsole(msgspec.Struct, frozen=True, kw_only=True):
     """A service whose records all have hostile names; `places` name them in addresses."""
@@ -225,6 +244,7 @@ def check_page(
     viewer.requests.clear()
     viewer.visit(populated_service.address(path))
     must_be_ours_alone(viewer)
+    assert viewer.evaluate(_UNASKED) == []
     assert [each for each in elements if viewer.evaluate(_SHOWN, each) is not True] == []
 
 
@@ -264,6 +284,23 @@ def test_a_page_without_a_session_is_accessible_and_has_no_foreign_content(
     signed_out.visit(populated_service.address(OF_NOBODY[what]))
     must_be_ours_alone(signed_out)
     must_be_for_everybody(signed_out, axe)
+
+
+@pytest.mark.parametrize(
+    "children", [60, pytest.param(10_000, marks=pytest.mark.prove, id="the whole page")]
+)
+def test_the_description_of_the_api_is_accessible(
+    populated_service: PopulatedConsole, signed_out: Viewer, axe: str, children: int
+) -> None:
+    """Its operations and schemas look alike: the rules take half a minute for all of them."""
+    signed_out.visit(populated_service.address("/schema"))
+    shorten = "(most) => [...document.querySelector('main').children].slice(most, -9)"
+    signed_out.evaluate(f"{shorten}.forEach((each) => each.remove())", children)
+    must_be_for_everybody(signed_out, axe)
+    everything = (
+        "async () => (await axe.run()).violations.map(({ id, nodes }) => [id, nodes.length])"
+    )
+    assert signed_out.evaluate(everything) == []
 
 
 def test_the_refusal_of_a_token_is_shown_accessibly(

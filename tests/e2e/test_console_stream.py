@@ -138,6 +138,7 @@ def test_several_streams_are_acted_on_at_once(
     viewer.wait_for_page("() => document.querySelector('#bulk').hidden", 10, "changed all")
     viewer.click("#select-all")
     agree(viewer, '[data-bulk^="DELETE"]')
+    shows(viewer, "#toasts", "3 streams deleted.")
     shows(viewer, "#streams", "No stream is like that.")
     viewer.visit(f"{shared_service.http}/console/1/streams")
     shows(viewer, "#streams", "Another")

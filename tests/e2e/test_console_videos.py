@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.test_resumable import MiB, written
 from tests.support.api.upload_clips import clip, picture
 from tests.support.browser import Chromium, Viewer
-from tests.support.e2e.console_pages import sign_in
+from tests.support.e2e.console_pages import shows, sign_in
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.service import ServiceProcess, fetch, service
 from tests.support.e2e.uploaded_videos import Json, completed, get_json, upload
@@ -38,6 +38,16 @@ KEEPS_THE_NEW = """async () => {
   const kept = await bytes(src, 'force-cache');
   await new Promise((resolve) => setTimeout(resolve, 1500));
   return kept === await bytes(src, 'no-store');
+}"""
+
+# Whether an element has the focus, and is within the window together with what describes it.
+AT_HAND = """(selector) => {
+  const all = [document.querySelector(selector)];
+  if (document.activeElement !== all[0]) return "the focus is elsewhere";
+  for (const id of all[0].getAttribute("aria-describedby")?.split(" ") ?? [])
+    all.push(document.getElementById(id));
+  return all.map((each) => each.getBoundingClientRect())
+    .every(({ top, bottom }) => top >= 0 && bottom <= innerHeight) || "out of sight";
 }"""
 
 
@@ -170,7 +180,10 @@ def test_a_video_gets_a_poster_of_its_own_moment_and_a_country(
     viewer.fill("#find-country", "roma")
     viewer.click("#countries input[value='642']")
     viewer.fill("#tags", "news, sport")
+    assert "cannot tell the countries of viewers" in viewer.text("#details details .note")
     viewer.click("#details form button")
+    assert "this plays for nobody but you" in viewer.text("#confirm-text")
+    viewer.click("#confirm button[value=yes]")
     viewer.wait_for_page(
         "() => document.querySelector('#toasts').innerText.includes('Saved')", 10, "saved"
     )
@@ -178,13 +191,19 @@ def test_a_video_gets_a_poster_of_its_own_moment_and_a_country(
     assert [each["code"] for each in record["countries"]] == ["RO"]
     assert [each["name"] for each in record["tags"]] == ["news", "sport"]
     assert record["title"] == "A film"
+    shows(viewer, "#details .problem", "This plays for nobody but you")
     must_keep_its_policy(viewer)
+    viewer.visit(f"{headend.http}/console")
+    assert "restrictions: streams or videos are restricted" in viewer.text("main")
+    opened = {"countries": list[str]()}
+    fetch(f"{headend.http}/api/videos/{made['id']}", method="PUT", token=headend.token, body=opened)
 
 
 def test_an_edit_of_a_video_that_has_changed_since_is_refused_and_nothing_is_lost(
     headend: ServiceProcess, browser: Chromium, project_path: str, made: Json
 ) -> None:
     viewer = sign_in(browser, headend, f"{project_path}/videos/{made['id']}")
+    viewer.resize(390, 500)
     viewer.fill("#description", "Mine")
     path = f"{headend.http}/api/videos/{made['id']}"
     theirs = fetch(path, method="PUT", token=headend.token, body={"description": "Theirs"})
@@ -193,8 +212,33 @@ def test_an_edit_of_a_video_that_has_changed_since_is_refused_and_nothing_is_los
     viewer.wait_for_page(
         "() => document.querySelector('#details .form-error') !== null", 10, "told"
     )
+    assert viewer.evaluate(AT_HAND, ".form-error[role=alert]") is True
     assert get_json(headend, f"/api/videos/{made['id']}")["description"] == "Theirs"
     assert viewer.evaluate("() => document.querySelector('#description').value") == "Mine"
+    assert viewer.asked == []
+    viewer.visit(f"{headend.http}{project_path}/videos")
+    assert viewer.asked == ["beforeunload"]
+    viewer.visit(f"{headend.http}{project_path}/videos/{made['id']}")
+    viewer.fill("#description", "Mine")
+    viewer.click("#details form button")
+    viewer.wait_for_page(
+        "() => document.querySelector('#toasts').innerText.includes('Saved')", 10, "saved"
+    )
+    viewer.visit(f"{headend.http}{project_path}/videos")
+    assert viewer.asked == ["beforeunload"], "what was saved is no edit"
+
+
+def test_a_field_that_is_refused_is_led_to(
+    headend: ServiceProcess, browser: Chromium, project_path: str
+) -> None:
+    viewer = sign_in(browser, headend, f"{project_path}/settings")
+    viewer.resize(390, 500)
+    viewer.fill("#origins", "no address")
+    # The button would take the field out of sight.
+    viewer.evaluate("() => scrollTo(0, document.body.scrollHeight)")
+    viewer.evaluate("() => document.querySelector('#origins').form.requestSubmit()")
+    viewer.wait_for_page("() => document.querySelector('.field-error') !== null", 10, "told")
+    assert viewer.evaluate(AT_HAND, "#origins[aria-invalid=true]") is True
 
 
 def test_a_file_takes_the_place_of_another(
@@ -207,6 +251,11 @@ def test_a_file_takes_the_place_of_another(
     (tmp_path / "second.mp4").write_bytes(clip("320x180", "2"))
     viewer = sign_in(browser, headend, f"{project_path}/videos/{number}")
     viewer.choose_files("#replacement", tmp_path / "second.mp4")
+    shows(viewer, "#confirm-text", "Replace the file of “First cut”?")
+    viewer.click("#confirm button[value=no]")
+    viewer.choose_files("#replacement", tmp_path / "second.mp4")
+    shows(viewer, "#confirm-text", "You can take the old file back for seven days.")
+    viewer.click("#confirm button[value=yes]")
     viewer.wait_for_page(
         "() => document.querySelector('#replace [data-part=state]')?.textContent === 'Ready'",
         60, "the new file ready",
@@ -217,6 +266,12 @@ def test_a_file_takes_the_place_of_another(
         "shown",
     )
     assert get_json(headend, f"/api/videos/{number}")["title"] == "First cut"
+    viewer.click("#file .note button")
+    shows(viewer, "#confirm-text", "Take the former file back?")
+    viewer.click("#confirm button[value=yes]")
+    shows(viewer, "#toasts", "The former file is back.")
+    shows(viewer, "#file", "640 \N{MULTIPLICATION SIGN} 360")
+    completed(headend, number, within=60)
 
 
 def test_many_are_selected_and_deleted_by_keyboard(
@@ -230,7 +285,13 @@ def test_many_are_selected_and_deleted_by_keyboard(
         viewer.evaluate(f"() => document.querySelectorAll('[data-pick]')[{at}].focus()")
         viewer.press(" ")
     assert "2 videos selected" in viewer.text("#chosen")
-    viewer.evaluate("() => document.querySelector('[data-many=DELETE]').focus()")
+    viewer.click("[data-bulk$='/retry']")
+    viewer.wait_for_page(
+        "() => document.querySelector('#alerts').innerText.includes('0 of 2 videos queued again.')",
+        10, "told how many",
+    )  # fmt: skip
+    assert "2 videos selected" in viewer.text("#chosen")
+    viewer.evaluate("() => document.querySelector('[data-bulk^=DELETE]').focus()")
     viewer.press("Enter")
     assert "(2)" in viewer.text("#confirm-text")
     viewer.press("Tab")
@@ -239,6 +300,7 @@ def test_many_are_selected_and_deleted_by_keyboard(
         "() => document.querySelector('#videos').innerText.includes('No video is like that.')",
         20, "both deleted",
     )  # fmt: skip
+    assert "2 videos deleted." in viewer.text("#toasts")
     assert videos(headend, "Spare") == []
 
 

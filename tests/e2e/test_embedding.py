@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from tests.support.api.upload_clips import clip
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.foreign_site import site
 from tests.support.e2e.hls_reader import multivariant
@@ -94,6 +95,21 @@ def upload(headend: ServiceProcess, file: Path) -> dict[str, object]:
         timeout=60 * SCALE,
     )
     return cast("dict[str, object]", json.loads(done.stdout)["video"])
+
+
+def test_an_upright_video_stands_upright_in_a_strangers_page(
+    headend: ServiceProcess, browser: Chromium, tmp_path: Path
+) -> None:
+    (tmp_path / "upright.mp4").write_bytes(clip("180x320", "1"))
+    embed = embedding(headend, f"/api/videos/{upload(headend, tmp_path / 'upright.mp4')['id']}")
+    with site({"/frame": page(embed["iframe"]), "/script": page(embed["script"])}) as stranger:
+        for path in ("/frame", "/script"):
+            host = browser.open(f"{stranger}{path}", width=360, height=800)
+            host.wait_for_page("() => document.querySelector('iframe') !== null", 10, "framed")
+            assert host.evaluate(_SHAPE) == 0.56
+            title = host.evaluate("() => document.querySelector('iframe').title")
+            assert title == 'A film & <b>"more"</b>'
+            host.close()
 
 
 @pytest.mark.prove

@@ -31,7 +31,7 @@ TAPPED: Final[Sequence[Size]] = (
 )  # fmt: skip
 FRAMES: Final[Sequence[Size]] = (
     (160, 90), (200, 112), (240, 135), (270, 152), (288, 162), (300, 169), (320, 180), (384, 216),
-    (405, 228), (430, 242), (544, 306), (640, 360), STRIP,
+    (360, 203), (390, 219), (405, 228), (412, 232), (430, 242), (544, 306), (640, 360), STRIP,
 )  # fmt: skip
 
 _LIBRARY: Final = """
@@ -43,6 +43,7 @@ window.wake = () => document.querySelector("headend-player").dispatchEvent(
 window.flaws = (offered) => {
   const flaws = [];
   wake();
+  if (document.documentElement.scrollWidth > innerWidth) flaws.push("the page scrolls sideways");
   const player = document.querySelector("headend-player").getBoundingClientRect();
   const boxes = offered.map((each) => [each.dataset.part, each.getBoundingClientRect(), each]);
   // An open menu lies over the rest: a tap there closes it.

@@ -3,7 +3,8 @@
  *
  *     <script async src="https://video.example/embed.js" data-stream="HASH"></script>
  *
- * `data-video` names a video in the same way, `data-title` what a screen reader says of the frame.
+ * `data-video` names a video in the same way, `data-title` what a screen reader says of the frame,
+ * and `data-shape` the shape of the picture: 16/9 where none is given.
  * Styles are set through the object model, so a page with a strict policy needs only `frame-src`.
  */
 
@@ -12,7 +13,7 @@
 const LEAVE = "autoplay; picture-in-picture; encrypted-media";
 
 function insert(script: HTMLScriptElement): void {
-  const { stream, video, title } = script.dataset;
+  const { stream, video, title, shape } = script.dataset;
   const hash = stream || video || "";
   if (!/^[0-9A-Za-z]+$/.test(hash)) {
     console.error("embed.js: data-stream or data-video must name what to play");
@@ -26,7 +27,7 @@ function insert(script: HTMLScriptElement): void {
   frame.allowFullscreen = true;
   frame.loading = "lazy";
   frame.referrerPolicy = "strict-origin-when-cross-origin";
-  Object.assign(frame.style, { width: "100%", aspectRatio: "16 / 9", border: "0" });
+  Object.assign(frame.style, { width: "100%", aspectRatio: shape || "16 / 9", border: "0" });
   script.after(frame);
 }
 

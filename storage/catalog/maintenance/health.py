@@ -111,6 +111,17 @@ class HealthChecks:
             times = [(await connection.execute(each)).scalar_one_or_none() for each in queries]
         return max((each for each in times if each is not None), default=0)
 
+    async def is_any_restricted(self) -> bool:
+        """Return whether a stream or a video plays in some countries only."""
+        async with self._database.reading_all() as connection:
+            for table in (streams, videos):
+                query = select(table.c.id).where(
+                    table.c.countries != "", project_lookup.is_of_present(table.c.project_id)
+                )
+                if (await connection.execute(query.limit(1))).first() is not None:
+                    return True
+        return False
+
     async def find_slates(self) -> tuple[str, ...]:
         """Return the addresses of all slate pictures, of streams and of projects."""
         async with self._database.reading_all() as connection:

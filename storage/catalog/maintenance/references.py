@@ -15,7 +15,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.queries import project_lookup
 from storage.catalog.schema.tables import jobs, projects, streams
 from storage.catalog.schema.tables import videos as videos_table
-from storage.catalog.schema.upload_tables import recordings
+from storage.catalog.schema.upload_tables import former_files, recordings
 from storage.catalog.streams.settings import project_slate, stream_slate
 from storage.catalog.videos import queries as videos
 
@@ -23,7 +23,9 @@ __all__ = ["References", "VideoReferences"]
 
 
 class VideoReferences(msgspec.Struct, frozen=True, kw_only=True):
-    """What a video's row references: folders below its own, and its file's address.
+    """What a video's row references: folders below its own, and the address of its file.
+
+    `former` is the address of the file that it had before, while that can be taken back.
 
     `at_work` is True while a job of it is not over: then other folders are in use, too.
     """
@@ -31,6 +33,7 @@ class VideoReferences(msgspec.Struct, frozen=True, kw_only=True):
     hash: PublicHash
     state: str
     source: str | None
+    former: str | None
     media: str | None
     posters: str | None
     previews: str | None
@@ -98,12 +101,14 @@ class References:
                 table.hash,
                 table.state,
                 table.source,
+                former_files.c.source,
                 table.media,
                 table.posters,
                 table.previews,
                 table.subtitles,
                 busy.exists(),
             )
+            .outerjoin(former_files, former_files.c.video_id == table.id)
             .where(which)
             .order_by(table.hash)
             .limit(most)
@@ -113,6 +118,7 @@ class References:
                 hash=hash_,
                 state=state,
                 source=source,
+                former=former,
                 media=media,
                 posters=posters,
                 previews=previews,
@@ -123,6 +129,7 @@ class References:
                 hash_,
                 state,
                 source,
+                former,
                 media,
                 posters,
                 previews,

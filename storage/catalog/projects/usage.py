@@ -5,7 +5,7 @@ from sqlalchemy import case, func, or_, select
 
 from storage.catalog.engine.database import Database
 from storage.catalog.schema.tables import streams, videos
-from storage.catalog.schema.upload_tables import uploads
+from storage.catalog.schema.upload_tables import former_files, uploads
 
 __all__ = ["ProjectUsage", "Usage"]
 
@@ -15,8 +15,9 @@ _UPLOADING, _OPEN = "uploading", "open"
 class ProjectUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What a project uses.
 
-    `stored_bytes` are its files, what was made of them, its recordings, and what its unfinished
-    uploads announced, or may have if they announced no length. `file_us` is the length of the
+    `stored_bytes` are its files, those that can be taken back, what was made of them, its
+    recordings, and what its unfinished uploads announced, or may have if they announced no length.
+    `file_us` is the length of the
     files, in microseconds, that it has from a given time on; recordings are no files.
     """
 
@@ -50,13 +51,19 @@ class Usage:
             uploads.c.state == _OPEN,
             or_(uploads.c.replaces, uploads.c.length.is_(None)),
         )
+        of_former_files = (
+            select(func.coalesce(func.sum(former_files.c.size), 0))
+            .join(videos, table.id == former_files.c.video_id)
+            .where(table.project_id == project)
+        )
         of_streams = select(func.count()).where(streams.c.project_id == project)
         async with self._database.reading() as connection:
+            former_bytes = (await connection.execute(of_former_files)).scalar_one()
             stored_bytes, length_us = (await connection.execute(of_videos)).one()
             announced_bytes = (await connection.execute(of_uploads)).scalar_one()
             count = (await connection.execute(of_streams)).scalar_one()
         return ProjectUsage(
             streams=count,
-            stored_bytes=int(stored_bytes) + int(announced_bytes),
+            stored_bytes=int(stored_bytes) + int(former_bytes) + int(announced_bytes),
             file_us=int(length_us),
         )

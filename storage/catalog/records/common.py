@@ -107,9 +107,10 @@ class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A live stream as its owner sees it.
 
     `hidden` means that the owner unpublished it. `on_air` is the number of the slot that viewers
-    get (0 = primary), None while they get none. `version` rises with each change. It may be played
-    in all `countries`, or everywhere if there are none. Encoders are refused until `held_until_us`,
-    and were since the owner's end if there is a `refused_us` (`storage.catalog.streams.holds`).
+    get (0 = primary), None while they get none. `version` rises with each change. `picture` is the
+    width and height of its largest poster, 0 before there is one. It may be played in all
+    `countries`, or everywhere if there are none. Encoders are refused until `held_until_us`, and
+    were since the owner's end if there is a `refused_us` (`storage.catalog.streams.holds`).
     """
 
     id: int
@@ -138,6 +139,7 @@ class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     poster_labels: tuple[str, ...] = ()
     held_until_us: int | None = None
     refused_us: int | None = None
+    picture: tuple[int, int] = (0, 0)
 
     @property
     def hash(self) -> PublicHash:

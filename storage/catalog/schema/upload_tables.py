@@ -21,6 +21,7 @@ from storage.catalog.schema.tables import METADATA, QUEUED, RUNNING
 
 __all__ = [
     "METADATA",
+    "former_files",
     "imports",
     "recorded_times",
     "recordings",
@@ -58,6 +59,20 @@ recorded_times = Table(
     Column("to_us", BigInteger, nullable=False),
 )
 Index("ix_recorded_times_stream_id_from_us", recorded_times.c.stream_id, recorded_times.c.from_us)
+
+# The file that a video had before its present one, as it was then, while it can be taken back.
+former_files = Table(
+    "former_files",
+    METADATA,
+    Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE"), primary_key=True),
+    Column("source", String(255), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("length_us", BigInteger, nullable=False),
+    Column("width", Integer, nullable=False),
+    Column("height", Integer, nullable=False),
+    Column("replaced_us", BigInteger, nullable=False),
+)
+Index("ix_former_files_replaced_us", former_files.c.replaced_us)
 
 # A one-time address to which a browser uploads without a token; `digest` is the SHA-256 of what the
 # address holds. `video_id` is the video whose file it may replace; the link is removed with it.

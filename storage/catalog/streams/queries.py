@@ -179,6 +179,7 @@ def _record(
         poster_labels=tuple(label for label in row.poster_labels.split(",") if label),
         held_until_us=row.held_until_us,
         refused_us=row.refused_us,
+        picture=(row.image_width, row.image_height),
         tags=tags,
         category=category,
         player=player,

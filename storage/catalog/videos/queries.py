@@ -328,6 +328,16 @@ async def find_known(
     return frozenset(known)
 
 
+async def find_numbers(
+    connection: AsyncConnection, project: int, hashes: Sequence[PublicHash]
+) -> dict[PublicHash, int]:
+    """Return the numbers of a project's videos that have some of these hashes, by hash."""
+    query = select(_TABLE.hash, _TABLE.id).where(
+        _TABLE.project_id == project, _TABLE.hash.in_(hashes)
+    )
+    return {row.hash: row.id for row in await connection.execute(query)}
+
+
 async def remove(
     connection: AsyncConnection,
     video: int,

@@ -1,12 +1,13 @@
 """A video's file replaced by another: its number, its hash and its addresses stay.
 
 What plays stays, too, until what is made of the new file takes its place in one transaction
-(`storage.catalog.videos.transcoding.complete`). Runs within the caller's transaction.
+(`storage.catalog.videos.transcoding.complete`). The former file stays for some days
+(`storage.catalog.videos.former_files`). Runs within the caller's transaction.
 """
 
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Row, delete, select, update
+from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
@@ -15,16 +16,18 @@ from storage.catalog.events import log as event_log
 from storage.catalog.queries import counters, named_rows
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as table
-from storage.catalog.schema.upload_tables import imports
+from storage.catalog.schema.upload_tables import former_files, imports
 from storage.catalog.videos import jobs, rows
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
 from storage.errors import NoSuchVideo, UploadInProgress
 
-__all__ = ["lock", "lock_in_project", "replace", "require"]
+__all__ = ["FILE_COLUMNS", "lock", "lock_in_project", "replace", "require"]
 
 _ROW: Final = table.c
 _IN_PROGRESS: Final = "inprogress"
+# What the row of a video says of its file, and that of a former file, too.
+FILE_COLUMNS: Final = ("source", "size", "length_us", "width", "height")
 
 
 async def lock(connection: AsyncConnection, video: int) -> Row[int, PublicHash, str] | None:
@@ -66,12 +69,19 @@ async def require(connection: AsyncConnection, project: int, video: int) -> Publ
 
 
 async def replace(
-    connection: AsyncConnection, video: int, file: VideoFile, now_us: int, *, by: int | None
+    connection: AsyncConnection,
+    video: int,
+    file: VideoFile,
+    now_us: int,
+    *,
+    by: int | None,
+    kind: str = "video replaced",
 ) -> tuple[WholeVideo, str | None] | None:
     """Replace a video's file by the one at `file.source`, and queue the job for it.
 
-    A job at work on the old one ends, and its workers lose it. Returns the video and the address of
-    the old file, which nothing references any more; None if there is no such video.
+    A job at work on the old one ends, and its workers lose it. The old file becomes the former one.
+    Returns the video and the address of the file that was the former one until now, which nothing
+    references any more; None if there is no such video. `kind` is the event's.
 
     Raises:
         UploadInProgress: its first file has not arrived yet.
@@ -110,11 +120,30 @@ async def replace(
     await rows.plan_resolutions(connection, video, file.rungs)
     # The URL that it could be fetched from is not needed any more, and may hold a secret.
     await connection.execute(delete(imports).where(imports.c.video_id == video))
+    dropped = await _keep_former(connection, row, file.source, now_us)
     await jobs.enqueue(connection, video, now_us)
     facts = {"size": file.size, "generation": row.generation + 1}
-    await event_log.record(
-        connection, row.project_id, "video replaced", facts, now_us, subject=row.hash, by=by
-    )
+    await event_log.record(connection, row.project_id, kind, facts, now_us, subject=row.hash, by=by)
     await broadcast.enqueue_video(connection, video, "progress", now_us)
     counters.move_video(connection, row.project_id, row.phase, _IN_PROGRESS)
-    return await video_queries.read(connection, video), row.source
+    return await video_queries.read(connection, video), dropped
+
+
+async def _keep_former(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: the row of a whole table has no static type
+    source: str,
+    now_us: int,
+) -> str | None:
+    """Record the file of a locked video's row as its former one, as `source` takes its place.
+
+    Returns the address of the file that was the former one until now, unless it is the new one. A
+    recording has no file that could be kept.
+    """
+    old = delete(former_files).where(former_files.c.video_id == row.id)
+    dropped = (await connection.execute(old.returning(former_files.c.source))).scalar_one_or_none()
+    if row.source is not None:
+        values = {name: getattr(row, name) for name in FILE_COLUMNS}
+        values |= {"video_id": row.id, "replaced_us": now_us}
+        await connection.execute(insert(former_files).values(values))
+    return None if dropped == source else dropped

@@ -157,6 +157,13 @@ class Videos:
         async with self._database.reading() as connection:
             return await video_queries.find_known(connection, hashes)
 
+    async def find_numbers(
+        self, project: int, hashes: Sequence[PublicHash]
+    ) -> dict[PublicHash, int]:
+        """Return the numbers of a project's videos that have some of these hashes, by hash."""
+        async with self._database.reading() as connection:
+            return await video_queries.find_numbers(connection, project, hashes)
+
     async def add(self, project: int, file: NewVideo, now_us: int, *, by: int | None) -> WholeVideo:
         """Add a video for a file that is at its address, and queue its job (see `creation.add`).
 
@@ -180,7 +187,7 @@ class Videos:
     async def replace(
         self, video: int, file: VideoFile, now_us: int, *, by: int | None
     ) -> tuple[WholeVideo, str | None] | None:
-        """Replace a video's file; return the old one's address, too (see `replacement.replace`).
+        """Replace a video's file; return what to delete, too (see `replacement.replace`).
 
         Raises:
             UploadInProgress: its first file has not arrived yet.

@@ -142,7 +142,8 @@ def test_slots_have_names_for_people() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "made_video"), [("recorded", True), ("clip added", True), ("stream edited", False)]
+    ("kind", "video"), [("recorded", "h4sh"), ("clip added", "h4sh"), ("stream edited", "")]
 )
-def test_a_line_says_whether_there_is_a_new_video(kind: str, made_video: bool) -> None:
-    assert describe(event(kind, seconds=30)).made_video is made_video
+def test_a_line_says_which_video_came_of_it(kind: str, video: str) -> None:
+    assert describe(event(kind, seconds=30, video="h4sh")).video == video
+    assert describe(event(kind, seconds=30)).video == "", "its fact is missing"

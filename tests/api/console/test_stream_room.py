@@ -12,6 +12,7 @@ from storage.catalog.streams.live_state import AirState
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.console_client import Browser
 from tests.support.sql import run_sql
+from tests.support.storage.new_videos import new_video
 
 HOSTILE = "\"><script>alert('title')</script>"
 FRAGMENTS = ("state", "slots", "actions", "setup", "events", "details", "settings")
@@ -251,6 +252,30 @@ async def test_events_are_ten_a_page_the_newest_first(
     second = (await browser.fragment(f"{room_of(stream)}?page=2", "events")).text
     assert "The stream was added." in second
     assert 'href="?page=1#events"' in second
+
+
+async def test_an_event_leads_to_the_video_that_came_of_it_while_that_is_there(
+    api_service: ApiService, browser: Browser, catalog_database: Path
+) -> None:
+    stream = await api_service.add()
+    videos = [
+        (await api_service.catalog.videos.add(1, new_video(), NOW_US, by=None)).video
+        for _ in range(2)
+    ]
+    run_sql(
+        catalog_database,
+        *(
+            "INSERT INTO events (project_id, subject, kind, facts, created_us, number) VALUES"
+            f" (1, '{stream['hash']}', '{kind}', '{{\"video\": \"{video.hash}\"}}', 1, {number})"
+            for number, kind, video in zip(
+                (98, 99), ("recorded", "clip added"), videos, strict=True
+            )
+        ),
+    )
+    await api_service.catalog.videos.remove(videos[1].id, NOW_US, by=None)
+    events = (await browser.fragment(room_of(stream), "events")).text
+    links = re.findall(r'href="(/console/[^"]*/videos[^"]*)">([^<]*)<', events)
+    assert links == [(f"/console/{api_service.key}/videos/{videos[0].id}", "Open the video")]
 
 
 async def test_forms_show_what_is_set_and_name_its_version(

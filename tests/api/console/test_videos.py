@@ -102,7 +102,7 @@ async def test_a_token_that_reads_sees_no_acts(api_service: ApiService) -> None:
     page = (await reader.get(f"/console/{api_service.key}/videos")).text
     assert "Film" in page
     assert "data-pick" not in page
-    assert "data-many" not in page
+    assert "data-bulk" not in page
     assert (await reader.get(f"/console/{api_service.key}/upload")).status_code == 403
 
 

@@ -51,9 +51,11 @@ async def test_a_file_is_replaced_and_the_hash_stays(
     record = await api_service.catalog.videos.find(first["id"])
     assert record is not None
     assert record.video.media == "1-1"
-    sources = await objects.addresses(f"sources/{first['hash']}")
-    assert len(sources) == 1
-    assert await objects.get(sources[0]) == clip("320x180", "2")
+    (row,) = await api_service.catalog.references.find_references([first["hash"]])
+    assert row.source is not None
+    assert row.former == f"sources/{first['hash']}/1", "it can be taken back"
+    assert await objects.addresses(f"sources/{first['hash']}") == [row.former, row.source]
+    assert await objects.get(row.source) == clip("320x180", "2")
     (status,) = await transcode_videos(api_service, objects, first["id"])
     assert status["state"] == "completed"
     record = await api_service.catalog.videos.find(first["id"])

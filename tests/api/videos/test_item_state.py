@@ -14,6 +14,7 @@ async def test_the_status_of_a_new_video_is_queued(api_service: ApiService) -> N
     assert answer.json() == {
         "data": {
             "state": "queued", "progress": 0, "eta": 0, "attempt": 0, "reason": "", "warnings": [],
+            "waits_for": "",
         }
     }  # fmt: skip
 

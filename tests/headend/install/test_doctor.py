@@ -29,7 +29,8 @@ from tests.support.storage.new_videos import new_video
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
     "versions", "box",
-    "countries", "redis", "disk", "installation", "database", "jobs", "clock", "files", "leftovers",
+    "countries", "redis", "disk", "installation", "database", "restrictions", "jobs", "clock",
+    "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
 
@@ -280,6 +281,43 @@ def test_media_of_another_installation_are_found_and_not_cleaned(film: Path) -> 
     stopped = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(film)])
     assert (stopped.exit_code, path.exists()) == (1, True)
     assert "do not belong to the catalog" in stopped.output
+
+
+def test_restrictions_need_a_way_to_know_countries(film: Path) -> None:
+    assert doctor(film)[1]["restrictions"]["verdict"] == "well", "nothing is restricted"
+    change(film, "UPDATE videos SET countries = '642'")
+    code, findings = doctor(film)
+    assert (code, findings["restrictions"]["verdict"]) == (1, "act")
+    assert "they play for nobody" in str(findings["restrictions"]["text"])
+    known = {"HEADEND_GEO__DATABASE": "/var/lib/countries.mmdb"}
+    assert doctor(film, **known)[1]["restrictions"]["verdict"] == "well"
+
+
+@pytest.mark.parametrize(
+    ("settings", "known"),
+    [
+        pytest.param(ServiceSettings(), False, id="as it comes"),
+        pytest.param(ServiceSettings(geo=GeoSettings(database="x")), True, id="a database"),
+        pytest.param(ServiceSettings(geo=GeoSettings(trusted_header="x")), False, id="no proxy"),
+        pytest.param(
+            ServiceSettings(
+                geo=GeoSettings(trusted_header="x"), http=HttpSettings(trusted_proxies="::1")
+            ),
+            True,
+            id="a proxy that says it",
+        ),
+        pytest.param(
+            ServiceSettings(
+                geo=GeoSettings(private_country="RO"), http=HttpSettings(public_url="http://x")
+            ),
+            False,
+            id="an unnamed proxy",
+        ),
+        pytest.param(ServiceSettings(geo=GeoSettings(private_country="RO")), True, id="an office"),
+    ],
+)
+def test_what_lets_a_service_know_countries(settings: ServiceSettings, known: bool) -> None:
+    assert settings.knows_countries is known
 
 
 @pytest.mark.parametrize(

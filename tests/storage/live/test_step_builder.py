@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
+from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from media.ladder import AUDIO_RENDITION
 from media.ticks import VIDEO_SCALE
 from storage.live.run_state import Step

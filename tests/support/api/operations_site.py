@@ -8,6 +8,7 @@ from api.app import create_app
 from api.operations.report import LoggedProblem, SpareRoom
 from headend.install.installation import catalog_location
 from headend.roles.operations import InstallationReporter
+from media.no_op import never
 from storage.catalog import open_catalog
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.in_loop_client import client_of
@@ -24,6 +25,7 @@ async def operations_site(
     line: LoggedProblem,
     write: bool,
     reporter: type[InstallationReporter] = InstallationReporter,
+    files_wait: Callable[[], bool] = never,
 ) -> AsyncGenerator[ApiService]:
     """Serve the API; the report has `problems` and the log `line`. The token may `write`."""
     settings = await installed(folder)
@@ -42,6 +44,7 @@ async def operations_site(
             addresses=ADDRESSES,
             broadcaster_key=BROADCASTER_KEY,
             operations=report,
+            files_wait=files_wait,
         )
         _, token = await catalog.tokens.add("owner", None, write=write, now_us=NOW_US)
         async with client_of(app) as client:

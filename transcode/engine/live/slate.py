@@ -6,7 +6,7 @@ the three renditions below.
 """
 
 from fractions import Fraction
-from math import isqrt
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -29,13 +29,16 @@ _LIMITED: Final = 1  # AVCOL_RANGE_MPEG
 # Untagged pictures up to this size count as BT.601, see `frame_format`.
 _MOST_LINES_OF_601: Final = 576
 
-# A dark blue that fades downwards, with two bars in a ring: Y, Cb, Cr in limited range.
+# A dark blue that fades downwards, with words in the middle: Y, Cb, Cr in limited range.
 _TOP, _BOTTOM = 34, 22
 _CB: Final = b"\x85"
 _CR: Final = b"\x7e"
-_DISC, _RING, _BARS = 44, 152, 226
-_NEUTRAL: Final = b"\x80"
-_LEAST_SIDE: Final = 16  # a smaller card has no room for a drawing
+_WHITE: Final = 226
+# "Back soon": true of a pause and of a lost encoder. Drawn beforehand in DejaVu Sans, white on
+# black, since FFmpeg inside `av` draws no text; read now, before the sandbox hides all files.
+_WORDS: Final = Path(__file__).with_name("slate_words.png").read_bytes()
+_WORDS_WIDE: Final = Fraction(46, 100)  # of the card's width
+_LEAST_SIDE: Final = 16  # a smaller card has no room for words
 
 
 class Colours(msgspec.Struct, frozen=True):
@@ -105,43 +108,28 @@ def draw_card(size: Size, colours: Colours) -> VideoFrame:
         bytes((_TOP + (_BOTTOM - _TOP) * row // height,)) * stride for row in range(height)
     )
     if min(size) >= _LEAST_SIDE:
-        _draw(canvas, stride, size)
+        _write(canvas, stride, size)
     luma.update(bytes(canvas))
     for plane, level in zip(chroma, (_CB, _CR), strict=True):
-        plane.update(_tinted(level, plane.line_size, size))
+        plane.update(level * plane.buffer_size)
     return _tagged(frame, colours)
 
 
-def _draw(canvas: bytearray, stride: int, size: Size) -> None:
-    """Draw the ring and the bars in the middle."""
+def _write(canvas: bytearray, stride: int, size: Size) -> None:
+    """Write the words into the middle of the luma plane."""
     width, height = size
-    outer = max(4, min(width, height) // 8)
-    inner = outer - max(1, outer // 16)
-    bar = outer // 6
-    for row in range(-outer, outer + 1):
-        levels = [(isqrt(outer * outer - row * row), _RING)]
-        if abs(row) < inner:
-            levels.append((isqrt(inner * inner - row * row), _DISC))
-        line = (height // 2 + row) * stride + width // 2
-        for half, level in levels:
-            canvas[line - half : line + half] = bytes((level,)) * (2 * half)
-        if abs(row) < outer * 2 // 5:
-            for left in (line - 2 * bar, line + bar):
-                canvas[left : left + bar] = bytes((_BARS,)) * bar
-
-
-def _tinted(level: bytes, stride: int, size: Size) -> bytes:
-    """Return a chroma plane: tinted, except for the disc."""
-    rows = size[1] // 2
-    canvas = bytearray(level * (stride * rows))
-    if min(size) < _LEAST_SIDE:
-        return bytes(canvas)
-    radius = max(4, min(size) // 8) // 2
-    for row in range(-radius, radius + 1):
-        half = isqrt(radius * radius - row * row)
-        line = (rows // 2 + row) * stride + size[0] // 4
-        canvas[line - half : line + half] = _NEUTRAL * (2 * half)
-    return bytes(canvas)
+    picture = decode_image(_WORDS)
+    wide = round(width * _WORDS_WIDE)
+    high = min(height, max(1, round(Fraction(wide * picture.height, picture.width))))
+    words = picture.reformat(wide, high, "gray", interpolation="AREA").planes[0]
+    pixels = bytes(words)
+    left, top = (width - wide) // 2, (height - high) // 2
+    for row in range(high):
+        start = (top + row) * stride + left
+        ground = canvas[start]  # one level a row
+        blended = bytes(ground + (_WHITE - ground) * white // 255 for white in range(256))
+        line = pixels[row * words.line_size :][:wide]
+        canvas[start : start + wide] = line.translate(blended)
 
 
 def _is_601(colours: Colours, size: Size) -> bool:

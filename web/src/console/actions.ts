@@ -11,11 +11,18 @@ import type { Json } from "./form_body";
 import { bodyChanged, bodyNow, settle } from "./form_state";
 import { refresh, refreshAll } from "./fragments";
 import { filled } from "./template";
+import { leaveUnasked } from "./unsaved";
 import { WORDS } from "./words";
 
 interface ErrorBody {
   readonly message?: string;
   readonly errors?: Record<string, string[]>;
+}
+
+/** A question, and the words of the button that agrees. */
+interface Question {
+  readonly question?: string | undefined;
+  readonly agree?: string | undefined;
 }
 
 /** Let forms and buttons with `data-api` act. */
@@ -33,12 +40,13 @@ export function bindActions(): void {
 }
 
 async function act(source: HTMLElement, overwrite = false): Promise<void> {
-  const { api, confirm, confirmLabel, version } = source.dataset;
+  const { api, version } = source.dataset;
   const [method, path] = (api ?? "").split(" ");
   if (!method || !path || source.ariaBusy === "true") return;
-  const danger = source.classList.contains("danger");
-  if (confirm && !overwrite && !(await ask(confirm, confirmLabel, danger))) return;
   const body = source instanceof HTMLFormElement ? formBody(source) : buttonBody(source);
+  const danger = source.classList.contains("danger");
+  const { question, agree } = questionOf(source, body);
+  if (question && !overwrite && !(await ask(question, agree, danger))) return;
   clear(source);
   source.ariaBusy = "true";
   const answer = await call(method, path, body, overwrite ? undefined : version);
@@ -46,6 +54,23 @@ async function act(source: HTMLElement, overwrite = false): Promise<void> {
   if (answer && answer.status < 300) await finish(source, answer);
   else if (answer?.status === 412) conflict(source);
   else refuse(source, answer);
+}
+
+/** Return what is to be asked first: always, or where the body chooses something of what
+ * `data-asks` names.
+ */
+function questionOf(source: HTMLElement, body: Json | undefined): Question {
+  const { confirm, confirmLabel } = source.dataset;
+  if (confirm) return { question: confirm, agree: confirmLabel };
+  for (const { dataset } of source.querySelectorAll<HTMLElement>("[data-asks]")) {
+    const chosen = (body as Record<string, Json> | undefined)?.[dataset.asks ?? ""];
+    if (Array.isArray(chosen) && chosen.length) return dataset;
+  }
+  return {};
+}
+
+function deletes(source: HTMLElement): boolean {
+  return source.dataset.api?.startsWith("DELETE ") ?? false;
 }
 
 function formBody(form: HTMLFormElement): Json {
@@ -68,6 +93,7 @@ async function finish(source: HTMLElement, answer: Answer): Promise<void> {
   }
   source.dispatchEvent(new CustomEvent("headend:done", { bubbles: true, detail: answer.body }));
   if (done.startsWith("goto:")) {
+    if (deletes(source)) leaveUnasked(); // what was edited on its page is gone
     location.assign(BASE + filled(done.slice(5), answer.body));
     return;
   }
@@ -98,10 +124,19 @@ function refuse(source: HTMLElement, answer: Answer | null): void {
       first ??= field;
     } else rest.push(...texts);
   }
-  first?.focus();
-  if (first && !rest.length) return;
   const unreachable = answer === null ? WORDS.unreachable : WORDS.failed;
-  say(source, rest.join(" ") || message || unreachable);
+  const line = first && !rest.length ? null : say(source, rest.join(" ") || message || unreachable);
+  // The line is announced as it is; a field is what a person goes on with.
+  const shown = first ?? line;
+  if (shown) goTo(shown);
+}
+
+/** Show an element wherever it is, and give it the focus, so that it is read out. */
+function goTo(element: HTMLElement): void {
+  for (let fold = element.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null)
+    fold.open = true;
+  element.focus({ preventScroll: true });
+  element.scrollIntoView({ block: "center" });
 }
 
 function fieldOf(source: HTMLElement, name: string): HTMLElement | null {
@@ -134,6 +169,7 @@ function say(source: HTMLElement, text: string): HTMLElement | null {
   const line = document.createElement("p");
   line.className = "form-error";
   line.setAttribute("role", "alert");
+  line.tabIndex = -1;
   source.prepend(line);
   line.append(text);
   return line;
@@ -142,10 +178,15 @@ function say(source: HTMLElement, text: string): HTMLElement | null {
 /** Somebody else changed the record: a person chooses whose values count. */
 function conflict(source: HTMLElement): void {
   const line = say(source, WORDS.changed);
-  line?.append(
-    choice(WORDS.newer, () => location.reload()),
+  if (!line) return;
+  line.append(
+    choice(WORDS.newer, () => {
+      if (source instanceof HTMLFormElement) source.reset(); // it was chosen: nothing is to be asked
+      location.reload();
+    }),
     choice(WORDS.overwrite, () => void act(source, true)),
   );
+  goTo(line);
 }
 
 function choice(text: string, chosen: () => void): HTMLButtonElement {

@@ -10,6 +10,7 @@ import { bindLive } from "./live";
 import { bindPictures } from "./pictures";
 import { bindResume } from "./resume";
 import { bindTimes } from "./times";
+import { bindUnsaved } from "./unsaved";
 
 bindLink(); // first: requests of the others would send the address
 bindFragments();
@@ -21,3 +22,4 @@ bindFields();
 bindLive();
 bindPictures();
 bindResume();
+bindUnsaved();

@@ -68,6 +68,7 @@ export class Transfer {
   hash = "";
   progress = 0; // of transcoding, in percent
   eta = 0; // of transcoding, in seconds; 0: not known
+  waitsFor = ""; // what needs the machine now, so that nothing is transcoded; "": nothing
   readonly rate = new Rate();
   readonly #upload: tus.Upload;
   readonly #target: Target;
@@ -142,8 +143,9 @@ export class Transfer {
   }
 
   /** Take in the status that the API answered (`GET /api/videos/{id}/status`). */
-  update(state: string, progress: number, eta: number, reason: string): void {
+  update(state: string, progress: number, eta: number, reason: string, waitsFor = ""): void {
     if (this.isUnfinished) return;
+    this.waitsFor = waitsFor;
     this.progress = progress;
     this.eta = eta;
     this.reason = state === "failed" ? reason : "";

@@ -148,9 +148,9 @@ export class TransferList {
     const answer = await call("GET", `/api/videos/${transfer.video}/status`);
     if (answer?.status !== 200) return;
     const { data } = answer.body as {
-      data: { state: string; progress: number; eta: number; reason: string };
+      data: { state: string; progress: number; eta: number; reason: string; waits_for: string };
     };
-    transfer.update(data.state, data.progress, data.eta, data.reason);
+    transfer.update(data.state, data.progress, data.eta, data.reason, data.waits_for);
   }
 }
 
@@ -189,7 +189,8 @@ function set(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
-function detailOf({ state, sent, file, rate, progress, eta }: Transfer): string {
+function detailOf({ state, sent, file, rate, progress, eta, waitsFor }: Transfer): string {
+  if (waitsFor && (state === "arrived" || state === "making")) return VIDEO_WORDS.waitsForLive;
   if (state === "making")
     return [VIDEO_WORDS.percent(progress), eta ? leftText(eta) : ""].filter(Boolean).join(", ");
   if (state !== "sending") return bytesText(file.size);

@@ -6,6 +6,7 @@ export const VIDEO_WORDS = {
   paused: "Paused",
   broken: "Interrupted",
   refused: "Refused",
+  waitsForLive: "Live streams need the machine now. This goes on by itself when they leave room.",
   arrived: "Waiting to be transcoded",
   making: "Transcoding",
   ready: "Ready",
@@ -21,19 +22,13 @@ export const VIDEO_WORDS = {
   minutesLeft: (minutes: number): string => `about ${minutes} min left`,
   hoursLeft: (hours: number): string => `about ${hours} h left`,
   total: (done: number, all: number): string =>
-    all === 1 ? (done ? "The file is there." : "1 file") : `${done} of ${all} files are there.`,
+    all === 1 ? (done ? "1 file uploaded" : "1 file") : `${done} of ${all} files uploaded`,
   upload: (name: string): string => `Upload of ${name}`,
   begun: (when: string): string => `begun ${when}`,
   cancel: (name: string): string =>
     `Cancel the upload of “${name}”? What has arrived of it is deleted.`,
   cancelLabel: "Cancel the upload",
   keepLabel: "Go on uploading",
-  selected: (number: number): string => (number === 1 ? "1 video selected" : `${number} videos selected`),
-  changing: (done: number, all: number): string => `${done} of ${all}…`,
-  changed: (number: number): string =>
-    number === 1 ? "1 video changed." : `${number} videos changed.`,
-  someFailed: (failed: number, reason: string): string =>
-    failed === 1 ? `1 video was not changed: ${reason}` : `${failed} videos were not changed, the first because: ${reason}`,
   unreachable: "The service did not answer.",
   noFrame: "The player shows no picture yet: play the video, stop where you like, and try again.",
   frameBlocked: "This browser does not let pages read the picture. Choose a moment above, or a picture of your own.",

@@ -34,12 +34,27 @@ export const STREAM_WORDS = {
   nothingFor: "Nothing has come for",
   unmeasured: "No process that takes encoders answers: nothing is known of them now. Trying again…",
   embedded: "The stream as other pages show it",
-  done: "Done.",
   pictureSet: "The slate was set. It is shown from the next encoder on.",
-  unreachable: "The service did not answer.",
-  selected: (count: number) => (count === 1 ? "1 stream selected" : `${count} streams selected`),
-  someFailed: (count: number, reason: string) => `${count} failed. ${reason}`,
   drilled: (to: string, afterMs: number, gapMs: number) =>
     `${to} took over after ${(afterMs / 1000).toFixed(2)} s. ` +
     (gapMs > 0 ? `Viewers missed ${gapMs} ms.` : "Viewers missed nothing."),
 } as const;
+
+/** What a list shows: the words for one and for several. */
+export type Noun = readonly [string, string];
+
+/** The words of lists in which several records are changed at once. */
+export const BULK_WORDS = {
+  stream: ["stream", "streams"],
+  video: ["video", "videos"],
+  unreachable: "The service did not answer.",
+  selected: (number: number, noun: Noun): string => `${counted(number, noun)} selected`,
+  changing: (at: number, all: number): string => `${at} of ${all}…`,
+  done: (number: number, noun: Noun, deed: string): string => `${counted(number, noun)} ${deed}.`,
+  partly: (done: number, all: number, noun: Noun, deed: string, reason: string): string =>
+    `${done} of ${counted(all, noun)} ${deed}. ${reason}`,
+} as const;
+
+function counted(number: number, [one, several]: Noun): string {
+  return `${number} ${number === 1 ? one : several}`;
+}

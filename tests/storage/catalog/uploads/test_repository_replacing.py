@@ -85,8 +85,8 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
     old = await catalog.jobs.lease("w", NOW + HOUR)
     replaced = await catalog.uploads.replace(record, "a", FILE, NOW + 1, by=1)
     assert replaced is not None
-    whole, source = replaced
-    assert source == "sources/v/1"
+    whole, dropped = replaced
+    assert dropped is None, "the old file can be taken back"
     assert (whole.video.hash, whole.video.title) == (video.video.hash, "T")
     assert (whole.video.size, whole.video.state) == (100, "queued")
     assert await named(catalog, video) == "sources/v/r-one"
@@ -243,7 +243,9 @@ async def test_files_that_come_at_once_leave_one_and_one_job(
     files = {"sources/v/1", *(f"sources/v/r-{name}" for name in names)}
     stands = await named(catalog, video)
     assert stands is not None
-    assert sorted(map(str, before)) == sorted(files - {stands})
+    (row,) = await catalog.references.find_references(["hash00000001"])
+    # The first of them dropped none, and each other one the file before the one that it replaced.
+    assert sorted(map(str, before)) == sorted({*files, "None"} - {stands, row.former})
     assert (await kinds(catalog)).count("video replaced") == 6
     assert await catalog.jobs.lease("w", NOW + HOUR) is not None
     assert await catalog.jobs.lease("v", NOW + HOUR) is None

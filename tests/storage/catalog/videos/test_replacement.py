@@ -27,9 +27,9 @@ async def test_a_failed_video_begins_anew_with_another_file(
     async with database.writing() as connection:
         replaced = await replacement.replace(connection, created.video.id, FILE, NOW_US + 9, by=1)
     assert replaced is not None
-    whole, old = replaced
+    whole, dropped = replaced
     video = whole.video
-    assert old == f"sources/{video.hash}/1"
+    assert dropped is None, "the old file can be taken back"
     assert (video.hash, video.title, video.created_us) == (created.video.hash, "T", NOW_US)
     assert (video.state, video.progress, video.size) == ("queued", 0, FILE.size)
     assert (video.uploaded_us, video.transcoding_us) == (NOW_US + 9, None)

@@ -288,6 +288,22 @@ def test_a_card_has_any_size(size: tuple[int, int]) -> None:
     assert int(frame.colorspace) == 1
 
 
+@pytest.mark.parametrize("size", [(1920, 1080), (426, 240), (360, 640)])
+def test_a_card_has_words_in_its_middle_and_no_sign(size: tuple[int, int]) -> None:
+    """Letters and gaps take turns from left to right; the two bars of a pause did so twice."""
+    width, height = size
+    luma = draw_card(size, Colours()).planes[0]
+    pixels = bytes(luma)
+    rows = [pixels[row * luma.line_size :][:width] for row in range(height)]
+    bright = [number for number, row in enumerate(rows) if max(row) > 150]
+    assert abs(bright[0] + bright[-1] - height) < 0.05 * height
+    letters = [max(column) > 150 for column in zip(*rows, strict=True)]
+    first, last = letters.index(True), width - letters[::-1].index(True)
+    assert 0.4 * width < last - first < 0.5 * width, "within the middle half"
+    begins = sum(now and not before for before, now in itertools.pairwise(letters))
+    assert begins >= 8, "B a c k s o o n"
+
+
 def test_a_picture_with_its_bars_fills_the_rung() -> None:
     wide = fit_picture(draw_card((640, 360), Colours()), (360, 640), Colours())
     assert (wide.width, wide.height, wide.format.name) == (360, 640, "yuv420p")

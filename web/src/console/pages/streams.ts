@@ -1,9 +1,8 @@
 /** The list of streams: actions on several of them at once. */
 
-import { call } from "../call";
-import { ask } from "../confirm";
-import { alarm, closest, toast } from "../dom";
-import { STREAM_WORDS as WORDS } from "../words";
+import { changeMany } from "../bulk";
+import { closest } from "../dom";
+import { BULK_WORDS } from "../words";
 
 const chosen = new Set<string>();
 
@@ -45,39 +44,20 @@ function show(): void {
     everything.indeterminate = !everything.checked && all.some((each) => each.checked);
   }
   const bar = document.getElementById("bulk");
-  const count = document.getElementById("bulk-count");
-  if (!bar || !count) return;
+  if (!bar) return;
   bar.hidden = chosen.size === 0;
-  count.textContent = WORDS.selected(chosen.size);
+  count(BULK_WORDS.selected(chosen.size, BULK_WORDS.stream));
 }
 
-/** Send one request for each stream that is selected, one after the other. */
 async function act(button: HTMLButtonElement): Promise<void> {
-  const { bulk = "", question, agree } = button.dataset;
-  const [method = "", path = ""] = bulk.split(" ");
-  if (button.ariaBusy === "true") return;
-  if (question && !(await ask(question, agree, button.classList.contains("danger")))) return;
-  button.ariaBusy = "true";
-  const failed: string[] = [];
-  for (const stream of [...chosen]) {
-    const reason = await send(method, path.replace("{id}", stream));
-    if (reason === null) chosen.delete(stream);
-    else failed.push(reason);
-  }
-  button.ariaBusy = null;
-  if (failed.length) alarm(WORDS.someFailed(failed.length, failed[0] ?? ""));
-  else toast(WORDS.done);
+  const done = await changeMany(button, [...chosen], BULK_WORDS.stream, count);
+  if (done === null) return;
+  for (const each of done) chosen.delete(each);
   show();
   document.dispatchEvent(new CustomEvent("headend:refresh", { detail: "streams" }));
 }
 
-/** Return null if it was done, and the reason otherwise. */
-async function send(method: string, path: string): Promise<string | null> {
-  const answer = await call(method, path);
-  if (answer === null) return WORDS.unreachable;
-  // What is gone already is what was wanted.
-  const gone = method === "DELETE" && answer.status === 404;
-  if (answer.status < 300 || gone) return null;
-  const { message } = answer.body as { message?: string };
-  return message ?? WORDS.unreachable;
+function count(words: string): void {
+  const line = document.getElementById("bulk-count");
+  if (line) line.textContent = words;
 }

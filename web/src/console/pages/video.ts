@@ -1,5 +1,6 @@
 /** The page of one video: poster, countries, and another file for it. */
 
+import { ask } from "../confirm";
 import { bindFilters } from "../filter";
 import { bindPoster } from "../poster";
 import type { LiveEvent } from "../live";
@@ -21,8 +22,15 @@ if (section && input && list && template) {
     done: () => void document.dispatchEvent(new CustomEvent("headend:refresh")),
   });
   input.addEventListener("change", () => {
-    transfers.add([...(input.files ?? [])]);
+    const files = [...(input.files ?? [])];
+    const { question = "", agree } = input.dataset;
     input.value = "";
+    void ask(question, agree).then((agreed) => {
+      if (agreed) transfers.add(files);
+    });
+  });
+  addEventListener("beforeunload", (event) => {
+    if (transfers.transfers.some(({ state }) => state === "sending")) event.preventDefault();
   });
   document.getElementById("state")?.addEventListener("headend:event", (event) => {
     transfers.hear((event as CustomEvent<LiveEvent>).detail);

@@ -1,9 +1,7 @@
 /** The list of videos: many are selected, and changed one after another. */
 
-import { call } from "../call";
-import { ask } from "../confirm";
-import { alarm, toast } from "../dom";
-import { VIDEO_WORDS } from "../video_words";
+import { changeMany } from "../bulk";
+import { BULK_WORDS } from "../words";
 
 const chosen = new Set<string>();
 const bar = document.getElementById("chosen");
@@ -37,7 +35,7 @@ function bind(bar: HTMLElement, list: HTMLElement): void {
       chosen.clear();
       mark(list);
       show(bar);
-    } else if (button.dataset.many !== undefined) void changeAll(button, bar);
+    } else if (button.dataset.bulk !== undefined) void changeAll(button, bar);
   });
   // Some browsers remember the boxes of a page that is loaded again.
   for (const box of boxes(list)) if (box.checked && box.dataset.pick) chosen.add(box.dataset.pick);
@@ -57,7 +55,7 @@ function mark(list: HTMLElement): void {
 
 function show(bar: HTMLElement): void {
   bar.hidden = chosen.size === 0;
-  count(bar, VIDEO_WORDS.selected(chosen.size));
+  count(bar, BULK_WORDS.selected(chosen.size, BULK_WORDS.video));
 }
 
 function count(bar: HTMLElement, text: string): void {
@@ -66,28 +64,10 @@ function count(bar: HTMLElement, text: string): void {
 }
 
 async function changeAll(button: HTMLButtonElement, bar: HTMLElement): Promise<void> {
-  const [method = "", verb = ""] = (button.dataset.many ?? "").split(" ");
-  const numbers = [...chosen];
-  const { confirm, confirmLabel } = button.dataset;
-  const danger = button.classList.contains("danger");
-  const question = confirm?.replace("{number}", String(numbers.length));
-  if (question && !(await ask(question, confirmLabel, danger)))
-    return;
-  const buttons = bar.querySelectorAll("button");
-  buttons.forEach((each) => (each.disabled = true));
-  const reasons: string[] = [];
-  for (const [at, number] of numbers.entries()) {
-    count(bar, VIDEO_WORDS.changing(at + 1, numbers.length));
-    const answer = await call(method, `/api/videos/${number}${verb ? `/${verb}` : ""}`);
-    if (answer && answer.status < 300) continue;
-    const body = answer?.body as { message?: string } | null | undefined;
-    reasons.push(body?.message ?? VIDEO_WORDS.unreachable);
-  }
-  buttons.forEach((each) => (each.disabled = false));
-  const [first] = reasons;
-  if (first === undefined) toast(VIDEO_WORDS.changed(numbers.length));
-  else alarm(VIDEO_WORDS.someFailed(reasons.length, first));
-  chosen.clear();
-  bar.hidden = true;
+  const done = await changeMany(button, [...chosen], BULK_WORDS.video, (words) => count(bar, words));
+  if (done === null) return;
+  // What was refused stays selected: the next action may be for just that.
+  for (const each of done) chosen.delete(each);
+  show(bar);
   document.dispatchEvent(new CustomEvent("headend:refresh"));
 }

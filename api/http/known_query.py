@@ -1,0 +1,58 @@
+"""Refuses query parameters that an operation does not know, as bodies refuse unknown keys.
+
+A misspelt parameter would otherwise change nothing, and nobody would see it. Operations for which
+clients exist that were written before us take any parameter, and ignore what they do not know.
+"""
+
+from itertools import islice
+from typing import Any, Final
+
+from litestar import Litestar
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+from litestar.routes import HTTPRoute
+
+from api.http.errors import invalid
+
+__all__ = ["needs_known_query"]
+
+# Their clients may add parameters of other services: to get past caches, for example.
+_ANY_QUERY: Final = frozenset({
+    "show_video", "edit_video", "list_videos", "upload_video", "add_stream", "edit_stream",
+    "list_streams", "list_categories", "list_tags", "edit_tag", "list_countries",
+})  # fmt: skip
+_MOST_NAMED: Final = 50  # as many as an answer names
+
+
+def needs_known_query(
+    connection: ASGIConnection[Any, Any, Any, Any],  # Any: what Litestar leaves open
+    handler: BaseRouteHandler,
+) -> None:
+    """Require that an operation has every parameter of the query (a guard).
+
+    Raises:
+        ApiError: 422, naming those that it does not have.
+    """
+    scope = connection.scope
+    if not scope["query_string"] or handler.handler_name in _ANY_QUERY or scope["type"] != "http":
+        return
+    known = _parameters(scope["litestar_app"], scope["path_template"], scope["method"])
+    if known is None:
+        return
+    unknown = (name for name in dict(connection.query_params) if name not in known)
+    errors = {name: ["This parameter is not known here."] for name in islice(unknown, _MOST_NAMED)}
+    if errors:
+        raise invalid(errors)
+
+
+def _parameters(app: Litestar, path: str, method: str) -> set[str] | None:
+    """Return the query parameters of an operation; None for the answer to OPTIONS, which has none.
+
+    Dependencies declare some of them, so that the handler's own signature would not do.
+    """
+    for route in app.routes:
+        if isinstance(route, HTTPRoute) and route.path_format == path and method != "OPTIONS":
+            for name, (_, model) in route.route_handler_map.items():
+                if name == method:
+                    return {each.field_alias for each in model.expected_query_params}
+    return None

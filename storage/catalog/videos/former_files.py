@@ -1,0 +1,98 @@
+"""The file that a video had before its present one (`catalog.former_files`), for seven days.
+
+`storage.catalog.videos.replacement` records it. A video has one at most: with the next replacement
+the file before goes. Its object stays at its address; who removes the row deletes the object.
+"""
+
+from typing import Final
+
+import msgspec
+from sqlalchemy import RowMapping, Select, delete, select
+
+from media.ticks import DAY_US
+from storage.catalog.engine.database import Database
+from storage.catalog.records.videos import VideoFile, WholeVideo
+from storage.catalog.schema.upload_tables import former_files
+from storage.catalog.videos import replacement
+from storage.errors import NoFormerFile
+
+__all__ = ["FORMER_DAYS", "FormerFile", "FormerFiles"]
+
+FORMER_DAYS: Final = 7  # a mistake of a Friday is noticed in the week after
+_ROW: Final = former_files.c
+
+
+class FormerFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that can be taken back until `until_us`."""
+
+    file: VideoFile
+    replaced_us: int
+
+    @property
+    def until_us(self) -> int:
+        """The time from which on it is deleted."""
+        return self.replaced_us + FORMER_DAYS * DAY_US
+
+
+class FormerFiles:
+    """Former files of videos; each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, video: int, now_us: int) -> FormerFile | None:
+        """Return the file that a video can have back; None if there is none."""
+        async with self._database.reading() as connection:
+            return _read((await connection.execute(_query(video, now_us))).mappings().one_or_none())
+
+    async def take_back(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
+        """Give a video its former file again, as a replacement; the present one is the former then.
+
+        Returns None if there is no such video.
+
+        Raises:
+            NoFormerFile: there is none, or it has been replaced for too long.
+        """
+        async with self._database.writing() as connection:
+            if await replacement.lock(connection, video) is None:
+                return None
+            query = _query(video, now_us).with_for_update()
+            former = _read((await connection.execute(query)).mappings().one_or_none())
+            if former is None:
+                raise NoFormerFile(video)
+            replaced = await replacement.replace(
+                connection, video, former.file, now_us, by=by, kind="video file taken back"
+            )
+            return None if replaced is None else replaced[0]
+
+    async def expire(self, now_us: int) -> str | None:
+        """Forget the former file that was replaced first, if its time is over; return its address.
+
+        The caller must delete it. None: there is none.
+        """
+        async with self._database.writing() as connection:
+            expired = select(_ROW.video_id, _ROW.source).where(_ROW.replaced_us <= _oldest(now_us))
+            oldest = expired.order_by(_ROW.replaced_us, _ROW.video_id).limit(1)
+            # Locked: another process may do the same at this moment.
+            row = (await connection.execute(oldest.with_for_update(skip_locked=True))).one_or_none()
+            if row is None:
+                return None
+            await connection.execute(
+                delete(former_files).where(_ROW.video_id == row.video_id, _ROW.source == row.source)
+            )
+            return str(row.source)
+
+
+def _query(video: int, now_us: int) -> Select[*tuple[object, ...]]:
+    return select(former_files).where(_ROW.video_id == video, _ROW.replaced_us > _oldest(now_us))
+
+
+def _read(row: RowMapping | None) -> FormerFile | None:
+    if row is None:
+        return None
+    file = VideoFile(**{name: row[name] for name in replacement.FILE_COLUMNS})
+    return FormerFile(file=file, replaced_us=row["replaced_us"])
+
+
+def _oldest(now_us: int) -> int:
+    return now_us - FORMER_DAYS * DAY_US
