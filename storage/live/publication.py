@@ -18,8 +18,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, assert_never
 
-import msgspec
-
 from media.hls.playlist import PartialSegment
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
@@ -47,6 +45,7 @@ from storage.live.run_store import (
 )
 from storage.live.run_writer import PublicationObserver, RunWriter
 from storage.live.step_builder import FinishedSegment, PublicationError, StepBuilder
+from storage.live.store_queue import ListedStep, SegmentKey, StoreQueue
 from storage.objects.addresses import (
     live_init,
     live_part,
@@ -54,7 +53,6 @@ from storage.objects.addresses import (
     live_segment,
     live_variants,
 )
-from storage.objects.at_once import do_each
 from storage.objects.base import Objects
 
 __all__ = ["LiveWindow", "Publication", "PublicationError", "PublicationObserver"]
@@ -64,35 +62,14 @@ log = logging.getLogger(__name__)
 # Parts of so many newest segments stay at the edge; with 2 s segments this is 16 s, more than the
 # three target durations for which low-latency playlists list them.
 _EDGE_STEPS: Final = 8
-# Segments that are stored at the same time: those of a step, where a bucket takes long for each.
-_AT_ONCE: Final = 8
 # Segments that are not stored, because the disk is slow or full, are kept in memory up to this
 # size: half a minute of five renditions. Then the oldest become gaps.
 _UNSTORED_BYTES: Final = 64 << 20
 _PART_TARGET: Final = VIDEO_SCALE // 2
 # A host stores an init section for each source, and lists a source's media within seconds.
 _UNLISTED_INITS: Final = 8
-# Init sections that wait for a slow disk, of 64 KiB at most: as much as segments may take. A source
-# has one for each rendition.
-_UNSTORED_INITS: Final = 1024
 # A run is resumed with so many steps at least, from which its recording continues.
 _RECORDED: Final = 64
-
-
-# A segment by the number of its step and the name of its rendition.
-_SegmentKey = tuple[int, str]
-
-
-class _ListedStep(msgspec.Struct, frozen=True):
-    """A complete step, and the beginning of the playlists that list it (see `RunState`)."""
-
-    step: Step
-    first: int
-    discontinuities: int
-
-
-# What is to be stored, in order; None is the state alone.
-_Write = InitSection | _SegmentKey | _ListedStep | None
 
 
 class Publication:
@@ -140,11 +117,7 @@ class Publication:
         self._part_target = state.part_target or _PART_TARGET
         self._part_counts = PartCounts()
         self._at_edge: deque[Step] = deque()
-        self._unstored: dict[_SegmentKey, bytes] = {}  # segments that only memory has
-        self._writes: deque[_Write] = deque()
-        self._unstored_inits = 0
-        self._more = asyncio.Event()
-        self._storing = asyncio.Lock()
+        self._queue = StoreQueue(self._writer, edge, run, lambda: dict(self._steps.needed_codecs))
 
     # -- opening ----------------------------------------------------------------------------------
 
@@ -341,7 +314,7 @@ class Publication:
         self._steps.prepare(epoch, renditions, wall_us)
         self._part_target = part
         self._writer.prepare(renditions, max(self.epochs, epoch + 1), reused, part_target=part)
-        self._queue(None)  # a restart must know what viewers see from now on
+        self._queue.add(None)  # a restart must know what viewers see from now on
         for name in names:
             timeline = self._timelines.get(name)
             self._timelines[name] = (
@@ -358,14 +331,13 @@ class Publication:
         """
         match report:
             case InitSection():
-                if self._unstored_inits >= _UNSTORED_INITS:
+                if not self._queue.takes_inits:
                     raise PublicationError("too many init sections wait to be stored")
                 self._steps.add_init(report)
                 await self._writer.announce_codecs(self._steps.needed_codecs)
                 address = live_init(self.hash, self.run, report.rendition, report.number)
                 await self._edge.put_part(address, report.data)
-                self._unstored_inits += 1
-                self._queue(report)
+                self._queue.add(report)
             case SegmentStart():
                 self._steps.start_segment(report)
             case Part():
@@ -385,8 +357,7 @@ class Publication:
     async def suspend(self) -> None:
         """Store all that viewers have seen, for a process that resumes the run."""
         await self.close_open()
-        async with self._storing:
-            await self._store_pending()
+        async with self._queue.emptied():
             try:
                 await self._writer.save(ahead=0)
             except StorageError as error:
@@ -399,8 +370,7 @@ class Publication:
         if any(timeline.newest is not None for timeline in ended.values()):
             self._timelines = ended
             await self._show(ended)
-        async with self._storing:
-            await self._store_pending()
+        async with self._queue.emptied():
             await self._writer.finish()
 
     async def _add_part(self, part: Part) -> None:
@@ -449,8 +419,7 @@ class Publication:
             self._part_counts.add(name, segment.parts)
             address = live_segment(self.hash, self.run, name, step.sequence)
             await self._edge.put_part(address, closed.data)
-            self._unstored[step.sequence, name] = closed.data
-            self._queue((step.sequence, name))
+            self._queue.add_segment(step.sequence, name, closed.data)
         self._timelines[name] = timeline
         await self._show({name: timeline})
         await self._bound_memory()
@@ -468,7 +437,7 @@ class Publication:
                     for name, segment in old.segments.items()
                     for index in range(segment.parts)
                 )
-            self._queue(_ListedStep(step, *self._beginning()))
+            self._queue.add(ListedStep(step, *self._beginning()))
 
     def _beginning(self) -> tuple[int, int]:
         """Return the first step in the playlists, and the discontinuities before it."""
@@ -495,92 +464,21 @@ class Publication:
 
     async def store_next(self) -> None:
         """Wait until something is queued for storing, and store it."""
-        await self._more.wait()
-        await self.store_pending()
+        await self._queue.wait()
+        await self._queue.store()
 
     async def store_pending(self) -> int:
         """Store all that is queued; return the number of failures."""
-        async with self._storing:
-            return await self._store_pending()
-
-    def _queue(self, item: _Write) -> None:
-        self._writes.append(item)
-        self._more.set()
-
-    async def _store_pending(self) -> int:
-        self._more.clear()
-        failures = 0
-        while self._writes:
-            item = self._writes.popleft()
-            self._unstored_inits -= isinstance(item, InitSection)
-            if isinstance(item, tuple):
-                failures += await self._store_segments(item)
-                continue
-            try:
-                await self._store(item)
-            except StorageError as error:
-                failures += 1
-                self._warn("run not stored", error)
-        return failures
-
-    async def _store_segments(self, first: _SegmentKey) -> int:
-        """Store a segment, and those queued right behind it; return how many could not be.
-
-        If it is cancelled, the segments that it has not stored are the first of the queue again.
-        """
-        keys = [first]
-        while len(keys) < _AT_ONCE and self._writes:
-            key = self._writes[0]
-            if not isinstance(key, tuple):
-                break
-            keys.append(key)
-            self._writes.popleft()
-        failures = 0
-        unfinished = dict.fromkeys(keys)
-
-        async def store(key: _SegmentKey) -> None:
-            nonlocal failures
-            try:
-                await self._store_segment(*key)
-            except StorageError as error:
-                failures += 1
-                self._warn("segment not stored", error)
-            del unfinished[key]
-
-        try:
-            await do_each(keys, store, at_once=_AT_ONCE)
-        finally:
-            self._writes.extendleft(reversed(unfinished))
-        return failures
-
-    async def _store(self, item: InitSection | _ListedStep | None) -> None:
-        match item:
-            case InitSection():
-                await self._writer.store_init(item)
-            case _ListedStep(step, first, discontinuities):
-                codecs = dict(self._steps.needed_codecs)
-                await self._writer.list_step(
-                    step, codecs, first=first, discontinuities=discontinuities
-                )
-            case None:
-                await self._writer.save()
-
-    async def _store_segment(self, sequence: int, name: str) -> None:
-        data = self._unstored.get((sequence, name))
-        if data is None:  # given up
-            return
-        await self._writer.store_segment(name, sequence, data)
-        if self._unstored.pop((sequence, name), None) is not None:
-            await self._edge.drop_parts([self._address((sequence, name))])
+        return await self._queue.store()
 
     async def _bound_memory(self) -> None:
         """Drop segments that only memory has once they are no longer listed, or are too many."""
         listed_from = min(timeline.sequence for timeline in self._timelines.values())
-        total = sum(map(len, self._unstored.values()))
-        for key in list(self._unstored):
+        total = sum(map(len, self._queue.unstored.values()))
+        for key in list(self._queue.unstored):
             if key[0] >= listed_from and total <= _UNSTORED_BYTES:
                 break
-            total -= len(self._unstored.pop(key))
+            total -= len(self._queue.unstored.pop(key))
             self._writer.leave_out(key[1], key[0])
             if key[0] >= listed_from:
                 timeline = self._timelines[key[1]].with_gap(key[0])
@@ -588,7 +486,7 @@ class Publication:
                 await self._show({key[1]: timeline})
             await self._edge.drop_parts([self._address(key)])
 
-    def _address(self, key: _SegmentKey) -> str:
+    def _address(self, key: SegmentKey) -> str:
         return live_segment(self.hash, self.run, key[1], key[0])
 
     def _warn(self, event: str, error: StorageError) -> None:
