@@ -45,7 +45,7 @@ from storage.live.run_store import (
 )
 from storage.live.run_writer import PublicationObserver, RunWriter
 from storage.live.step_builder import FinishedSegment, PublicationError, StepBuilder
-from storage.live.store_queue import ListedStep, SegmentKey, StoreQueue
+from storage.live.store_queue import StepToList, SegmentKey, StoreQueue
 from storage.objects.addresses import (
     live_init,
     live_part,
@@ -437,7 +437,7 @@ class Publication:
                     for name, segment in old.segments.items()
                     for index in range(segment.parts)
                 )
-            self._queue.add(ListedStep(step, *self._beginning()))
+            self._queue.add(StepToList(step, *self._beginning()))
 
     def _beginning(self) -> tuple[int, int]:
         """Return the first step in the playlists, and the discontinuities before it."""

@@ -22,7 +22,7 @@ from storage.live.run_writer import RunWriter
 from storage.objects.addresses import live_segment
 from storage.objects.at_once import do_each
 
-__all__ = ["ListedStep", "SegmentKey", "StoreQueue"]
+__all__ = ["StepToList", "SegmentKey", "StoreQueue"]
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _MOST_INITS: Final = 1024
 SegmentKey = tuple[int, str]
 
 
-class ListedStep(msgspec.Struct, frozen=True):
+class StepToList(msgspec.Struct, frozen=True):
     """A complete step, and the beginning of the playlists that list it (see `RunState`)."""
 
     step: Step
@@ -45,7 +45,7 @@ class ListedStep(msgspec.Struct, frozen=True):
 
 
 # None is the state alone.
-_Write = InitSection | SegmentKey | ListedStep | None
+_Write = InitSection | SegmentKey | StepToList | None
 
 
 class StoreQueue:
@@ -73,7 +73,7 @@ class StoreQueue:
         """False while too many init sections wait."""
         return self._inits < _MOST_INITS
 
-    def add(self, item: InitSection | ListedStep | None) -> None:
+    def add(self, item: InitSection | StepToList | None) -> None:
         """Queue an init section, a step whose segments were queued, or None for the state alone."""
         self._inits += isinstance(item, InitSection)
         self._writes.append(item)
@@ -147,11 +147,11 @@ class StoreQueue:
             self._writes.extendleft(reversed(unfinished))
         return failures
 
-    async def _store(self, item: InitSection | ListedStep | None) -> None:
+    async def _store(self, item: InitSection | StepToList | None) -> None:
         match item:
             case InitSection():
                 await self._writer.store_init(item)
-            case ListedStep(step, first, discontinuities):
+            case StepToList(step, first, discontinuities):
                 await self._writer.list_step(
                     step, self._codecs(), first=first, discontinuities=discontinuities
                 )
