@@ -14,13 +14,16 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, assert_never
+
+import msgspec
 
 from media.hls.playlist import PartialSegment
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
+from media.hls.timeline_segments import ClosedSegment
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.edge.base import Edge
@@ -44,8 +47,9 @@ from storage.live.run_store import (
     read_steps,
 )
 from storage.live.run_writer import PublicationObserver, RunWriter
+from storage.live.shown_steps import ShownSteps, read_shown_steps
 from storage.live.step_builder import FinishedSegment, PublicationError, StepBuilder
-from storage.live.store_queue import StepToList, SegmentKey, StoreQueue
+from storage.live.store_queue import SegmentKey, StepToList, StoreQueue
 from storage.objects.addresses import (
     live_init,
     live_part,
@@ -112,6 +116,7 @@ class Publication:
             run_objects, edge, run, self._steps, steps, window=window, now_us=now_us, clock=clock
         )
         self._end = state.end
+        self._has_ended = False  # viewers saw its end
         self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
         self._timelines: dict[str, Timeline] = {}
         self._part_target = state.part_target or _PART_TARGET
@@ -154,8 +159,7 @@ class Publication:
                 claimed, run_objects = claim
                 steps = await read_steps(objects, claimed, claimed.state.first)
                 if await is_complete(objects, claimed, steps, durable=owner.fenced):
-                    old = publication(run_objects, edge, claimed, steps)
-                    await old._restore(steps, [])  # an instance of this class
+                    old = await cls._continued(publication, run_objects, edge, claimed, steps)
                     await old.finish()
                 else:  # a power cut: better no playlist than one that names unreadable files
                     await objects.delete(live_variants(hash))
@@ -184,8 +188,9 @@ class Publication:
         """Resume the stream's newest run, or return None if it cannot be resumed.
 
         A run can be resumed if it has not ended, its last step is at most `within_seconds` old, and
-        what it lists is there (`run_store.is_complete`). What only memory had is gone; its numbers
-        become gaps, since viewers may have seen parts of them.
+        what it lists is there (`run_store.is_complete`). It continues after what viewers saw, if
+        the edge still has that (`shown_steps`). What only memory had is gone; its numbers become
+        gaps, since viewers may have seen parts of them.
 
         Raises:
             OwnershipLost: a host of a later generation than the `owner` has the stream.
@@ -206,38 +211,96 @@ class Publication:
         if not await is_complete(objects, run, listed, durable=owner.fenced):
             log.warning("run incomplete: another begins", extra={"stream": hash, "run": run.run})
             return None
-        publication = cls(
-            run_objects,
-            edge,
-            run,
-            steps,
-            window=window,
-            now_us=now_us,
-            clock=clock,
-            low_latency=low_latency,
-        )
-        await publication._restore(listed, lost_steps(state))
+        create = partial(cls, window=window, now_us=now_us, clock=clock, low_latency=low_latency)
+        gaps = lost_steps(state)
+        publication = await cls._continued(create, run_objects, edge, run, steps, gaps=gaps)
+        if publication._has_ended:
+            await publication.finish()
+            return None
         return publication
 
-    async def _restore(self, listed: Sequence[Step], gaps: list[Step]) -> None:
-        """Publish the timelines of a stored run's listed steps, followed by `gaps`."""
+    @classmethod
+    async def _continued(
+        cls,
+        create: "Callable[[RunObjects, Edge, StoredRun, Sequence[Step]], Publication]",
+        run_objects: RunObjects,
+        edge: Edge,
+        run: StoredRun,
+        steps: Sequence[Step],
+        *,
+        gaps: Sequence[Step] = (),
+    ) -> "Publication":
+        """Continue a claimed run after what viewers saw, or else after its stored steps and `gaps`.
+
+        `steps` are its newest steps, among them all that its playlists list.
+        """
+        listed = [step for step in steps if step.sequence >= run.state.first]
+        folder, generation = live_run(run.hash, run.run), run.state.generation
+        at_edge = await edge.take_over(folder, generation=generation)
+        shown = None
+        if at_edge is not None:
+            shown = await read_shown_steps(run_objects.store, at_edge, run, listed)
+        if shown is not None:
+            run, gaps = msgspec.structs.replace(run, state=shown.state), ()
+        publication = create(run_objects, edge, run, steps)
+        await publication._restore(listed, gaps, shown)  # an instance of this class
+        return publication
+
+    async def _restore(
+        self, listed: Sequence[Step], gaps: Sequence[Step], shown: ShownSteps | None = None
+    ) -> None:
+        """Publish the timelines of a run: its listed steps, and then `gaps` or the `shown` ones."""
         state = self._writer.state
-        hint = _part_uri(state.first + len(listed) + len(gaps), 0)
+        segments: Mapping[SegmentKey, ClosedSegment] = {} if shown is None else shown.segments
+        steps = (*listed, *(gaps if shown is None else shown.steps))
+        whole = min((number for number, _ in segments), default=state.next_sequence) - state.first
+        hint = _part_uri(state.first + len(steps), 0)
         for name in rendition_names(state.renditions):
-            self._timelines[name] = Timeline.of(
-                (step.playlist_entry(name) for step in (*listed, *gaps)),
+            timeline = Timeline.of(
+                (step.playlist_entry(name) for step in steps[:whole]),
                 part_target=self._part_target,
                 sequence=state.first,
                 discontinuities=state.discontinuities,
                 hint=hint,
             )
+            for step in steps[whole:]:
+                closed = segments.get((step.sequence, name))
+                timeline = timeline.with_segment(
+                    step.playlist_entry(name) if closed is None else closed.segment,
+                    parts=() if closed is None else closed.parts,
+                    hint=hint,
+                )
+            self._timelines[name] = timeline
             await asyncio.sleep(0)  # each takes 0.1 s in a window of 12 h
         # Viewers may have seen media where the gaps are, for which older steps left the playlists.
         durations = (each.duration for step in listed for each in step.segments.values())
-        self._drop_surplus(lost=len(gaps) * max(durations, default=0))
+        self._drop_surplus(
+            lost=len(gaps) * max(durations, default=0), first=0 if shown is None else shown.first
+        )
+        if shown is not None:
+            self._has_ended = shown.ended
+            await self._continue_after(shown)
         await self._show(self._timelines)
         first, discontinuities = self._beginning()
         await self._writer.resume(gaps, first=first, discontinuities=discontinuities)
+
+    async def _continue_after(self, shown: ShownSteps) -> None:
+        """Keep what viewers saw at the edge, and queue it for storing."""
+        for address, data in shown.at_edge.items():
+            await self._edge.put_part(address, data)
+        for key, data in shown.media.items():
+            await self._edge.put_part(self._address(key), data)
+        for init in shown.inits:
+            self._queue.add(init)
+        # Those of stored steps stay in memory for as long as they are listed.
+        self._queue.unstored |= shown.media
+        for step in shown.steps:
+            self._steps.continue_after(step)
+            self._end = max(self._end, step.end)
+            self._at_edge.append(step)
+            for name in step.segments.keys() - step.gaps:
+                self._queue.add_segment(step.sequence, name, shown.media[step.sequence, name])
+            self._queue.add(StepToList(step, *self._beginning()))
 
     def set_observer(self, observer: PublicationObserver) -> None:
         """Report each stored step to this observer alone, after the steps that are on disk."""
@@ -444,10 +507,14 @@ class Publication:
         first = next(iter(self._timelines.values()))
         return first.sequence, first.discontinuities
 
-    def _drop_surplus(self, *, lost: int = 0) -> bool:
-        """Let the oldest steps leave the playlists, in all renditions at once, if it is time."""
+    def _drop_surplus(self, *, lost: int = 0, first: int = 0) -> bool:
+        """Let the oldest steps leave the playlists, in all renditions at once, if it is time.
+
+        Those before the step `first` have left them.
+        """
         surpluses = (
-            each.surplus(self._listed_ticks, lost=lost) for each in self._timelines.values()
+            max(each.surplus(self._listed_ticks, lost=lost), min(each.count, first - each.sequence))
+            for each in self._timelines.values()
         )
         drop = min(surpluses, default=0)
         if drop:

@@ -96,6 +96,16 @@ class StepBuilder:
         """The number after the newest step that any rendition has reached."""
         return self._to_open
 
+    def continue_after(self, step: Step) -> None:
+        """Count a complete step that another process has made, and that is not stored yet."""
+        self.next_sequence = self._to_open = step.sequence + 1
+        self._epoch = step.epoch
+        self._completed[step.sequence] = step
+        for name, segment in step.segments.items():
+            self.next_inits[name] = max(self.next_inits.get(name, 0), segment.init + 1)
+        starts = [segment.start for segment in step.segments.values()]
+        self._least_wall_us = step.wall_us(max(starts)) + _DATE_STEP_US
+
     def prepare(self, epoch: int, renditions: tuple[Rendition, ...], wall_us: int) -> None:
         """Announce a source and its video rungs."""
         self._names = rendition_names(renditions)

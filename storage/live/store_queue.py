@@ -22,7 +22,7 @@ from storage.live.run_writer import RunWriter
 from storage.objects.addresses import live_segment
 from storage.objects.at_once import do_each
 
-__all__ = ["StepToList", "SegmentKey", "StoreQueue"]
+__all__ = ["SegmentKey", "StepToList", "StoreQueue"]
 
 log = logging.getLogger(__name__)
 

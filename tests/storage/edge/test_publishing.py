@@ -10,7 +10,7 @@ import pytest
 
 from media.hls.timeline import Timeline
 from storage.edge.base import NORMAL_LATENCY
-from storage.edge.changes import EdgeMessage, EdgeState
+from storage.edge.changes import EdgeState
 from storage.edge.memory import MemoryEdge
 from storage.edge.publishing import MAX_CHANGES, PublishingEdge
 from storage.edge.redis import EdgeUnavailable, RedisEdgeStore, open_edge_store
@@ -24,6 +24,7 @@ from tests.support.storage.edge_runs import (
     PLAYLIST,
     VARIANTS,
     part_data,
+    published,
     put,
     put_next_part,
 )
@@ -57,14 +58,6 @@ async def running(edge: PublishingEdge) -> AsyncGenerator[None, None]:
         task = tasks.create_task(edge.run())
         yield
         task.cancel()
-
-
-async def published(store: RedisEdgeStore) -> EdgeState:
-    """Return the state as another process reads it."""
-    state = EdgeState()
-    for data in await store.read_state(HASH) or ():
-        state = EdgeMessage.decode(data).change.applied(state)
-    return state
 
 
 async def test_a_later_generation_is_published_whatever_its_run_is_named(

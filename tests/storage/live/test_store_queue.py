@@ -15,6 +15,7 @@ from storage.objects.addresses import live_init, live_segment
 from storage.objects.disk import DiskObjects
 from tests.support.manual_clock import ManualClock
 from tests.support.storage.engine_reports import HASH, NOON_US, RUN, FailingObjects
+from tests.support.waiting import until
 
 INIT = InitSection(rendition="720p", number=0, codecs="avc1.64001F", data=b"init")
 
@@ -62,8 +63,7 @@ async def test_segments_queued_one_behind_the_other_are_stored_at_the_same_time(
         both = [live_segment(HASH, RUN, name, 0) for name in ("720p", "audio")]
         async with asyncio.TaskGroup() as tasks:
             storing = tasks.create_task(queue.store())
-            while len(objects.begun) < 2:
-                await asyncio.sleep(0)
+            await until(lambda: len(objects.begun) == 2)
             assert await disk.get(live_init(HASH, RUN, "720p", 0)) == b"init"
             storing.cancel()
         assert sorted(objects.begun) == both
