@@ -87,7 +87,7 @@ async def read_shown_steps(
     inits = await _find_inits(objects, folder, segments, found, listed)
     kept: dict[SegmentKey, ClosedSegment] = {}
     media: dict[SegmentKey, bytes] = {}
-    for key, closed in segments.items():
+    for key, closed in sorted(segments.items(), key=_by_number):  # the oldest are dropped first
         if (key[1], closed.segment.map_uri) in inits and not closed.segment.gap:
             parts = [found.get(each) for each in _part_addresses(folder, key, closed)]
             present = [part for part in parts if part is not None]

@@ -28,14 +28,12 @@ class ListedSegments:
 
     Attributes:
         faults: What changed, or could not be read.
-        gaps: The gaps, by rendition and number, with the parts that were listed of each.
         waits: For how long no rendition listed anything new, when that exceeded 1 s.
         digests: The MD5 of the segments, by path.
     """
 
     def __init__(self, url: str) -> None:
         self.faults: list[str] = []
-        self.gaps: dict[tuple[str, int], int] = {}
         self.waits: list[float] = []
         self.digests: dict[str, str] = {}
         self._playlists = addresses(url)
@@ -44,6 +42,20 @@ class ListedSegments:
         self._newest: dict[str, tuple[int, int | None] | None] = {}
         self._changed = time.monotonic()
         self._over = threading.Event()
+
+    @property
+    def gaps(self) -> list[tuple[str, int]]:
+        """The gaps, by rendition and number."""
+        return [key for key, segment in self._segments.items() if segment.gap]
+
+    def is_last_of_source(self, name: str, number: int) -> bool:
+        """Return whether a discontinuity follows a segment or gap."""
+        following = self._segments.get((name, number + 1))
+        return following is not None and following.discontinuity
+
+    def parts_of(self, name: str, number: int) -> int:
+        """Return how many parts of a segment or gap were listed."""
+        return len(self._parts.get((name, number), ()))
 
     @property
     def count(self) -> int:
@@ -79,13 +91,12 @@ class ListedSegments:
         self._compare_parts(address, name, timeline)
 
     def _compare(self, address: str, name: str, number: int, segment: PlaylistSegment) -> None:
-        # Normal and low-latency playlists name the init section of a gap or not.
+        if segment.gap:  # which needs an init section only while it has parts
+            segment = msgspec.structs.replace(segment, map_uri=None)
         before = self._segments.get((name, number))
         if before is None:
             self._segments[name, number] = segment
-            if segment.gap:
-                self.gaps[name, number] = len(self._parts.get((name, number), ()))
-            else:
+            if not segment.gap:
                 self._fetch(urljoin(address, segment.uri))
         elif before != segment:
             self.faults.append(f"{name} {number} was {before}, is {segment}")
