@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from urllib.parse import urljoin, urlsplit
 
+import msgspec
+
 from media.hls.playlist import PartialSegment, PlaylistSegment
 from media.hls.timeline import Timeline
 from tests.support.e2e.hls_reader import addresses
