@@ -1,6 +1,6 @@
 """A host disappears, and the next one continues after what viewers saw, which a real Redis has."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,8 @@ from media.ladder import AUDIO_RENDITION
 from storage.edge.publishing import PublishingEdge
 from storage.edge.redis import RedisEdgeStore, open_edge_store
 from storage.live.publication import Publication
-from storage.live.run_objects import RunOwner
+from storage.live.run_objects import SOLE_OWNER, RunOwner
+from storage.live.run_state import RunState, Step
 from storage.objects.disk import DiskObjects
 from tests.support.manual_clock import ManualClock
 from tests.support.redis_server import RedisServer, redis_server
@@ -59,6 +60,20 @@ def interleaved(reports: list[Report]) -> list[Report]:
     return [report for row in zip_longest(*by_name) for report in row if report is not None]
 
 
+class StepObserver:
+    """Keeps the steps that it hears of, as a recording does."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def on_step_listed(self, step: Step, state: RunState, codecs: Mapping[str, str]) -> None:
+        del state, codecs
+        self.steps.append(step)
+
+    def on_ended(self) -> None:
+        pass
+
+
 class Host(NamedTuple):
     """A host that makes the run, with its own view of the shared store and of Redis."""
 
@@ -86,10 +101,10 @@ class Host(NamedTuple):
         await begin_epoch(self.publication, self.maker)
 
 
-async def first_host(disk: DiskObjects, store: RedisEdgeStore) -> Host:
+async def first_host(disk: DiskObjects, store: RedisEdgeStore, owner: RunOwner = FIRST) -> Host:
     objects, edge = FailingObjects(disk), PublishingEdge(store)
-    publication = await open_run(objects, edge, ManualClock(), owner=FIRST)
-    host = Host(objects, FIRST, edge, publication, ReportMaker(TOP, LOW, salt="first"))
+    publication = await open_run(objects, edge, ManualClock(), owner=owner)
+    host = Host(objects, owner, edge, publication, ReportMaker(TOP, LOW, salt="first"))
     await host.begin()
     return host
 
@@ -278,6 +293,73 @@ async def test_a_host_that_wakes_up_shows_and_stores_nothing_in_the_place_of_the
         for name, timeline in (await timelines(store)).items():
             assert on_disk(disk, name).segments == tuple(timeline.segments)
             assert not any(segment.gap for segment in timeline.segments)
+
+
+async def test_a_recording_gets_what_the_next_host_stores(
+    tmp_path: Path, store: RedisEdgeStore
+) -> None:
+    with DiskObjects(tmp_path) as disk:
+        host = await first_host(disk, store)
+        await host.make(3)
+        await host.show(*interleaved(host.maker.step(part=PART))[:9])
+        host = await next_host(disk, store)
+        observer = StepObserver()
+        host.publication.set_observer(observer)
+        await host.begin()
+        await host.make(2, discontinuity=True)
+        steps = observer.steps
+        assert [(step.sequence, step.discontinuity) for step in steps] == [
+            *((number, False) for number in range(4)),
+            (4, True),
+            (5, False),
+        ]
+        assert [step.epoch for step in steps] == [0, 0, 0, 0, 1, 1]
+        shown = steps[3].segments
+        assert set(shown) == set(NAMES)
+        for name, segment in shown.items():
+            assert (segment.start, segment.duration) == (steps[2].end, TWO // 2)
+            stat = await disk.stat(f"{FOLDER}/{name}/3.m4s")
+            assert stat is not None
+            assert segment.size == stat.size > 0
+        # The next source begins where they end, and not earlier than the last of them.
+        assert steps[4].segments[TOP.name].start == steps[3].end
+        dates = [step.wall_us(step.segments[TOP.name].start) for step in steps]
+        assert dates == sorted(dates)
+
+
+async def test_a_restarted_process_continues_its_own_run(
+    tmp_path: Path, store: RedisEdgeStore
+) -> None:
+    """No other process may make the run, so its generation stays, and so do the names of parts."""
+    with DiskObjects(tmp_path) as disk:
+        host = await first_host(disk, store, SOLE_OWNER)
+        await host.make(3)
+        await host.show(*interleaved(host.maker.step(part=PART))[:9])
+        before = await timelines(store)
+        host = await next_host(disk, store, SOLE_OWNER)
+        await check_unchanged(store, before, host, disk)
+        await host.begin()
+        await host.make(2, discontinuity=True)
+        for timeline in (await timelines(store)).values():
+            assert not any(segment.gap for segment in timeline.segments)
+
+
+async def test_a_rung_that_was_shed_stays_a_gap(tmp_path: Path, store: RedisEdgeStore) -> None:
+    with DiskObjects(tmp_path) as disk:
+        host = await first_host(disk, store)
+        await host.make(3)
+        reports = host.maker.step(gaps=(LOW.name,), part=PART)
+        await host.show(*interleaved(reports))
+        await host.show(*interleaved(host.maker.step(part=PART))[:9])
+        before = await timelines(store)
+        host = await next_host(disk, store)
+        after = await timelines(store)
+        assert await host.publication.store_pending() == 0
+        for name in NAMES:
+            segments = list(after[name].segments)
+            assert segments[:4] == list(before[name].segments)
+            assert [segment.gap for segment in segments] == [0, 0, 0, name == LOW.name, 0]
+            assert list(on_disk(disk, name).segments) == segments
 
 
 async def test_a_third_host_continues_what_the_second_has_not_stored(
