@@ -85,17 +85,11 @@ async def read_shown_steps(
     folder = live_run(run.hash, run.run)
     found = await shown.read(_addresses(folder, segments))
     inits = await _find_inits(objects, folder, segments, found, listed)
-    kept: dict[SegmentKey, ClosedSegment] = {}
     media: dict[SegmentKey, bytes] = {}
     for key, closed in sorted(segments.items(), key=_by_number):  # the oldest are dropped first
-        if (key[1], closed.segment.map_uri) in inits and not closed.segment.gap:
-            parts = [found.get(each) for each in _part_addresses(folder, key, closed)]
-            present = [part for part in parts if part is not None]
-            whole = b"".join(present) if parts and len(present) == len(parts) else None
-            data = found.get(_segment_address(folder, key)) if whole is None else whole
-            if data is not None:
-                kept[key] = closed.without_parts() if whole is None else closed
-                media[key] = data
+        data = _media(folder, key, closed, found)
+        if data is not None and (key[1], closed.segment.map_uri) in inits:
+            media[key] = data
     steps: list[Step] = []
     for number in range(state.next_sequence, following):
         previous = steps[-1] if steps else state.tail[-1]
@@ -110,7 +104,7 @@ async def read_shown_steps(
         state=state,
         steps=tuple(steps),
         first=min(timeline.sequence for timeline in timelines.values()),
-        segments=kept,
+        segments={key: segments[key] for key in media},
         media=media,
         at_edge=found,
         inits=tuple(
@@ -143,10 +137,9 @@ def _announced(run: StoredRun, shown: ShownRun) -> RunState:
 def _closed_segments(timeline: Timeline, *, since: int) -> Iterator[tuple[int, ClosedSegment]]:
     """Yield the segments from the number `since` on, the open one as if it were closed."""
     paged = chain.from_iterable(page.segments for page in timeline.pages)
-    older = (ClosedSegment.of(segment) for segment in paged)
-    for number, closed in enumerate(chain(older, timeline.recent), timeline.sequence):
+    for number, each in enumerate(chain(paged, timeline.recent), timeline.sequence):
         if number >= since:
-            yield number, closed
+            yield number, each if isinstance(each, ClosedSegment) else ClosedSegment.of(each)
     opened = timeline.opened
     if opened is not None and opened.parts:
         yield (
@@ -169,6 +162,18 @@ def _segment_address(folder: str, key: SegmentKey) -> str:
 
 def _part_addresses(folder: str, key: SegmentKey, closed: ClosedSegment) -> list[str]:
     return [f"{folder}/{key[1]}/{part.uri}" for part in closed.parts]
+
+
+def _media(
+    folder: str, key: SegmentKey, closed: ClosedSegment, found: Mapping[str, bytes]
+) -> bytes | None:
+    """Return the bytes of a segment, joined from its parts if it has any; None for a gap."""
+    if closed.segment.gap:
+        return None
+    addresses = _part_addresses(folder, key, closed) or [_segment_address(folder, key)]
+    if any(address not in found for address in addresses):
+        return None
+    return b"".join(found[address] for address in addresses)
 
 
 def _addresses(folder: str, segments: Mapping[SegmentKey, ClosedSegment]) -> list[str]:
