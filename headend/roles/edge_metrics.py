@@ -6,9 +6,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from storage.edge.base import Edge
-from storage.edge.publishing import PublishingEdge
 from storage.edge.remote import RemoteEdge
-from storage.edge.shared import SharedEdge
+from storage.edge.shared import SharedEdge, publishing_edge
 
 __all__ = ["EdgeMetrics", "counter", "gauge"]
 
@@ -17,9 +16,8 @@ class EdgeMetrics(Collector):
     """Collects the counters of an edge on each scrape; without Redis they have no values."""
 
     def __init__(self, edge: Edge) -> None:
-        shared = isinstance(edge, SharedEdge)
-        publishing, remote = (edge.own, edge.remote) if shared else (edge, edge)
-        self._publishing = publishing if isinstance(publishing, PublishingEdge) else None
+        remote = edge.remote if isinstance(edge, SharedEdge) else edge
+        self._publishing = publishing_edge(edge)
         self._remote = remote if isinstance(remote, RemoteEdge) else None
 
     def collect(self) -> Iterable[Metric]:

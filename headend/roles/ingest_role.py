@@ -43,6 +43,7 @@ from ingest.stream.failover import Mode
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.catalog import Catalog
+from storage.edge.shared import publishing_edge
 from storage.errors import StorageError
 from storage.live.publication import LiveWindow
 from storage.live.run_objects import require_versions
@@ -165,7 +166,10 @@ async def run_ingest(
         else:
             watch = OwnershipWatch(listener.streams, context.edge)
             transcoding.on_lost = watch.on_run_lost
-            transcoding.on_stored = partial(_report_stored, listener)
+            transcoding.on_stored = partial(_report_kept, listener)
+            publishing = publishing_edge(context.edge)
+            if publishing is not None:
+                publishing.on_published = partial(_report_kept, listener)
             orphaned = OrphanedRuns(
                 ownership,
                 listener.streams,
@@ -228,8 +232,8 @@ def _report_owned(watch: OwnershipWatch, orphaned: OrphanedRuns, owned: Mapping[
     orphaned.on_owned(owned)
 
 
-def _report_stored(listener: RtmpListener, hash_: str, until_us: int) -> None:
-    """Report to the hosts that relay a stream until when its media are stored."""
+def _report_kept(listener: RtmpListener, hash_: str, until_us: int) -> None:
+    """Report to the hosts that relay a stream until when its media are stored, or in Redis."""
     if listener.relay is None:
         return
     seconds_ago = max(0.0, (wall_clock_us() - until_us) / MICROSECONDS)

@@ -147,7 +147,7 @@ class Disconnect(msgspec.Struct, frozen=True, array_like=True, tag=10):
 
 
 class Stored(msgspec.Struct, frozen=True, array_like=True, tag=11):
-    """Media that arrived until `age_ms` ago are stored, and survive the owner."""
+    """Media that arrived until `age_ms` ago are stored or in Redis, and survive the owner."""
 
     number: _Number
     age_ms: _Milliseconds

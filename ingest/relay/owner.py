@@ -99,7 +99,7 @@ class RelayedPublisher:
         self._host.link.send(Disconnect(number=self.number, moved=moved, reason=reason))
 
     def media_stored(self, seconds_ago: float) -> None:
-        """Report to the relaying host up to when media are stored."""
+        """Report to the relaying host up to when media survive this host."""
         self._host.link.send(Stored(number=self.number, age_ms=age_in_ms(seconds_ago)))
 
     def receive(self, message: _EncoderMessage, now: float) -> None:
@@ -282,9 +282,9 @@ class RelayListener:
         self._start(run_ticks(self.links))
 
     def media_stored(self, stream: int, seconds_ago: float) -> None:
-        """Report to relaying hosts up to when a stream's media are stored.
+        """Report to relaying hosts up to when a stream's media survive this host.
 
-        `seconds_ago` is when the newest media in stored segments arrived.
+        `seconds_ago` is when the newest media arrived that are stored or at a shared edge.
         """
         for publisher in (*self._publishers.get(stream, ()), *self._leaving.get(stream, ())):
             publisher.media_stored(seconds_ago)

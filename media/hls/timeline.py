@@ -23,7 +23,7 @@ import msgspec
 from media.hls.m3u8 import Lines, uri_text
 from media.hls.playlist import TARGET_SECONDS, PartialSegment, PlaylistSegment, RenditionReport
 from media.hls.timeline_segments import ClosedSegment, OpenSegment, SegmentPage
-from media.ticks import VIDEO_SCALE
+from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 
 __all__ = ["HOLD_BACK_PARTS", "PAGE_SEGMENTS", "Timeline"]
 
@@ -160,6 +160,18 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         parts = self.recent[-1].parts
         return self.next_msn - 1, len(parts) - 1 if parts else None
 
+    @property
+    def end_us(self) -> int | None:
+        """The wall-clock time of the end of what is listed; None if nothing with a time is."""
+        if self.opened is not None and self.parts:
+            wall_us, duration = self.opened.wall_us, sum(part.duration for part in self.parts)
+        elif self.recent:
+            newest = self.recent[-1].segment
+            wall_us, duration = newest.wall_us, newest.duration
+        else:
+            return None
+        return None if wall_us is None else wall_us + rescale(duration, VIDEO_SCALE, MICROSECONDS)
+
     def has(self, msn: int, part: int | None) -> bool:
         """Return whether a blocking request for a segment or part can be answered (6.2.5.2).
 
@@ -285,15 +297,21 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         """Return the timeline without its open segment, whose parts no playlist has listed."""
         return self._with(opened=None)
 
-    def with_segment(self, segment: PlaylistSegment, *, hint: str | None = None) -> "Timeline":
-        """Return the timeline with a whole segment without parts, or a gap.
+    def with_segment(
+        self,
+        segment: PlaylistSegment,
+        *,
+        parts: tuple[PartialSegment, ...] = (),
+        hint: str | None = None,
+    ) -> "Timeline":
+        """Return the timeline with a whole segment, which may have parts, or a gap.
 
         Raises:
             ValueError: a segment is open, or the timeline has ended.
             M3u8Error: a playlist cannot contain its URIs or time.
         """
         self._check_growing()
-        return self._append(ClosedSegment.of(_without_map(segment)), hint)
+        return self._append(ClosedSegment.of(_without_map(segment), parts), hint)
 
     def with_gap(self, msn: int) -> "Timeline":
         """Return the timeline with a listed segment as a gap, since its media was lost.

@@ -5,14 +5,14 @@ The edge is a cache. What it does not hold is read from the object store.
 
 import gzip
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
 
 from media.hls.timeline import Timeline
 
-__all__ = ["NORMAL_LATENCY", "CachedPlaylist", "Edge"]
+__all__ = ["NORMAL_LATENCY", "CachedPlaylist", "Edge", "ShownRun"]
 
 # Appended to the address of a live multivariant playlist for players that do not want low latency;
 # the playlists that it names have the same query.
@@ -42,6 +42,24 @@ class CachedPlaylist:
         return hashlib.blake2b(self.body, digest_size=12).hexdigest()
 
 
+class ShownRun(Protocol):
+    """What viewers see of a run that its owner has left."""
+
+    @property
+    def timelines(self) -> Mapping[str, Timeline]:
+        """The timelines, by rendition."""
+        ...
+
+    @property
+    def playlists(self) -> Mapping[str, str]:
+        """The multivariant playlists of the stream, by address."""
+        ...
+
+    async def read(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        """Return those of these parts, init sections and segments that there are, by address."""
+        ...
+
+
 class Edge(Protocol):
     """The newest parts, init sections and playlists."""
 
@@ -67,6 +85,13 @@ class Edge(Protocol):
 
     async def put_playlists(self, playlists: Mapping[str, str]) -> None:
         """Store playlists, replacing older ones all at once."""
+        ...
+
+    async def take_over(self, folder: str, *, generation: int) -> ShownRun | None:
+        """Return what viewers see of the run in a folder, to which its last owner adds no more.
+
+        None is returned if it is not known. `generation` is that of the next owner.
+        """
         ...
 
     async def get_part(self, address: str) -> bytes | None:

@@ -21,7 +21,14 @@ from media.hls.timeline import Timeline
 from media.hls.timeline_segments import ClosedSegment, OpenSegment, SegmentPage
 from storage.errors import StorageError
 
-__all__ = ["BadEdgeMessage", "EdgeChange", "EdgeMessage", "EdgeState", "TimelineChange"]
+__all__ = [
+    "BadEdgeMessage",
+    "EdgeChange",
+    "EdgeMessage",
+    "EdgeState",
+    "TimelineChange",
+    "decode_state",
+]
 
 # Processes of another version ignore messages, and serve the stored playlists.
 _FORM: Final = 1
@@ -156,6 +163,16 @@ class EdgeState(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, playlists={**self.playlists, **playlists})
 
     @property
+    def shown_until_us(self) -> int | None:
+        """The date of the end of what all renditions list; None if one lists nothing with a date.
+
+        In microseconds since the Unix epoch.
+        """
+        ends = [timeline.end_us for timeline in self.timelines.values()]
+        dated = [end for end in ends if end is not None]
+        return min(dated, default=None) if len(dated) == len(ends) else None
+
+    @property
     def has_ended(self) -> bool:
         """True once all timelines have ended."""
         return bool(self.timelines) and all(each.ended for each in self.timelines.values())
@@ -242,6 +259,30 @@ class EdgeMessage(msgspec.Struct, frozen=True, array_like=True):
         if message.form != _FORM:
             raise BadEdgeMessage(f"a message of form {message.form}")
         return message
+
+
+def decode_state(messages: Iterable[bytes]) -> "Iterator[tuple[EdgeState, EdgeMessage]]":
+    """Yield the states from nothing to the last of these messages, each with its message.
+
+    It does so after each millisecond of work, to interleave other work: a state may be incomplete
+    before the last one.
+
+    Raises:
+        BadEdgeMessage: the bytes are no messages, or one does not follow the one before it.
+    """
+    state = EdgeState()
+    revision: int | None = None
+    for message in map(EdgeMessage.decode, messages):
+        if message.base != revision:
+            raise BadEdgeMessage("a change of another state")
+        if message.base is None:
+            for change in message.change.by_rendition():
+                state = change.applied(state)
+                yield state, message
+        else:
+            state = message.change.applied(state)
+            yield state, message
+        revision = message.revision
 
 
 _EMPTY: Final = Timeline()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from media.hls.timeline import Timeline
-from storage.edge.base import CachedPlaylist
+from storage.edge.base import CachedPlaylist, ShownRun
 from storage.edge.live_view import LiveView
 from storage.edge.waiting import WAIT_SECONDS, WaitingRequests
 
@@ -91,6 +91,10 @@ class MemoryEdge:
             self._playlists[address] = text
         while len(self._playlists) > self._max_playlists:
             del self._playlists[next(iter(self._playlists))]
+
+    async def take_over(self, folder: str, *, generation: int) -> ShownRun | None:  # noqa: ARG002
+        """Return None: what the last owner showed was in its memory."""
+        return None
 
     async def get_part(self, address: str) -> bytes | None:
         """Return a part, or None if it is not cached."""

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -22,7 +22,15 @@ from typing import Final
 import msgspec
 
 from media.hls.timeline import Timeline
-from storage.edge.changes import EdgeChange, EdgeMessage, EdgeState
+from media.no_op import do_nothing
+from storage.edge.base import ShownRun
+from storage.edge.changes import (
+    BadEdgeMessage,
+    EdgeChange,
+    EdgeMessage,
+    EdgeState,
+    decode_state,
+)
 from storage.edge.memory import MAX_RUNS, MemoryEdge
 from storage.edge.redis import (
     PART_SECONDS,
@@ -85,12 +93,32 @@ class _Outgoing:
         return not (self.parts or self.segments or self.kept or self.dropped)
 
 
+class _ShownInRedis:
+    """What Redis has of a run; `generation` is that of its parts."""
+
+    def __init__(self, store: RedisEdgeStore, state: EdgeState, generation: int) -> None:
+        self.timelines = state.timelines
+        self.playlists = state.playlists
+        self._store = store
+        self._generation = generation
+
+    async def read(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        """Return what there is; nothing while Redis is away."""
+        try:
+            return await self._store.read_parts(addresses, self._generation)
+        except EdgeUnavailable as error:
+            log.warning("shown media not read", extra={"reason": str(error)})
+            return {}
+
+
 class PublishingEdge(MemoryEdge):
     """The newest media of all streams of this process, which `run` publishes.
 
     `clock` is in seconds; `new_revision` returns a number that no state had.
 
     Attributes:
+        on_published: Called with a stream and the date up to which Redis has its media, in
+            microseconds since the Unix epoch, after each write.
         is_reached: True if the last write to Redis succeeded.
         written_bytes: The size of all parts that were written to Redis.
         dropped_parts: The number of parts that were not, since the queue was full.
@@ -115,6 +143,7 @@ class PublishingEdge(MemoryEdge):
         self._queued_bytes = 0
         self._more = asyncio.Event()
         self._next_check = 0.0  # of segments that are not stored
+        self.on_published: Callable[[str, int], None] = do_nothing
         self.is_reached = True
         self.written_bytes = 0
         self.dropped_parts = 0
@@ -181,6 +210,20 @@ class PublishingEdge(MemoryEdge):
                 stream = self._stream(hash_)
                 stream.state = stream.state.with_playlists({address: text})
                 self._mark(hash_, stream)
+
+    async def take_over(self, folder: str, *, generation: int) -> ShownRun | None:
+        """Return what Redis has of a run, to which its last owner adds no more."""
+        hash_ = live_stream_of(folder) or ""
+        state, shown_by = EdgeState(), 0
+        try:
+            messages = await self._store.take_over(hash_, generation)
+            for newest, message in decode_state(messages or ()):
+                state, shown_by = newest, message.generation
+                await asyncio.sleep(0)  # lets other tasks run
+        except (EdgeUnavailable, BadEdgeMessage) as error:
+            log.warning("shown run not read", extra={"stream": hash_, "reason": str(error)})
+            return None
+        return _ShownInRedis(self._store, state, shown_by) if state.folder == folder else None
 
     async def drop_parts(self, addresses: Iterable[str]) -> None:
         """Drop parts here and in the queue, and stored segments in Redis too."""
@@ -342,6 +385,8 @@ class PublishingEdge(MemoryEdge):
         elif write.change or write.whole:
             stream.written, stream.revision = state, write.revision
             stream.changes = 0 if write.whole else stream.changes + 1
+            if (until_us := state.shown_until_us) is not None:
+                self.on_published(hash_, until_us)
         if stream.is_due:
             self._due[hash_] = None
         elif stream.is_over:

@@ -59,6 +59,17 @@ redis.call('PUBLISH', ARGV[6], follows and ARGV[4] or '')
 return 1
 """
 
+# ARGV: generation. The answer is false to a generation that is over, else the state.
+_TAKE_OVER: Final = f"""
+if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or '-1') then return false end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', {_GENERATION_SECONDS})
+local whole = redis.call('HGET', KEYS[2], 'whole')
+if not whole then return {{}} end
+return {{whole, unpack(redis.call('LRANGE', KEYS[3], 0, -1))}}
+"""
+# Parts that are read at once: 16 s of a rendition.
+_READ_AT_ONCE: Final = 32
+
 _T = TypeVar("_T")
 
 
@@ -149,6 +160,21 @@ class RedisEdgeStore:
         whole, changes = await _answer(pipeline.execute(), _READ_SECONDS)
         return None if whole is None else [whole, *changes]
 
+    async def take_over(self, stream: str, generation: int) -> list[bytes] | None:
+        """Refuse the states of older generations from now on; return what `read_state` does.
+
+        None is also returned if a later generation makes the stream.
+
+        Raises:
+            EdgeUnavailable: Redis cannot be reached.
+        """
+        work = self._client.eval(
+            _TAKE_OVER, 3, self._key("generation", stream), self._key("state", stream),
+            self._key("changes", stream), generation,
+        )  # fmt: skip
+        messages: list[bytes] | None = await _answer(work, _READ_SECONDS)
+        return messages or None
+
     async def read_revision(self, stream: str) -> int | None:
         """Return the revision of a stream's state, None if there is none.
 
@@ -167,6 +193,21 @@ class RedisEdgeStore:
             EdgeUnavailable: Redis cannot be reached.
         """
         return await _answer(self._client.get(self._part(generation, address)), _READ_SECONDS)
+
+    async def read_parts(self, addresses: Sequence[str], generation: int) -> dict[str, bytes]:
+        """Return those of these parts, init sections and segments that there are, by address.
+
+        Raises:
+            EdgeUnavailable: Redis cannot be reached.
+        """
+        found: dict[str, bytes] = {}
+        for start in range(0, len(addresses), _READ_AT_ONCE):
+            batch = addresses[start : start + _READ_AT_ONCE]
+            keys = [self._part(generation, address) for address in batch]
+            values: list[bytes | None] = await _answer(self._client.mget(keys), _READ_SECONDS)
+            pairs = zip(batch, values, strict=True)
+            found |= {address: value for address, value in pairs if value is not None}
+        return found
 
     def receive_changes(self) -> AbstractAsyncContextManager[Bus]:
         """Open a bus for the length of the block, whose topics are streams, by hash.

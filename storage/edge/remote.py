@@ -22,7 +22,7 @@ from typing import Any, Final
 from media.hls.timeline import Timeline
 from storage.bus.base import Bus, BusMessage, Mailbox
 from storage.edge.base import CachedPlaylist
-from storage.edge.changes import BadEdgeMessage, EdgeMessage, EdgeState
+from storage.edge.changes import BadEdgeMessage, EdgeMessage, EdgeState, decode_state
 from storage.edge.memory import MAX_RUNS, MemoryEdge
 from storage.edge.redis import EdgeUnavailable, RedisEdgeStore
 from storage.objects.addresses import is_live_segment, live_stream, live_stream_of
@@ -382,16 +382,12 @@ class RemoteEdge(MemoryEdge):
             return
         state = EdgeState()
         revision: int | None = None
-        for message in map(EdgeMessage.decode, messages):
-            if message.base != revision:
-                raise BadEdgeMessage("a change of another state")
-            whole = message.base is None
-            for change in message.change.by_rendition() if whole else (message.change,):
-                state = change.applied(state)
-                if whole or message.revision % _AT_ONCE == 0:
-                    await asyncio.sleep(0)  # lets other tasks run
-            revision = message.revision
-            await self._set_generation(hash_, followed, message.generation)
+        generation = followed.generation
+        for newest, message in decode_state(messages):
+            state, revision, generation = newest, message.revision, message.generation
+            if message.base is None or revision % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # lets other tasks run
+        await self._set_generation(hash_, followed, generation)
         await self._show(followed, state, revision, asked_at)
 
     async def _apply(self, hash_: str, followed: _Followed, message: EdgeMessage) -> None:

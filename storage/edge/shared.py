@@ -6,11 +6,11 @@ Its own streams come from its memory, all others from Redis.
 from collections.abc import Callable, Iterable, Mapping
 
 from media.hls.timeline import Timeline
-from storage.edge.base import CachedPlaylist, Edge
+from storage.edge.base import CachedPlaylist, Edge, ShownRun
 from storage.edge.publishing import PublishingEdge
 from storage.objects.addresses import live_stream_of
 
-__all__ = ["SharedEdge"]
+__all__ = ["SharedEdge", "publishing_edge"]
 
 
 class SharedEdge:
@@ -44,6 +44,10 @@ class SharedEdge:
     async def put_playlists(self, playlists: Mapping[str, str]) -> None:
         """Store playlists of streams that this process makes."""
         await self.own.put_playlists(playlists)
+
+    async def take_over(self, folder: str, *, generation: int) -> ShownRun | None:
+        """Return what viewers see of a run that this process makes from now on."""
+        return await self.own.take_over(folder, generation=generation)
 
     async def drop_parts(self, addresses: Iterable[str]) -> None:
         """Drop parts of streams that this process makes."""
@@ -85,3 +89,9 @@ class SharedEdge:
     ) -> Callable[[], None]:
         """Call `ready` once a media playlist lists a part; return what cancels that."""
         return self._of(address).wait(address, msn, part, ready)
+
+
+def publishing_edge(edge: Edge) -> PublishingEdge | None:
+    """Return what publishes the streams that this process makes, if anything does."""
+    own = edge.own if isinstance(edge, SharedEdge) else edge
+    return own if isinstance(own, PublishingEdge) else None

@@ -15,20 +15,22 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, assert_never
+
+import msgspec
 
 from media.hls.playlist import PartialSegment
 from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
+from media.hls.timeline_segments import ClosedSegment
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.live.borrowed_media import BorrowedMedia
 from storage.live.part_counts import PartCounts
-from storage.live.pending_writes import AT_ONCE, CompleteStep, PendingWrites, SegmentKey
 from storage.live.run_objects import SOLE_OWNER, RunObjects, RunOwner
 from storage.live.run_state import (
     LiveWindow,
@@ -47,7 +49,9 @@ from storage.live.run_store import (
     read_steps,
 )
 from storage.live.run_writer import PublicationObserver, RunWriter
+from storage.live.shown_steps import ShownSteps, read_shown_steps
 from storage.live.step_builder import FinishedSegment, PublicationError, StepBuilder
+from storage.live.store_queue import SegmentKey, StepToList, StoreQueue
 from storage.objects.addresses import (
     live_init,
     live_part,
@@ -55,7 +59,6 @@ from storage.objects.addresses import (
     live_segment,
     live_variants,
 )
-from storage.objects.at_once import do_each
 from storage.objects.base import Objects
 
 __all__ = ["LiveWindow", "Publication", "PublicationError", "PublicationObserver"]
@@ -117,14 +120,13 @@ class Publication:
             run_objects, edge, run, self._steps, steps, window=window, now_us=now_us, clock=clock
         )
         self._end = state.end
+        self._has_ended = False  # viewers saw its end
         self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
         self._timelines: dict[str, Timeline] = {}
         self._part_target = state.part_target or _PART_TARGET
         self._part_counts = PartCounts()
         self._at_edge: deque[Step] = deque()
-        self._unstored: dict[SegmentKey, bytes] = {}  # segments that only memory has
-        self._writes = PendingWrites()
-        self._storing = asyncio.Lock()
+        self._queue = StoreQueue(self._writer, edge, run, lambda: dict(self._steps.needed_codecs))
 
     # -- opening ----------------------------------------------------------------------------------
 
@@ -161,8 +163,7 @@ class Publication:
                 claimed, run_objects = claim
                 steps = await read_steps(objects, claimed, claimed.state.first)
                 if await is_complete(objects, claimed, steps, durable=owner.fenced):
-                    old = publication(run_objects, edge, claimed, steps)
-                    await old._restore(steps, [])  # an instance of this class
+                    old = await cls._continued(publication, run_objects, edge, claimed, steps)
                     await old.finish()
                 else:  # a power cut: better no playlist than one that names unreadable files
                     await objects.delete(live_variants(hash))
@@ -191,8 +192,9 @@ class Publication:
         """Resume the stream's newest run, or return None if it cannot be resumed.
 
         A run can be resumed if it has not ended, its last step is at most `within_seconds` old, and
-        what it lists is there (`run_store.is_complete`). What only memory had is gone; its numbers
-        become gaps, since viewers may have seen parts of them.
+        what it lists is there (`run_store.is_complete`). It continues after what viewers saw, if
+        the edge still has that (`shown_steps`). What only memory had is gone; its numbers become
+        gaps, since viewers may have seen parts of them.
 
         Raises:
             OwnershipLost: a host of a later generation than the `owner` has the stream.
@@ -213,38 +215,96 @@ class Publication:
         if not await is_complete(objects, run, listed, durable=owner.fenced):
             log.warning("run incomplete: another begins", extra={"stream": hash, "run": run.run})
             return None
-        publication = cls(
-            run_objects,
-            edge,
-            run,
-            steps,
-            window=window,
-            now_us=now_us,
-            clock=clock,
-            low_latency=low_latency,
-        )
-        await publication._restore(listed, lost_steps(state))
+        create = partial(cls, window=window, now_us=now_us, clock=clock, low_latency=low_latency)
+        gaps = lost_steps(state)
+        publication = await cls._continued(create, run_objects, edge, run, steps, gaps=gaps)
+        if publication._has_ended:
+            await publication.finish()
+            return None
         return publication
 
-    async def _restore(self, listed: Sequence[Step], gaps: list[Step]) -> None:
-        """Publish the timelines of a stored run's listed steps, followed by `gaps`."""
+    @classmethod
+    async def _continued(
+        cls,
+        create: "Callable[[RunObjects, Edge, StoredRun, Sequence[Step]], Publication]",
+        run_objects: RunObjects,
+        edge: Edge,
+        run: StoredRun,
+        steps: Sequence[Step],
+        *,
+        gaps: Sequence[Step] = (),
+    ) -> "Publication":
+        """Continue a claimed run after what viewers saw, or else after its stored steps and `gaps`.
+
+        `steps` are its newest steps, among them all that its playlists list.
+        """
+        listed = [step for step in steps if step.sequence >= run.state.first]
+        folder, generation = live_run(run.hash, run.run), run.state.generation
+        at_edge = await edge.take_over(folder, generation=generation)
+        shown = None
+        if at_edge is not None:
+            shown = await read_shown_steps(run_objects.store, at_edge, run, listed)
+        if shown is not None:
+            run, gaps = msgspec.structs.replace(run, state=shown.state), ()
+        publication = create(run_objects, edge, run, steps)
+        await publication._restore(listed, gaps, shown)  # an instance of this class
+        return publication
+
+    async def _restore(
+        self, listed: Sequence[Step], gaps: Sequence[Step], shown: ShownSteps | None = None
+    ) -> None:
+        """Publish the timelines of a run: its listed steps, and then `gaps` or the `shown` ones."""
         state = self._writer.state
-        hint = _part_uri(state.first + len(listed) + len(gaps), 0)
+        segments: Mapping[SegmentKey, ClosedSegment] = {} if shown is None else shown.segments
+        steps = (*listed, *(gaps if shown is None else shown.steps))
+        whole = min((number for number, _ in segments), default=state.next_sequence) - state.first
+        hint = _part_uri(state.first + len(steps), 0)
         for name in rendition_names(state.renditions):
-            self._timelines[name] = Timeline.of(
-                (step.playlist_entry(name) for step in (*listed, *gaps)),
+            timeline = Timeline.of(
+                (step.playlist_entry(name) for step in steps[:whole]),
                 part_target=self._part_target,
                 sequence=state.first,
                 discontinuities=state.discontinuities,
                 hint=hint,
             )
+            for step in steps[whole:]:
+                closed = segments.get((step.sequence, name))
+                timeline = timeline.with_segment(
+                    step.playlist_entry(name) if closed is None else closed.segment,
+                    parts=() if closed is None else closed.parts,
+                    hint=hint,
+                )
+            self._timelines[name] = timeline
             await asyncio.sleep(0)  # each takes 0.1 s in a window of 12 h
         # Viewers may have seen media where the gaps are, for which older steps left the playlists.
         durations = (each.duration for step in listed for each in step.segments.values())
-        self._drop_surplus(lost=len(gaps) * max(durations, default=0))
+        self._drop_surplus(
+            lost=len(gaps) * max(durations, default=0), first=0 if shown is None else shown.first
+        )
+        if shown is not None:
+            self._has_ended = shown.ended
+            await self._continue_after(shown)
         await self._show(self._timelines)
         first, discontinuities = self._beginning()
         await self._writer.resume(gaps, first=first, discontinuities=discontinuities)
+
+    async def _continue_after(self, shown: ShownSteps) -> None:
+        """Keep what viewers saw at the edge, and queue it for storing."""
+        for address, data in shown.at_edge.items():
+            await self._edge.put_part(address, data)
+        for key, data in shown.media.items():
+            await self._edge.put_part(self._address(key), data)
+        for init in shown.inits:
+            self._queue.add(init)
+        # Those of stored steps stay in memory for as long as they are listed.
+        self._queue.unstored |= shown.media
+        for step in shown.steps:
+            self._steps.continue_after(step)
+            self._end = max(self._end, step.end)
+            self._at_edge.append(step)
+            for name in step.segments.keys() - step.gaps:
+                self._queue.add_segment(step.sequence, name, shown.media[step.sequence, name])
+            self._queue.add(StepToList(step, *self._beginning()))
 
     def set_observer(self, observer: PublicationObserver) -> None:
         """Report each stored step to this observer alone, after the steps that are on disk."""
@@ -319,7 +379,7 @@ class Publication:
         self._borrowed.prepare(renditions)
         self._part_target = part
         self._writer.prepare(renditions, max(self.epochs, epoch + 1), reused, part_target=part)
-        self._writes.add(None)  # a restart must know what viewers see from now on
+        self._queue.add(None)  # a restart must know what viewers see from now on
         for name in names:
             timeline = self._timelines.get(name)
             self._timelines[name] = (
@@ -345,13 +405,13 @@ class Publication:
     async def _append(self, report: InitSection | SegmentStart | GapStart | Part | Segment) -> None:
         match report:
             case InitSection():
-                if not self._writes.has_room_for_init:
+                if not self._queue.takes_inits:
                     raise PublicationError("too many init sections wait to be stored")
                 self._steps.add_init(report)
                 await self._writer.announce_codecs(self._steps.needed_codecs)
                 address = live_init(self.hash, self.run, report.rendition, report.number)
                 await self._edge.put_part(address, report.data)
-                self._writes.add(report)
+                self._queue.add(report)
             case SegmentStart():
                 self._steps.start_segment(report)
             case GapStart():
@@ -374,8 +434,7 @@ class Publication:
     async def suspend(self) -> None:
         """Store all that viewers have seen, for a process that resumes the run."""
         await self.close_open()
-        async with self._storing:
-            await self._store_pending()
+        async with self._queue.emptied():
             try:
                 await self._writer.save(ahead=0)
             except StorageError as error:
@@ -388,8 +447,7 @@ class Publication:
         if any(timeline.newest is not None for timeline in ended.values()):
             self._timelines = ended
             await self._show(ended)
-        async with self._storing:
-            await self._store_pending()
+        async with self._queue.emptied():
             await self._writer.finish()
 
     async def _add_part(self, part: Part) -> None:
@@ -447,8 +505,7 @@ class Publication:
             self._part_counts.add(name, segment.parts)
             address = live_segment(self.hash, self.run, name, step.sequence)
             await self._edge.put_part(address, closed.data)
-            self._unstored[step.sequence, name] = closed.data
-            self._writes.add((step.sequence, name))
+            self._queue.add_segment(step.sequence, name, closed.data)
         self._timelines[name] = timeline
         await self._show({name: timeline})
         await self._bound_memory()
@@ -467,17 +524,21 @@ class Publication:
                     for name, segment in old.segments.items()
                     for index in range(segment.parts)
                 )
-            self._writes.add(CompleteStep(step, *self._beginning()))
+            self._queue.add(StepToList(step, *self._beginning()))
 
     def _beginning(self) -> tuple[int, int]:
         """Return the first step in the playlists, and the discontinuities before it."""
         first = next(iter(self._timelines.values()))
         return first.sequence, first.discontinuities
 
-    def _drop_surplus(self, *, lost: int = 0) -> bool:
-        """Let the oldest steps leave the playlists, in all renditions at once, if it is time."""
+    def _drop_surplus(self, *, lost: int = 0, first: int = 0) -> bool:
+        """Let the oldest steps leave the playlists, in all renditions at once, if it is time.
+
+        Those before the step `first` have left them.
+        """
         surpluses = (
-            each.surplus(self._listed_ticks, lost=lost) for each in self._timelines.values()
+            max(each.surplus(self._listed_ticks, lost=lost), min(each.count, first - each.sequence))
+            for each in self._timelines.values()
         )
         drop = min(surpluses, default=0)
         if drop:
@@ -494,78 +555,21 @@ class Publication:
 
     async def store_next(self) -> None:
         """Wait until something is queued for storing, and store it."""
-        await self._writes.wait()
-        await self.store_pending()
+        await self._queue.wait()
+        await self._queue.store()
 
     async def store_pending(self) -> int:
         """Store all that is queued; return the number of failures."""
-        async with self._storing:
-            return await self._store_pending()
-
-    async def _store_pending(self) -> int:
-        failures = 0
-        for item in self._writes.take_all():
-            if isinstance(item, list):
-                failures += await self._store_segments(item)
-                continue
-            try:
-                await self._store(item)
-            except StorageError as error:
-                failures += 1
-                self._warn("run not stored", error)
-        return failures
-
-    async def _store_segments(self, keys: list[SegmentKey]) -> int:
-        """Store segments that follow each other in the queue; return how many could not be.
-
-        If it is cancelled, the segments that it has not stored are the first of the queue again.
-        """
-        failures = 0
-        unfinished = dict.fromkeys(keys)
-
-        async def store(key: SegmentKey) -> None:
-            nonlocal failures
-            try:
-                await self._store_segment(*key)
-            except StorageError as error:
-                failures += 1
-                self._warn("segment not stored", error)
-            del unfinished[key]
-
-        try:
-            await do_each(keys, store, at_once=AT_ONCE)
-        finally:
-            self._writes.put_back(unfinished)
-        return failures
-
-    async def _store(self, item: InitSection | CompleteStep | None) -> None:
-        match item:
-            case InitSection():
-                await self._writer.store_init(item)
-            case CompleteStep(step, first, discontinuities):
-                codecs = dict(self._steps.needed_codecs)
-                await self._writer.list_step(
-                    step, codecs, first=first, discontinuities=discontinuities
-                )
-            case None:
-                await self._writer.save()
-
-    async def _store_segment(self, sequence: int, name: str) -> None:
-        data = self._unstored.get((sequence, name))
-        if data is None:  # given up
-            return
-        await self._writer.store_segment(name, sequence, data)
-        if self._unstored.pop((sequence, name), None) is not None:
-            await self._edge.drop_parts([self._address((sequence, name))])
+        return await self._queue.store()
 
     async def _bound_memory(self) -> None:
         """Drop segments that only memory has once they are no longer listed, or are too many."""
         listed_from = min(timeline.sequence for timeline in self._timelines.values())
-        total = sum(map(len, self._unstored.values()))
-        for key in list(self._unstored):
+        total = sum(map(len, self._queue.unstored.values()))
+        for key in list(self._queue.unstored):
             if key[0] >= listed_from and total <= _UNSTORED_BYTES:
                 break
-            total -= len(self._unstored.pop(key))
+            total -= len(self._queue.unstored.pop(key))
             self._writer.leave_out(key[1], key[0])
             if key[0] >= listed_from:
                 timeline = self._timelines[key[1]].with_gap(key[0])

@@ -6,6 +6,9 @@ there are none, and the run's state and playlists only in the place of the versi
 knows. A host that takes a run over first writes its generation into the run's state. A host that
 finds another version than it knows reads that state, and writes nothing more if the generation is
 later than its own.
+
+The former owner may have stored media that it never listed, or store them when it wakes up. Where
+the next owner needs their address, it replaces them.
 """
 
 import logging
@@ -71,7 +74,8 @@ class OwnershipLost(ObjectError):
 class RunObjects:
     """The objects that a run of the stream `hash_` writes to a `store`, for the host that owns it.
 
-    `versions` are those of state and playlists as far as they are known.
+    `versions` are those of state and playlists as far as they are known. A `claimed` run was
+    another host's before.
     """
 
     def __init__(
@@ -80,9 +84,12 @@ class RunObjects:
         hash_: str,
         owner: RunOwner = SOLE_OWNER,
         versions: Mapping[str, str | None] | None = None,
+        *,
+        claimed: bool = False,
     ) -> None:
         self.store = store
         self.lost = False
+        self._claimed = claimed
         self._hash = hash_
         self._owner = owner
         self._versions: Versions = dict(versions or {})
@@ -144,7 +151,8 @@ class RunObjects:
                 )
             except ObjectChanged:  # the other host still writes
                 continue
-            run_objects = cls(store, run.hash, owner, {**versions, address: claimed})
+            known = {**versions, address: claimed}
+            run_objects = cls(store, run.hash, owner, known, claimed=True)
             return msgspec.structs.replace(run, state=state), run_objects
         raise OwnershipLost(address)
 
@@ -153,7 +161,7 @@ class RunObjects:
 
         Raises:
             OwnershipLost: another host has taken over the run.
-            ObjectError: the store failed, or other media have that address.
+            ObjectError: the store failed, or this host has given that address to other media.
         """
         if not self._owner.fenced:
             await self.store.put(address, data)
@@ -163,8 +171,14 @@ class RunObjects:
             await self.store.put_if(address, data, None)
         except ObjectChanged:
             # This host may have written it, in a request that seemed to fail.
-            if await self.store.get(address) != data:
+            if await self.store.get(address) == data:
+                return
+            if not self._claimed:
                 raise
+            try:
+                await self._replace(address, data)  # what the former owner has not listed
+            finally:
+                self._versions.pop(address, None)
 
     async def replace(self, objects: Mapping[str, bytes]) -> None:
         """Write the state or playlists of the run, by address; a failure does not stop the others.

@@ -144,7 +144,7 @@ class RunWriter:
         encoded = {rung.name: rung.peak_rate for rung in renditions if rung.name != reused}
         self._peak_rates = {**encoded, AUDIO_RENDITION: AUDIO_PEAK_RATE}
 
-    async def resume(self, gaps: list[Step], *, first: int, discontinuities: int) -> None:
+    async def resume(self, gaps: Sequence[Step], *, first: int, discontinuities: int) -> None:
         """Write the playlists of a resumed run, after `gaps`, which viewers may have begun.
 
         `first` is the first step that they list, with `discontinuities` before it.

@@ -94,6 +94,13 @@ class StepBuilder:
         """The number after the newest step that any rendition has reached."""
         return self._to_open
 
+    def continue_after(self, step: Step) -> None:
+        """Count a complete step that another process has made, and that is not stored yet."""
+        self.next_sequence = self._to_open = step.sequence + 1
+        self._completed[step.sequence] = self._last = step
+        for name, segment in step.segments.items():
+            self.next_inits[name] = max(self.next_inits.get(name, 0), segment.init + 1)
+
     def prepare(self, epoch: int, renditions: tuple[Rendition, ...], wall_us: int) -> None:
         """Announce a source and its video rungs.
 

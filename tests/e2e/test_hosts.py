@@ -2,7 +2,7 @@
 
 import subprocess
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -18,6 +18,7 @@ from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import fetch
 from tests.support.e2e.strict_player import following
 from tests.support.postgres import PostgresServer
+from tests.support.redis_server import redis_server
 from tests.support.storage.s3_server import S3Server
 from tests.support.waiting import poll
 
@@ -37,15 +38,22 @@ class SharedHosts(NamedTuple):
     second: HostProcess
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["stored", pytest.param("shown", marks=pytest.mark.prove)])
 def installation(
-    s3_server: S3Server, postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    s3_server: S3Server,
+    postgres_server: PostgresServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SharedHosts]:
+    """The next owner continues after what is stored, or with Redis after what viewers saw."""
     environment = OwnBucket(s3_server).settings(HEADEND_FAILOVER__RETURN_SECONDS="3")
-    with (
-        postgres_server.empty_database() as database,
-        HostProcesses(tmp_path_factory.mktemp("hosts"), database, environment) as hosts,
-    ):
+    with ExitStack() as world:
+        if request.param == "shown":
+            redis = world.enter_context(redis_server(tmp_path_factory.mktemp("redis")))
+            environment["HEADEND_REDIS__URL"] = redis.url
+        database = world.enter_context(postgres_server.empty_database())
+        folder = tmp_path_factory.mktemp("hosts")
+        hosts = world.enter_context(HostProcesses(folder, database, environment))
         api = hosts.api()
         # Room for one run, and for two.
         first = hosts.ingest("a", HEADEND_HOSTS__STREAMS="1")

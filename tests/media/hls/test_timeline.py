@@ -9,6 +9,7 @@ from media.hls.playlist import TARGET_SECONDS, PartialSegment, PlaylistSegment, 
 from media.hls.timeline import PAGE_SEGMENTS, Timeline
 from media.ticks import VIDEO_SCALE
 from tests.support.media.timelines import (
+    NOON_US,
     PART,
     SEGMENT,
     TimelineRun,
@@ -171,6 +172,25 @@ def test_the_newest_part_or_segment_is_known() -> None:
     assert timeline.open(None).newest == (8, 3)
     assert timeline.open(None).with_part(part(9, 0)).newest == (9, 0)
     assert timeline.with_segment(whole(9)).newest == (9, None)
+
+
+def test_the_end_of_what_is_listed_has_a_date() -> None:
+    """It is that of the newest part, or of the newest segment, which may have no date."""
+    timeline = Timeline()
+    assert timeline.end_us is None
+    timeline = extended(timeline, 2)
+    assert timeline.end_us == NOON_US + 4_000_000
+    opened = timeline.open("init-0.mp4", wall_us=NOON_US + 4_000_000)
+    assert opened.end_us == NOON_US + 4_000_000
+    assert opened.with_part(part(2, 0)).end_us == NOON_US + 4_500_000
+    assert timeline.open("init-0.mp4").with_part(part(2, 0)).end_us is None
+
+
+def test_a_segment_with_parts_is_added_as_if_it_had_grown() -> None:
+    grown = extended(Timeline(), 1)
+    (closed,) = grown.recent
+    added = Timeline().with_segment(closed.segment, parts=closed.parts, hint=grown.hint)
+    assert added == grown
 
 
 def test_a_report_names_the_newest_part() -> None:

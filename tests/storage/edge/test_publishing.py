@@ -10,13 +10,13 @@ import pytest
 
 from media.hls.timeline import Timeline
 from storage.edge.base import NORMAL_LATENCY
-from storage.edge.changes import EdgeMessage, EdgeState
+from storage.edge.changes import EdgeState
 from storage.edge.memory import MemoryEdge
 from storage.edge.publishing import MAX_CHANGES, PublishingEdge
 from storage.edge.redis import EdgeUnavailable, RedisEdgeStore, open_edge_store
 from storage.objects.disk import DiskObjects
 from tests.support.manual_clock import ManualClock
-from tests.support.media.timelines import extended
+from tests.support.media.timelines import NOON_US, extended, part
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.storage.edge_runs import (
     FOLDER,
@@ -24,6 +24,7 @@ from tests.support.storage.edge_runs import (
     PLAYLIST,
     VARIANTS,
     part_data,
+    published,
     put,
     put_next_part,
 )
@@ -57,14 +58,6 @@ async def running(edge: PublishingEdge) -> AsyncGenerator[None, None]:
         task = tasks.create_task(edge.run())
         yield
         task.cancel()
-
-
-async def published(store: RedisEdgeStore) -> EdgeState:
-    """Return the state as another process reads it."""
-    state = EdgeState()
-    for data in await store.read_state(HASH) or ():
-        state = EdgeMessage.decode(data).change.applied(state)
-    return state
 
 
 async def test_a_later_generation_is_published_whatever_its_run_is_named(
@@ -196,6 +189,63 @@ async def test_a_new_generation_fences_the_old_one(
     await put(old, extended(before, 9), generation=1)  # of the run that it had
     await old.publish()
     assert (await published(store)).timelines == {"720p": before}
+
+
+async def test_the_next_owner_takes_over_what_the_last_one_showed(store: RedisEdgeStore) -> None:
+    old, new = PublishingEdge(store), PublishingEdge(store)
+    assert await new.take_over(FOLDER, generation=1) is None
+    timeline = await put_next_part(old, extended(Timeline(), 2), generation=1)
+    await old.put_playlists({VARIANTS: "#EXTM3U"})
+    await old.publish()
+    shown = await new.take_over(FOLDER, generation=2)
+    assert shown is not None
+    assert shown.timelines == {"720p": timeline}
+    assert shown.playlists == {VARIANTS: "#EXTM3U"}
+    here, gone = (f"{FOLDER}/720p/2.{index}.m4s" for index in range(2))
+    assert await shown.read([gone, here]) == {here: part_data(2, 0)}
+    # What the old owner goes on to show is seen by its own viewers alone.
+    await put_next_part(old, timeline, generation=1)
+    await old.publish()
+    assert (await published(store)).timelines == {"720p": timeline}
+    assert await new.take_over(NEXT_RUN, generation=2) is None
+    assert await old.take_over(FOLDER, generation=1) is None
+
+
+async def test_nothing_is_known_of_a_run_while_redis_is_away(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(redis_server(tmp_path))
+        store = await stack.enter_async_context(open_edge_store(server.url, namespace="one"))
+        edge = PublishingEdge(store)
+        await put_next_part(edge, Timeline())
+        await edge.publish()
+        shown = await edge.take_over(FOLDER, generation=0)
+        assert shown is not None
+        server.stop()
+        assert await shown.read([f"{FOLDER}/720p/0.0.m4s"]) == {}
+        assert await edge.take_over(FOLDER, generation=1) is None
+
+
+async def test_what_redis_has_is_reported_up_to_the_end_of_all_renditions(tmp_path: Path) -> None:
+    reports: list[tuple[str, int]] = []
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(redis_server(tmp_path))
+        store = await stack.enter_async_context(open_edge_store(server.url, namespace="one"))
+        edge = PublishingEdge(store)
+        edge.on_published = lambda hash_, until_us: reports.append((hash_, until_us))
+        long, short = extended(Timeline(), 2), extended(Timeline(), 1)
+        short = short.open("init-0.mp4", wall_us=NOON_US + 2_000_000).with_part(part(1, 0))
+        await edge.put_timelines(FOLDER, {"720p": long, "audio": Timeline()}, low_latency=True)
+        await edge.publish()
+        assert reports == []
+        await edge.put_timelines(FOLDER, {"audio": short}, low_latency=True)
+        assert reports == []
+        await edge.publish()
+        assert reports == [(HASH, NOON_US + 2_500_000)]
+        server.stop()
+        await edge.put_timelines(FOLDER, {"audio": short.with_part(part(1, 1))}, low_latency=True)
+        with pytest.raises(EdgeUnavailable):
+            await edge.publish()
+        assert len(reports) == 1
 
 
 async def test_a_state_that_another_process_wrote_is_replaced_as_a_whole(

@@ -70,6 +70,27 @@ async def test_a_process_whose_generation_is_over_changes_nothing(store: RedisEd
     assert await store.read_revision(HASH) == 7
 
 
+async def test_the_next_process_takes_over_what_the_last_one_wrote(store: RedisEdgeStore) -> None:
+    """From then on the last one changes nothing, and the state is still that which it wrote."""
+    assert await store.take_over(HASH, 2) is None
+    assert await store.write([WHOLE]) == [WriteOutcome.FENCED]
+    first = msgspec.structs.replace(WHOLE, generation=2, parts=[(PART, b"part", 9.0)])
+    second = msgspec.structs.replace(NEXT, generation=2)
+    assert await store.write([first, second]) == [WriteOutcome.DONE] * 2
+    for _ in range(2):
+        assert await store.take_over(HASH, 3) == [b"whole", b"change"]
+    third = msgspec.structs.replace(second, base=8, revision=9)
+    assert await store.write([third]) == [WriteOutcome.FENCED]
+    assert await store.take_over(HASH, 2) is None
+    assert await store.read_state(HASH) == [b"whole", b"change"]
+    assert await store.read_parts([PART + "2", PART], 2) == {PART: b"part"}
+    assert await store.read_parts([PART], 3) == {}
+    many = [f"{PART}{number}" for number in range(100)]
+    parts = [(address, address.encode(), 9.0) for address in many]
+    await store.write([msgspec.structs.replace(WHOLE, generation=3, parts=parts, whole=b"")])
+    assert await store.read_parts(many, 3) == {address: address.encode() for address in many}
+
+
 async def test_streams_are_written_together_and_judged_apart(store: RedisEdgeStore) -> None:
     other = msgspec.structs.replace(NEXT, stream="ABCDEFabcdef")
     parts = msgspec.structs.replace(WHOLE, parts=[(PART, b"1", 9.0), (PART + "2", b"2", 9.0)])

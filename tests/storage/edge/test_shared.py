@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from media.hls.timeline import Timeline
+from storage.edge.memory import MemoryEdge
 from storage.edge.publishing import PublishingEdge
 from storage.edge.redis import open_edge_store
 from storage.edge.remote import open_remote_edge
-from storage.edge.shared import SharedEdge
+from storage.edge.shared import SharedEdge, publishing_edge
 from tests.support.media.timelines import extended
 from tests.support.redis_server import redis_server
 from tests.support.storage.edge_runs import (
@@ -105,6 +106,27 @@ async def test_viewers_of_the_owner_before_get_what_the_next_owner_makes(
     await put_next_part(other.edge, extended(timeline.close("2.m4s", 90_000), 1), generation=2)
     await other.own.publish()  # the former owner notices
     await other.shows(timeline)
+
+
+async def test_the_next_owner_takes_over_what_the_last_one_showed(
+    hosts: tuple[EdgeHost, EdgeHost],
+) -> None:
+    one, other = hosts
+    timeline = await put_next_part(one.edge, extended(Timeline(), 2), generation=1)
+    await one.own.publish()
+    await other.shows(timeline)
+    shown = await other.edge.take_over(FOLDER, generation=2)
+    assert shown is not None
+    assert shown.timelines == {"720p": timeline}
+    # Until it publishes them itself, its viewers see what they saw.
+    await other.shows(timeline)
+
+
+async def test_what_publishes_is_known_of_each_edge(hosts: tuple[EdgeHost, EdgeHost]) -> None:
+    one, _ = hosts
+    assert publishing_edge(one.edge) is publishing_edge(one.own) is one.own
+    assert publishing_edge(one.edge.remote) is publishing_edge(MemoryEdge()) is None
+    assert await MemoryEdge().take_over(FOLDER, generation=1) is None
 
 
 async def test_the_next_run_may_be_made_by_another_process(

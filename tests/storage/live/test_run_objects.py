@@ -112,6 +112,31 @@ async def test_a_run_that_was_taken_over_is_written_by_its_new_owner_alone(
     assert await disk.stat(SEGMENT) is None
 
 
+async def test_media_that_a_former_owner_did_not_list_are_replaced_where_the_next_one_needs_them(
+    disk: LosingAnswers,
+) -> None:
+    first = await RunObjects.of_new_run(disk, HASH, RUN, FIRST)
+    await first.replace({STATE: state(1), live_variants(HASH): b"top"})
+    stored = StoredRun(hash=HASH, run=RUN, state=RunState())
+    claimed = await RunObjects.of_claimed_run(disk, stored, SECOND)
+    assert claimed is not None
+    _, second = claimed
+    await first.create(SEGMENT, b"of the former owner")  # which does not know yet
+    await second.create(SEGMENT, b"of the next owner")
+    assert await disk.get(SEGMENT) == b"of the next owner"
+    with pytest.raises(ObjectChanged):
+        await first.create(SEGMENT, b"of the former owner")
+    # The next one may have lost the run meanwhile, too.
+    third = msgspec.structs.replace(SECOND, generation=3)
+    claimed = await RunObjects.of_claimed_run(disk, stored, third)
+    assert claimed is not None
+    await claimed[1].create(SEGMENT, b"of the third owner")
+    with pytest.raises(OwnershipLost):
+        await second.create(SEGMENT, b"other media")
+    assert second.lost
+    assert await disk.get(SEGMENT) == b"of the third owner"
+
+
 async def test_a_run_that_has_ended_is_not_taken_over(disk: LosingAnswers) -> None:
     stored = StoredRun(hash=HASH, run=RUN, state=RunState())
     assert await RunObjects.of_claimed_run(disk, stored, SECOND) is None

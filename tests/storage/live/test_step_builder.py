@@ -194,6 +194,31 @@ def test_what_a_dead_engine_sent_becomes_segments_and_gaps() -> None:
     assert [step.sequence for step in builder.complete()] == [1]
 
 
+def test_a_step_of_another_process_is_continued_after_it() -> None:
+    """The next step is a discontinuity, dated later, though its source came before that step."""
+    maker = ReportMaker(TOP)
+    other = begun(maker)
+    add(other, maker.step())
+    add(other, maker.step())
+    (_, seen) = other.complete()
+    builder = StepBuilder(1, {TOP.name: 9}, stored(0), {})
+    builder.continue_after(seen)
+    assert (builder.next_sequence, builder.opened) == (2, 2)
+    assert builder.next_inits == {TOP.name: 9, AUDIO_RENDITION: 1}
+    assert builder.oldest_inits() == {TOP.name: 0, AUDIO_RENDITION: 0}
+    builder.forget(seen.sequence)
+    assert builder.oldest_inits() == {}
+    maker.epoch = 1
+    builder.prepare(1, maker.renditions, NOON_US)
+    for init in maker.begin():
+        builder.add_init(init)
+    add(builder, maker.step())
+    (step,) = builder.complete()
+    assert (step.sequence, step.discontinuity) == (2, True)
+    dates = [each.wall_us(each.segments[TOP.name].start) for each in (seen, step)]
+    assert dates[1] - dates[0] == 2 * SECOND_US, "it continues from that step's end"
+
+
 def test_init_sections_are_needed_until_their_steps_are_stored() -> None:
     maker = ReportMaker(TOP)
     builder = begun(maker)

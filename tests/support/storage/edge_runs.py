@@ -2,10 +2,21 @@
 
 from media.hls.timeline import Timeline
 from storage.edge.base import Edge
+from storage.edge.changes import EdgeMessage, EdgeState
+from storage.edge.redis import RedisEdgeStore
 from tests.support.media.timelines import part
 from tests.support.storage.engine_reports import HASH, RUN
 
-__all__ = ["FOLDER", "NEXT_RUN", "PLAYLIST", "VARIANTS", "part_data", "put", "put_next_part"]
+__all__ = [
+    "FOLDER",
+    "NEXT_RUN",
+    "PLAYLIST",
+    "VARIANTS",
+    "part_data",
+    "published",
+    "put",
+    "put_next_part",
+]
 
 FOLDER = f"live/{HASH}/{RUN}"
 NEXT_RUN = FOLDER[:-1] + "4"
@@ -34,3 +45,11 @@ async def put_next_part(
     timeline = timeline.with_part(part(msn, index), hint=f"{msn}.{index + 1}.m4s")
     await put(edge, timeline, generation=generation)
     return timeline
+
+
+async def published(store: RedisEdgeStore) -> EdgeState:
+    """Return the state of the stream as another process reads it."""
+    state = EdgeState()
+    for data in await store.read_state(HASH) or ():
+        state = EdgeMessage.decode(data).change.applied(state)
+    return state
