@@ -58,7 +58,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, tag="segment", gc=False
     clock or coding does not continue its predecessor's; equal in all renditions of a sequence
     number. `epoch` is the number of its source (see the engine). `gap`: the rendition has no media
     here while the others have; `size`, `frames` and `parts` are 0, and `init` is the number of its
-    newest init section (0 before the first).
+    newest init section (0 before the first). `followed`: the rendition continues after it without
+    a break, in media of the same init section.
     """
 
     rendition: str
@@ -72,3 +73,4 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, tag="segment", gc=False
     init: int
     discontinuity: bool
     gap: bool = False
+    followed: bool = True
