@@ -8,6 +8,13 @@ long as it is listed, if there is room for it. See `storage.live.run_writer` for
 
 Every sequence number of the engine is listed in every rendition, so a Media Sequence Number is the
 number in a segment's name. What has no media is a gap.
+
+A part has the name that its hint gave it: the number of the segment that was open then, and how
+many parts that had. So the hint is right whether the next part continues that segment or begins
+the next one, as irregular keyframes decide. With another init section, or after a discontinuity,
+the first part is named by its own segment and is not hinted, since a player would read it with the
+init section that it has; no part ever gets the name that was hinted before. Numbers of segments are
+not used twice in a run, so names are not either. Version 0.2 waits for such a part as for its own.
 """
 
 import asyncio
@@ -20,14 +27,13 @@ from typing import Final, assert_never
 
 import msgspec
 
-from media.hls.playlist import PartialSegment
+from media.hls.playlist import TARGET_SECONDS, PartialSegment
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.edge.base import Edge
 from storage.errors import StorageError
-from storage.live.part_counts import PartCounts
 from storage.live.run_objects import SOLE_OWNER, RunObjects, RunOwner
 from storage.live.run_state import (
     LiveWindow,
@@ -61,9 +67,8 @@ __all__ = ["LiveWindow", "Publication", "PublicationError", "PublicationObserver
 
 log = logging.getLogger(__name__)
 
-# Parts of so many newest segments stay at the edge; with 2 s segments this is 16 s, more than the
-# three target durations for which low-latency playlists list them.
-_EDGE_STEPS: Final = 8
+# Parts stay at the edge for so long after they left the playlists, for viewers with an older one.
+_UNLISTED_TICKS: Final = TARGET_SECONDS * VIDEO_SCALE
 # Segments that are stored at the same time: those of a step, where a bucket takes long for each.
 _AT_ONCE: Final = 8
 # Segments that are not stored, because the disk is slow or full, are kept in memory up to this
@@ -138,8 +143,9 @@ class Publication:
         self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
         self._timelines: dict[str, Timeline] = {}
         self._part_target = state.part_target or _PART_TARGET
-        self._part_counts = PartCounts()
-        self._at_edge: deque[Step] = deque()
+        self._inits: dict[str, int] = {}  # of each rendition's newest part
+        # Parts that are not listed any more, with the end of the complete steps at that time.
+        self._unlisted: deque[tuple[int, list[str]]] = deque()
         self._unstored: dict[_SegmentKey, bytes] = {}  # segments that only memory has
         self._writes: deque[_Write] = deque()
         self._unstored_inits = 0
@@ -249,14 +255,12 @@ class Publication:
     async def _restore(self, listed: Sequence[Step], gaps: list[Step]) -> None:
         """Publish the timelines of a stored run's listed steps, followed by `gaps`."""
         state = self._writer.state
-        hint = _part_uri(state.first + len(listed) + len(gaps), 0)
         for name in rendition_names(state.renditions):
             self._timelines[name] = Timeline.of(
                 (step.playlist_entry(name) for step in (*listed, *gaps)),
                 part_target=self._part_target,
                 sequence=state.first,
                 discontinuities=state.discontinuities,
-                hint=hint,
             )
             await asyncio.sleep(0)  # each takes 0.1 s in a window of 12 h
         # Viewers may have seen media where the gaps are, for which older steps left the playlists.
@@ -406,31 +410,23 @@ class Publication:
     async def _add_part(self, part: Part) -> None:
         start, step = self._steps.add_part(part)
         name, sequence = part.rendition, part.sequence
-        address = live_part(self.hash, self.run, name, sequence, part.index)
-        await self._edge.put_part(address, part.data)
         timeline = self._timelines[name]
+        uri = timeline.hint
         if part.index == 0:
+            before, self._inits[name] = self._inits.get(name), start.init
+            if step.discontinuity or start.init != before:
+                uri = None
             timeline = timeline.open(
                 f"init-{start.init}.mp4",
                 discontinuity=step.discontinuity,
                 wall_us=step.wall_us(start.start),
             )
-        listed = PartialSegment(
-            uri=_part_uri(sequence, part.index),
-            duration=part.duration,
-            independent=part.independent,
-        )
-        following = part.index + 1
-        parts = (*timeline.parts, listed)
-        ends = following == self._part_counts.expected(name, sequence, parts)
-        hint = _part_uri(sequence + 1, 0) if ends else _part_uri(sequence, following)
-        timeline = timeline.with_part(listed, hint=hint)
+        uri = uri or _part_uri(sequence, part.index)
+        await self._edge.put_part(live_part(self.hash, self.run, name, uri), part.data)
+        listed = PartialSegment(uri=uri, duration=part.duration, independent=part.independent)
+        timeline = timeline.with_part(listed, hint=_part_uri(sequence, part.index + 1))
         self._timelines[name] = timeline
         await self._show({name: timeline})
-
-    def expect_length(self, sequence: int, length: int) -> None:
-        """Expect a segment to last `length` ticks (see `PartCounts.announce_length`)."""
-        self._part_counts.announce_length(sequence, length)
 
     async def _close(self, closed: FinishedSegment) -> None:
         name, step, segment = closed.rendition, closed.step, closed.facts
@@ -438,7 +434,10 @@ class Publication:
         if not timeline.fits(segment.duration):
             facts = {"stream": self.hash, "run": self.run, "sequence": step.sequence}
             log.warning("segment too long", extra=facts)
-        hint = _part_uri(step.sequence + 1, 0)
+        hint = None
+        if closed.followed:
+            goes_on = timeline.parts and not segment.gap
+            hint = timeline.hint if goes_on else _part_uri(step.sequence + 1, 0)
         if timeline.parts:
             uri = f"{step.sequence}.m4s"
             timeline = timeline.close(uri, segment.duration, gap=segment.gap, hint=hint)
@@ -446,12 +445,11 @@ class Publication:
             timeline = timeline.with_segment(step.playlist_entry(name), hint=hint)
         timeline = timeline.with_part_target(self._part_target)
         if not segment.gap:
-            self._part_counts.add(name, segment.parts)
             address = live_segment(self.hash, self.run, name, step.sequence)
             await self._edge.put_part(address, closed.data)
             self._unstored[step.sequence, name] = closed.data
             self._queue((step.sequence, name))
-        self._timelines[name] = timeline
+        self._replace(name, timeline)
         await self._show({name: timeline})
         await self._bound_memory()
 
@@ -460,15 +458,18 @@ class Publication:
             self._end = max(self._end, step.end)
             if self._drop_surplus():
                 await self._show(self._timelines)
-            self._at_edge.append(step)
-            if len(self._at_edge) > _EDGE_STEPS:
-                old = self._at_edge.popleft()
-                await self._edge.drop_parts(
-                    live_part(self.hash, self.run, name, old.sequence, index)
-                    for name, segment in old.segments.items()
-                    for index in range(segment.parts)
-                )
+            while self._unlisted and self._unlisted[0][0] + _UNLISTED_TICKS <= self._end:
+                await self._edge.drop_parts(self._unlisted.popleft()[1])
             self._queue(_ListedStep(step, *self._beginning()))
+
+    def _replace(self, name: str, timeline: Timeline) -> None:
+        """Replace a timeline; parts that it does not list any more will leave the edge."""
+        listed = {part.uri for part in timeline.listed_parts}
+        parts = [part.uri for part in self._timelines[name].listed_parts if part.uri not in listed]
+        if parts:
+            addresses = [live_part(self.hash, self.run, name, uri) for uri in parts]
+            self._unlisted.append((self._end, addresses))
+        self._timelines[name] = timeline
 
     def _beginning(self) -> tuple[int, int]:
         """Return the first step in the playlists, and the discontinuities before it."""
@@ -483,7 +484,7 @@ class Publication:
         drop = min(surpluses, default=0)
         if drop:
             for name, timeline in self._timelines.items():
-                self._timelines[name] = timeline.trimmed(drop)
+                self._replace(name, timeline.trimmed(drop))
         return drop > 0
 
     async def _show(self, timelines: dict[str, Timeline]) -> None:
@@ -584,7 +585,7 @@ class Publication:
             self._writer.leave_out(key[1], key[0])
             if key[0] >= listed_from:
                 timeline = self._timelines[key[1]].with_gap(key[0])
-                self._timelines[key[1]] = timeline
+                self._replace(key[1], timeline)
                 await self._show({key[1]: timeline})
             await self._edge.drop_parts([self._address(key)])
 

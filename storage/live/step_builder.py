@@ -43,11 +43,15 @@ class _StepEpoch(msgspec.Struct):
 
 
 class FinishedSegment(msgspec.Struct, frozen=True):
-    """A segment that is complete, or a gap; `data` is its joined parts, empty for a gap."""
+    """A segment that is complete, or a gap; `data` is its joined parts, empty for a gap.
+
+    `followed` is as in the engine's report: False if its engine is gone.
+    """
 
     rendition: str
     step: Step
     data: bytes
+    followed: bool = False
 
     @property
     def facts(self) -> StepSegment:
@@ -190,6 +194,7 @@ class StepBuilder:
                 gap=segment.gap,
             ),
             data,
+            followed=segment.followed,
         )
 
     def complete(self) -> Iterator[Step]:
@@ -247,10 +252,12 @@ class StepBuilder:
         length, start = max(extents)
         return start, length
 
-    def _close(self, step: Step, name: str, segment: StepSegment, data: bytes) -> FinishedSegment:
+    def _close(
+        self, step: Step, name: str, segment: StepSegment, data: bytes, *, followed: bool = False
+    ) -> FinishedSegment:
         step.segments[name] = segment
         self._reached[name] = step.sequence + 1
-        return FinishedSegment(name, step, data)
+        return FinishedSegment(name, step, data, followed)
 
     def _step(self, sequence: int, epoch: int, start: int, discontinuity: bool) -> Step:
         """Return an open step; open it if this rendition is the first to reach it."""

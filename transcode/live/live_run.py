@@ -376,8 +376,6 @@ class LiveRun:
                 await self._prepare(self._publication, report)
             case Spliced():  # the playlists continue without a discontinuity
                 self._epochs.start(report)
-                if self._publication is not None:
-                    self._publication.expect_length(report.sequence, report.length)
                 self._log("spliced", reused=report.reused)
             case Progress():
                 self._progress(report)
