@@ -9,12 +9,10 @@ long as it is listed, if there is room for it. See `storage.live.run_writer` for
 Every sequence number of the engine is listed in every rendition, so a Media Sequence Number is the
 number in a segment's name. What has no media is a gap.
 
-A part has the name that its hint gave it: the number of the segment that was open then, and how
-many parts that had. So the hint is right whether the next part continues that segment or begins
-the next one, as irregular keyframes decide. With another init section, or after a discontinuity,
-the first part is named by its own segment and is not hinted, since a player would read it with the
-init section that it has; no part ever gets the name that was hinted before. Numbers of segments are
-not used twice in a run, so names are not either. Version 0.2 waits for such a part as for its own.
+A part has the name that its hint gave it: the segment that was open then, and how many parts that
+had. So the hint is right whichever segment the part is of. With another init section, or after a
+discontinuity, a first part is named by its own segment and not hinted: a player would read it with
+the init section that it has. No name is used twice. Version 0.2 waits for such parts, too.
 """
 
 import asyncio
@@ -56,6 +54,7 @@ from storage.live.step_builder import FinishedSegment, PublicationError, StepBui
 from storage.objects.addresses import (
     live_init,
     live_part,
+    live_part_name,
     live_run,
     live_segment,
     live_variants,
@@ -300,9 +299,9 @@ class Publication:
         return self._end
 
     @property
-    def is_stored(self) -> bool:
-        """True once the playlists on disk list something that viewers can play."""
-        return self._writer.state.announced is not None
+    def is_playable(self) -> bool:
+        """True once the playlists at the edge list something that viewers can play."""
+        return self._writer.is_announced
 
     @property
     def stored_until_us(self) -> int | None:
@@ -421,10 +420,10 @@ class Publication:
                 discontinuity=step.discontinuity,
                 wall_us=step.wall_us(start.start),
             )
-        uri = uri or _part_uri(sequence, part.index)
+        uri = uri or live_part_name(sequence, part.index)
         await self._edge.put_part(live_part(self.hash, self.run, name, uri), part.data)
         listed = PartialSegment(uri=uri, duration=part.duration, independent=part.independent)
-        timeline = timeline.with_part(listed, hint=_part_uri(sequence, part.index + 1))
+        timeline = timeline.with_part(listed, hint=live_part_name(sequence, part.index + 1))
         self._timelines[name] = timeline
         await self._show({name: timeline})
 
@@ -436,8 +435,8 @@ class Publication:
             log.warning("segment too long", extra=facts)
         hint = None
         if closed.followed:
-            goes_on = timeline.parts and not segment.gap
-            hint = timeline.hint if goes_on else _part_uri(step.sequence + 1, 0)
+            first = segment.gap or not timeline.parts
+            hint = live_part_name(step.sequence + 1, 0) if first else timeline.hint
         if timeline.parts:
             uri = f"{step.sequence}.m4s"
             timeline = timeline.close(uri, segment.duration, gap=segment.gap, hint=hint)
@@ -491,6 +490,11 @@ class Publication:
         await self._edge.put_timelines(
             self._folder, timelines, low_latency=self._low_latency, generation=self._generation
         )
+        shown = self._timelines.values()
+        if self._low_latency and all(each.newest is not None for each in shown):
+            await self._writer.announce_first(normal=False)
+        if all(each.count for each in shown):
+            await self._writer.announce_first(normal=True)
 
     # -- storing ----------------------------------------------------------------------------------
 
@@ -594,7 +598,3 @@ class Publication:
 
     def _warn(self, event: str, error: StorageError) -> None:
         log.warning(event, extra={"stream": self.hash, "run": self.run, "cause": str(error)})
-
-
-def _part_uri(sequence: int, index: int) -> str:
-    return f"{sequence}.{index}.m4s"

@@ -30,6 +30,7 @@ __all__ = [
     "live_init",
     "live_page",
     "live_part",
+    "live_part_name",
     "live_playlist",
     "live_poster",
     "live_posters",
@@ -190,6 +191,11 @@ def live_segment(hash_: str, run: str, rendition: str, sequence: int) -> str:
 def live_part(hash_: str, run: str, rendition: str, name: str) -> str:
     """Return a part of a segment, by the name that playlists list; it exists only at the edge."""
     return f"live/{hash_}/{run}/{rendition}/{name}"
+
+
+def live_part_name(sequence: int, number: int) -> str:
+    """Return the name of the part that follows so many parts of a segment."""
+    return f"{sequence}.{number}.m4s"
 
 
 def is_live_segment(address: str) -> bool:

@@ -243,11 +243,14 @@ class LiveRun:
         self._report_stored(self._publication)
 
     def _report_stored(self, publication: Publication) -> None:
-        if not self._playable and publication.is_stored:
-            self._playable = True
-            self._on_playable()
+        self._report_playable(publication)
         if publication.stored_until_us is not None:
             self._services.on_stored(self.stream, publication.stored_until_us)
+
+    def _report_playable(self, publication: Publication) -> None:
+        if not self._playable and publication.is_playable:
+            self._playable = True
+            self._on_playable()
 
     async def _wait_for_work(self) -> bool:
         """Wait until there is something to make; return False if the run is closed."""
@@ -440,6 +443,7 @@ class LiveRun:
         self, publication: Publication, report: InitSection | SegmentStart | Part | Segment
     ) -> None:
         await publication.append(report)
+        self._report_playable(publication)
         if isinstance(report, Segment) and not report.gap:
             self.metrics.segments += 1
             self.metrics.bytes_out += report.size

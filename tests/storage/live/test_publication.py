@@ -45,22 +45,27 @@ async def test_a_step_is_stored_in_all_renditions_at_once_and_only_when_all_have
     assert (publication.run, publication.next_sequence, publication.end) == (RUN, 0, 0)
     await begin_epoch(publication, maker)
     first = maker.step()
+    edge, top = publication_fixture.edge, f"live/{HASH}/index.m3u8"
     for report in first[:-1]:
         await append_all(publication, [report])
         assert not list(publication_fixture.disk.root.rglob("*.m3u8"))
-        assert publication_fixture.edge.local_playlist(f"live/{HASH}/index.m3u8") is None
+        is_shown = isinstance(report, Part) and report.rendition == "audio"
+        assert (edge.local_playlist(top) is not None) is is_shown
+        assert edge.local_playlist(f"{top}?latency=normal") is None
         assert publication.end == 0
-        assert not publication.is_stored
+        assert publication.is_playable is is_shown
     await append_all(publication, first[-1:])
     for name in NAMES:
         assert publication_fixture.uris(name) == ["0.m4s"]
     assert (publication.next_sequence, publication.end) == (1, 1_080_000)
-    assert publication.is_stored
+    assert publication.is_playable
     # The media playlists first; then what leads to them.
     announced = [sorted(texts) for texts in publication_fixture.edge.published if texts]
     media = [[f"live/{HASH}/{RUN}/{name}/index.m3u8"] for name in NAMES]
-    top = f"live/{HASH}/index.m3u8"
-    assert announced == [*media, [top, f"{top}?latency=normal"]]
+    both = [top, f"{top}?latency=normal"]
+    # For low latency by the first part of all renditions, for all by the first segment; then by
+    # what is stored.
+    assert announced == [*media[:-1], [top], media[-1], both, both]
     await publication_fixture.same_everywhere()
 
 
@@ -173,6 +178,35 @@ async def test_every_listed_part_is_at_the_edge_however_short_segments_are(
     # Four seconds longer than they are listed, and what a segment is longer or shorter.
     most = (4 * 90_000 + length) // (length // 2)
     assert len(listed) < len(held) <= len(listed) + most + 2
+
+
+async def test_a_run_is_announced_by_its_first_parts_whatever_the_store_does(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
+    maker = ReportMaker(TOP, LOW)
+    await publication.prepare(0, maker.renditions, NOON_US, reused="720p", part=TWO // 4)
+    for report in maker.begin():
+        await publication.append(report)
+    for report in maker.step(part=TWO // 4, size={"720p": 2_000_000, "360p": 900_000, "audio": 0}):
+        if isinstance(report, Part) and report.index == 0:
+            report = msgspec.structs.replace(report, frames=15)
+        if isinstance(report, SegmentStart) or getattr(report, "index", 1) == 0:
+            await publication.append(report)
+    text = publication_fixture.edge.local_playlist(f"live/{HASH}/index.m3u8")
+    assert text is not None
+    playlist = m3u8.parse(text.body.decode())
+    assert isinstance(playlist, MultivariantPlaylist)
+    facts = {
+        each.height: (each.bandwidth, each.average, each.frame_rate, each.codecs)
+        for each in playlist.variants
+    }
+    # Half a second of the source, with a margin; the bound and the rate of the encoder.
+    assert facts == {
+        720: (10_200_000, 8_000_000, 30_000, (CODECS["720p"], CODECS["audio"])),
+        360: (1_150_000, 800_000, 30_000, (CODECS["360p"], CODECS["audio"])),
+    }
+    assert not list(publication_fixture.disk.root.rglob("*.m4s")), "nothing is stored"
 
 
 async def test_renditions_that_run_ahead_wait_for_the_slowest(

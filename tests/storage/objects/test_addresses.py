@@ -17,6 +17,7 @@ from storage.objects.addresses import (
     live_init,
     live_page,
     live_part,
+    live_part_name,
     live_playlist,
     live_run,
     live_segment,
@@ -37,7 +38,7 @@ def test_live_media_have_the_addresses_that_viewers_request() -> None:
         live_playlist(HASH, RUN, "720p"),
         live_init(HASH, RUN, "720p", 3),
         live_segment(HASH, RUN, "audio", 17),
-        live_part(HASH, RUN, "audio", "17.2.m4s"),
+        live_part(HASH, RUN, "audio", live_part_name(17, 2)),
     ]
     run = f"live/{HASH}/{RUN}"
     assert addresses == [
