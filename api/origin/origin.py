@@ -333,10 +333,9 @@ class Origin:
     def _local_playlist(
         self, address: str, match: re.Match[str], directives: Directives
     ) -> CachedPlaylist | None:
-        if match["variants"] and not directives.low_latency:
-            normal = self._edge.local_playlist(address + NORMAL_LATENCY)
-            if normal is not None:
-                return normal
+        if match["variants"] and match.re is LIVE and not directives.low_latency:
+            # While a run has no closed segment yet, there is only one for low latency.
+            return self._edge.local_playlist(address + NORMAL_LATENCY)
         return self._edge.local_playlist(
             address, low_latency=directives.low_latency, skip=directives.skip
         )

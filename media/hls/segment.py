@@ -64,7 +64,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part", gc=False):
     """A part of a segment: `sequence` is its segment's, `index` counts from 0 within it.
 
     `duration` is in ticks of 90 000 a second for every rendition, including audio. `independent`:
-    it begins with a sync sample.
+    it begins with a sync sample. `frames` is a count, 0 if unknown.
     """
 
     rendition: str
@@ -73,6 +73,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part", gc=False):
     duration: int
     independent: bool
     data: bytes
+    frames: int = 0
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, tag="segment", gc=False):
@@ -84,7 +85,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, tag="segment", gc=False
     clock or coding does not continue its predecessor's; equal in all renditions of a sequence
     number. `epoch` is the number of its source (see the engine). `gap`: the rendition has no media
     here while the others have; `size`, `frames` and `parts` are 0, and `init` is the number of its
-    newest init section (0 before the first).
+    newest init section (0 before the first). `followed`: the rendition continues after it without
+    a break, in media of the same init section.
     """
 
     rendition: str
@@ -98,3 +100,4 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, tag="segment", gc=False
     init: int
     discontinuity: bool
     gap: bool = False
+    followed: bool = True

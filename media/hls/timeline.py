@@ -148,6 +148,12 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return self.opened.parts if self.opened is not None else ()
 
     @property
+    def listed_parts(self) -> Iterator[PartialSegment]:
+        """The parts of closed segments and of the open one, oldest first."""
+        closed = self.recent[len(self.recent) - self.parted :]
+        return chain(chain.from_iterable(one.parts for one in closed), self.parts)
+
+    @property
     def newest(self) -> tuple[int, int | None] | None:
         """The Media Sequence Number and the index of the newest part.
 
@@ -295,7 +301,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     def without_open(self) -> "Timeline":
         """Return the timeline without its open segment, whose parts no playlist has listed."""
-        return self._with(opened=None)
+        return self._with(opened=None, hint=None)
 
     def with_segment(
         self,
@@ -348,9 +354,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         """
         if part_target == self.part_target:
             return self
-        closed = self.recent[len(self.recent) - self.parted :]
-        listed = (*self.parts, *chain.from_iterable(one.parts for one in closed))
-        if any(part.duration > part_target for part in listed):
+        if any(part.duration > part_target for part in self.listed_parts):
             return self._with(part_target=max(part_target, self.part_target))
         return self._with(part_target=part_target)
 

@@ -33,14 +33,18 @@ from storage.edge.changes import (
 )
 from storage.edge.memory import MAX_RUNS, MemoryEdge
 from storage.edge.redis import (
-    PART_SECONDS,
-    SEGMENT_SECONDS,
+    MEDIA_SECONDS,
     EdgeUnavailable,
     EdgeWrite,
     RedisEdgeStore,
     WriteOutcome,
 )
-from storage.objects.addresses import is_live_segment, live_stream, live_stream_of
+from storage.objects.addresses import (
+    is_live_part,
+    is_live_segment,
+    live_stream,
+    live_stream_of,
+)
 
 __all__ = ["PublishingEdge"]
 
@@ -75,7 +79,7 @@ class _Outgoing:
         self.parts: dict[str, bytes] = {}
         self.segments: dict[str, tuple[float, bytes]] = {}  # not stored yet, with their time
         self.kept: set[str] = set()  # segments that Redis has
-        self.dropped: set[str] = set()  # of these, the ones that are stored now
+        self.dropped: set[str] = set()  # of these, the ones that are stored now; parts, too
         self.is_fenced = False  # another process makes the stream now
 
     @property
@@ -226,7 +230,7 @@ class PublishingEdge(MemoryEdge):
         return _ShownInRedis(self._store, state, shown_by) if state.folder == folder else None
 
     async def drop_parts(self, addresses: Iterable[str]) -> None:
-        """Drop parts here and in the queue, and stored segments in Redis too."""
+        """Drop parts and stored segments here, in the queue and in Redis."""
         gone = list(addresses)
         await super().drop_parts(gone)
         for address in gone:
@@ -235,11 +239,12 @@ class PublishingEdge(MemoryEdge):
             if hash_ is None or stream is None:
                 continue
             stream.segments.pop(address, None)
-            self._unqueue(stream, address)
+            if not self._unqueue(stream, address) and is_live_part(address):
+                stream.dropped.add(address)  # Redis has it, unless the queue was full
             if address in stream.kept:
                 stream.kept.remove(address)
                 stream.dropped.add(address)
-                self._mark(hash_, stream)
+            self._mark(hash_, stream)
             if stream.is_over:
                 self._forget(hash_)
 
@@ -276,12 +281,14 @@ class PublishingEdge(MemoryEdge):
             self._unqueue(owner, oldest)
             self.dropped_parts += 1
 
-    def _unqueue(self, stream: _Outgoing, address: str) -> None:
-        """Take a part out of the queue, if it is there."""
+    def _unqueue(self, stream: _Outgoing, address: str) -> bool:
+        """Take a part out of the queue; return False if it is not there."""
         data = stream.parts.pop(address, None)
-        if data is not None:
-            del self._queued[address]
-            self._queued_bytes -= len(data)
+        if data is None:
+            return False
+        del self._queued[address]
+        self._queued_bytes -= len(data)
+        return True
 
     def _mark(self, hash_: str, stream: _Outgoing) -> None:
         if stream.is_due:
@@ -409,8 +416,7 @@ def _next_write(
         if max_bytes <= 0:
             break
         max_bytes -= len(data)
-        seconds = SEGMENT_SECONDS if is_live_segment(address) else PART_SECONDS
-        parts.append((address, data, seconds))
+        parts.append((address, data, MEDIA_SECONDS))
     write = EdgeWrite(
         stream=hash_,
         generation=stream.generation or 0,

@@ -29,11 +29,10 @@ from storage.errors import StorageError
 
 __all__ = ["EdgeUnavailable", "EdgeWrite", "RedisEdgeStore", "WriteOutcome", "open_edge_store"]
 
-# Low-latency playlists list parts for three target durations, 12 s.
-PART_SECONDS: Final = 30.0
 STATE_SECONDS: Final = 30.0
-# Segments that cannot be stored stay as long as they are listed, unless their process is gone.
-SEGMENT_SECONDS: Final = 300.0
+# Parts, and segments that cannot be stored, stay as long as they are listed: their process drops
+# them. This is for what remains of one that is gone, and more than its playlists pause.
+MEDIA_SECONDS: Final = 300.0
 # Longer than a process may be frozen and then continue.
 _GENERATION_SECONDS: Final = 86_400
 _READ_SECONDS: Final = 1.0  # viewers wait for it

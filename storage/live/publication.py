@@ -9,6 +9,11 @@ long as it is listed, if there is room for it. See `storage.live.run_writer` for
 Every sequence number of the engine is listed in every rendition, so a Media Sequence Number is the
 number in a segment's name. What has no media is a gap; a rung that is shed lists those of another
 one (`storage.live.borrowed_media`).
+
+A part has the name that its hint gave it: the segment that was open then, and how many parts that
+had. So the hint is right whichever segment the part is of. With another init section, or after a
+discontinuity, a first part is named by its own segment and not hinted: a player would read it with
+the init section that it has. No name is used twice. Version 0.2 waits for such parts, too.
 """
 
 import asyncio
@@ -21,7 +26,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from media.hls.playlist import PartialSegment
+from media.hls.playlist import TARGET_SECONDS, PartialSegment
 from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
 from media.hls.timeline_segments import ClosedSegment
@@ -30,7 +35,6 @@ from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.live.borrowed_media import BorrowedMedia
-from storage.live.part_counts import PartCounts
 from storage.live.run_objects import SOLE_OWNER, RunObjects, RunOwner
 from storage.live.run_state import (
     LiveWindow,
@@ -55,6 +59,7 @@ from storage.live.store_queue import SegmentKey, StepToList, StoreQueue
 from storage.objects.addresses import (
     live_init,
     live_part,
+    live_part_name,
     live_run,
     live_segment,
     live_variants,
@@ -65,9 +70,8 @@ __all__ = ["LiveWindow", "Publication", "PublicationError", "PublicationObserver
 
 log = logging.getLogger(__name__)
 
-# Parts of so many newest segments stay at the edge; with 2 s segments this is 16 s, more than the
-# three target durations for which low-latency playlists list them.
-_EDGE_STEPS: Final = 8
+# Parts stay at the edge for so long after they left the playlists, for viewers with an older one.
+_UNLISTED_TICKS: Final = TARGET_SECONDS * VIDEO_SCALE
 # Segments that are not stored, because the disk is slow or full, are kept in memory up to this
 # size: half a minute of five renditions. Then the oldest become gaps.
 _UNSTORED_BYTES: Final = 64 << 20
@@ -124,8 +128,9 @@ class Publication:
         self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
         self._timelines: dict[str, Timeline] = {}
         self._part_target = state.part_target or _PART_TARGET
-        self._part_counts = PartCounts()
-        self._at_edge: deque[Step] = deque()
+        self._inits: dict[str, int] = {}  # of each rendition's newest part
+        # Parts that are not listed any more, with the end of the complete steps at that time.
+        self._unlisted: deque[tuple[int, list[str]]] = deque()
         self._queue = StoreQueue(self._writer, edge, run, lambda: dict(self._steps.needed_codecs))
 
     # -- opening ----------------------------------------------------------------------------------
@@ -258,21 +263,18 @@ class Publication:
         segments: Mapping[SegmentKey, ClosedSegment] = {} if shown is None else shown.segments
         steps = (*listed, *(gaps if shown is None else shown.steps))
         whole = min((number for number, _ in segments), default=state.next_sequence) - state.first
-        hint = _part_uri(state.first + len(steps), 0)
         for name in rendition_names(state.renditions):
             timeline = Timeline.of(
                 (step.playlist_entry(name) for step in steps[:whole]),
                 part_target=self._part_target,
                 sequence=state.first,
                 discontinuities=state.discontinuities,
-                hint=hint,
             )
             for step in steps[whole:]:
                 closed = segments.get((step.sequence, name))
                 timeline = timeline.with_segment(
                     step.playlist_entry(name) if closed is None else closed.segment,
                     parts=() if closed is None else closed.parts,
-                    hint=hint,
                 )
             self._timelines[name] = timeline
             await asyncio.sleep(0)  # each takes 0.1 s in a window of 12 h
@@ -290,8 +292,14 @@ class Publication:
 
     async def _continue_after(self, shown: ShownSteps) -> None:
         """Keep what viewers saw at the edge, and queue it for storing."""
+        unlisted = set(shown.parts)  # which would never be dropped
+        for name, timeline in self._timelines.items():
+            unlisted.difference_update(
+                live_part(self.hash, self.run, name, part.uri) for part in timeline.listed_parts
+            )
         for address, data in shown.at_edge.items():
-            await self._edge.put_part(address, data)
+            if address not in unlisted:
+                await self._edge.put_part(address, data)
         for key, data in shown.media.items():
             await self._edge.put_part(self._address(key), data)
         for init in shown.inits:
@@ -301,7 +309,6 @@ class Publication:
         for step in shown.steps:
             self._steps.continue_after(step)
             self._end = max(self._end, step.end)
-            self._at_edge.append(step)
             for name in step.segments.keys() - step.gaps:
                 self._queue.add_segment(step.sequence, name, shown.media[step.sequence, name])
             self._queue.add(StepToList(step, *self._beginning()))
@@ -336,9 +343,9 @@ class Publication:
         return self._end
 
     @property
-    def is_stored(self) -> bool:
-        """True once the playlists on disk list something that viewers can play."""
-        return self._writer.state.announced is not None
+    def is_playable(self) -> bool:
+        """True once the playlists at the edge list something that viewers can play."""
+        return self._writer.is_announced
 
     @property
     def stored_until_us(self) -> int | None:
@@ -453,40 +460,32 @@ class Publication:
     async def _add_part(self, part: Part) -> None:
         start, step = self._steps.add_part(part)
         name, sequence = part.rendition, part.sequence
-        address = live_part(self.hash, self.run, name, sequence, part.index)
-        await self._edge.put_part(address, part.data)
         timeline = self._timelines[name]
+        uri = timeline.hint
         if part.index == 0:
+            before, self._inits[name] = self._inits.get(name), start.init
+            if step.discontinuity or start.init != before:
+                uri = None
             timeline = timeline.open(
                 f"init-{start.init}.mp4",
                 discontinuity=step.discontinuity,
                 wall_us=step.wall_us(start.start),
             )
-        listed = PartialSegment(
-            uri=_part_uri(sequence, part.index),
-            duration=part.duration,
-            independent=part.independent,
-        )
-        following = part.index + 1
-        parts = (*timeline.parts, listed)
-        ends = following == self._part_counts.expected(name, sequence, parts)
-        hint = _part_uri(sequence + 1, 0) if ends else _part_uri(sequence, following)
-        timeline = timeline.with_part(listed, hint=hint)
+        uri = uri or live_part_name(sequence, part.index)
+        await self._edge.put_part(live_part(self.hash, self.run, name, uri), part.data)
+        listed = PartialSegment(uri=uri, duration=part.duration, independent=part.independent)
+        timeline = timeline.with_part(listed, hint=live_part_name(sequence, part.index + 1))
         self._timelines[name] = timeline
         await self._show({name: timeline})
 
     async def _drop_parts(self, gap: GapStart) -> None:
         """Drop the parts of an open segment, which viewers have not seen at normal latency."""
-        name, sequence = gap.rendition, gap.sequence
-        self._timelines[name] = self._timelines[name].without_open()
-        await self._edge.drop_parts(
-            live_part(self.hash, self.run, name, sequence, index)
-            for index in range(self._steps.drop_parts(gap))
-        )
-
-    def expect_length(self, sequence: int, length: int) -> None:
-        """Expect a segment to last `length` ticks (see `PartCounts.announce_length`)."""
-        self._part_counts.announce_length(sequence, length)
+        name, timeline = gap.rendition, self._timelines[gap.rendition]
+        if self._steps.drop_parts(gap):
+            self._timelines[name] = timeline.without_open()
+            await self._edge.drop_parts(
+                live_part(self.hash, self.run, name, part.uri) for part in timeline.parts
+            )
 
     async def _close(self, closed: FinishedSegment) -> None:
         name, step, segment = closed.rendition, closed.step, closed.facts
@@ -494,7 +493,10 @@ class Publication:
         if not timeline.fits(segment.duration):
             facts = {"stream": self.hash, "run": self.run, "sequence": step.sequence}
             log.warning("segment too long", extra=facts)
-        hint = _part_uri(step.sequence + 1, 0)
+        hint = None
+        if closed.followed:
+            first = segment.gap or not timeline.parts
+            hint = live_part_name(step.sequence + 1, 0) if first else timeline.hint
         if timeline.parts:
             uri = f"{step.sequence}.m4s"
             timeline = timeline.close(uri, segment.duration, gap=segment.gap, hint=hint)
@@ -502,11 +504,10 @@ class Publication:
             timeline = timeline.with_segment(step.playlist_entry(name), hint=hint)
         timeline = timeline.with_part_target(self._part_target)
         if not segment.gap:
-            self._part_counts.add(name, segment.parts)
             address = live_segment(self.hash, self.run, name, step.sequence)
             await self._edge.put_part(address, closed.data)
             self._queue.add_segment(step.sequence, name, closed.data)
-        self._timelines[name] = timeline
+        self._replace(name, timeline)
         await self._show({name: timeline})
         await self._bound_memory()
 
@@ -516,15 +517,18 @@ class Publication:
             self._end = max(self._end, step.end)
             if self._drop_surplus():
                 await self._show(self._timelines)
-            self._at_edge.append(step)
-            if len(self._at_edge) > _EDGE_STEPS:
-                old = self._at_edge.popleft()
-                await self._edge.drop_parts(
-                    live_part(self.hash, self.run, name, old.sequence, index)
-                    for name, segment in old.segments.items()
-                    for index in range(segment.parts)
-                )
+            while self._unlisted and self._unlisted[0][0] + _UNLISTED_TICKS <= self._end:
+                await self._edge.drop_parts(self._unlisted.popleft()[1])
             self._queue.add(StepToList(step, *self._beginning()))
+
+    def _replace(self, name: str, timeline: Timeline) -> None:
+        """Replace a timeline; parts that it does not list any more will leave the edge."""
+        listed = {part.uri for part in timeline.listed_parts}
+        parts = [part.uri for part in self._timelines[name].listed_parts if part.uri not in listed]
+        if parts:
+            addresses = [live_part(self.hash, self.run, name, uri) for uri in parts]
+            self._unlisted.append((self._end, addresses))
+        self._timelines[name] = timeline
 
     def _beginning(self) -> tuple[int, int]:
         """Return the first step in the playlists, and the discontinuities before it."""
@@ -543,13 +547,18 @@ class Publication:
         drop = min(surpluses, default=0)
         if drop:
             for name, timeline in self._timelines.items():
-                self._timelines[name] = timeline.trimmed(drop)
+                self._replace(name, timeline.trimmed(drop))
         return drop > 0
 
     async def _show(self, timelines: dict[str, Timeline]) -> None:
         await self._edge.put_timelines(
             self._folder, timelines, low_latency=self._low_latency, generation=self._generation
         )
+        shown = self._timelines.values()
+        if self._low_latency and all(each.newest is not None for each in shown):
+            await self._writer.announce_first(normal=False)
+        if all(each.count for each in shown):
+            await self._writer.announce_first(normal=True)
 
     # -- storing ----------------------------------------------------------------------------------
 
@@ -573,7 +582,7 @@ class Publication:
             self._writer.leave_out(key[1], key[0])
             if key[0] >= listed_from:
                 timeline = self._timelines[key[1]].with_gap(key[0])
-                self._timelines[key[1]] = timeline
+                self._replace(key[1], timeline)
                 await self._show({key[1]: timeline})
             await self._edge.drop_parts([self._address(key)])
 
@@ -582,7 +591,3 @@ class Publication:
 
     def _warn(self, event: str, error: StorageError) -> None:
         log.warning(event, extra={"stream": self.hash, "run": self.run, "cause": str(error)})
-
-
-def _part_uri(sequence: int, index: int) -> str:
-    return f"{sequence}.{index}.m4s"

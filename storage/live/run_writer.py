@@ -31,7 +31,7 @@ from storage.live.run_state import PAGE_STEPS, LiveWindow, RunState, Step, rendi
 from storage.live.run_store import StoredRun, run_log
 from storage.live.step_builder import StepBuilder
 from storage.live.stored_playlist import PlaylistTail
-from storage.live.variants import build_multivariant, with_codecs
+from storage.live.variants import RenditionMeasure, build_multivariant, with_codecs
 from storage.objects.addresses import (
     live_init,
     live_page,
@@ -39,6 +39,7 @@ from storage.objects.addresses import (
     live_run,
     live_segment,
     live_state,
+    live_stream,
     live_variants,
 )
 
@@ -103,6 +104,7 @@ class RunWriter:
         self._gaps: set[tuple[str, int]] = set()  # segments that could not be stored
         self._variants_due = False  # the multivariant playlist must be written
         self._announced: MultivariantPlaylist | None = None  # at the edge
+        self._first: bool | None = None  # whether for normal latency, too (see `announce_first`)
         self._peak_rates: dict[str, int] = {}  # of the renditions whose encoders bound them
         self._expiry = Expiry(run.state, listed, kept_seconds=window.kept_seconds, now=clock())
         self._observer: PublicationObserver | None = None
@@ -223,6 +225,8 @@ class RunWriter:
                     ended = msgspec.structs.replace(self.state, ended=True)
                     await self._write_state(ended, ahead=0)
                 await self._objects.delete_tree(live_run(self._hash, self._run))
+                if self._first is not None:
+                    await self._edge.drop_folder(live_stream(self._hash))
                 return
             self.state = msgspec.structs.replace(self.state, ended=True)
             try:
@@ -263,6 +267,32 @@ class RunWriter:
         self._variants_due |= announced is not state.announced
         self.state = msgspec.structs.replace(state, announced=announced)
 
+    @property
+    def is_announced(self) -> bool:
+        """True once viewers have the multivariant playlist, although nothing may be stored yet."""
+        return self.state.announced is not None or self._first is not None
+
+    async def announce_first(self, *, normal: bool) -> None:
+        """Announce a run by its first media, before anything of it is stored.
+
+        With `normal` to players without low latency, too, who need closed segments.
+        """
+        if self.state.announced is not None or self._first in {True, normal}:
+            return
+        renditions, sizes = self.state.renditions, self._steps.unstored_sizes()
+        gaps = [rung.name for rung in renditions if rung.name not in sizes]
+        if not sizes or (renditions and len(gaps) == len(renditions)):
+            return
+        encoded = {rung.name: rung for rung in renditions if rung.name in self._peak_rates}
+        measures = {
+            name: RenditionMeasure.of_parts(each, encoded.get(name)) for name, each in sizes.items()
+        }
+        codecs = self._steps.needed_codecs
+        bounds = self._peak_rates
+        playlist = build_multivariant(self._run, renditions, measures, codecs, None, gaps, bounds)
+        self._first = normal
+        await self._put_variants(playlist, normal=normal)
+
     async def announce_codecs(self, codecs: Mapping[str, str]) -> None:
         """Announce the codecs that the next media need, by rendition (4.4.6.2)."""
         announced = self.state.announced
@@ -277,10 +307,14 @@ class RunWriter:
         announced = self.state.announced
         if announced is not None and announced is not self._announced:
             self._announced = announced
-            top = live_variants(self._hash)
-            plain = _with_query(announced, NORMAL_LATENCY)
-            texts = {top: render(announced), top + NORMAL_LATENCY: render(plain)}
-            await self._edge.put_playlists(texts)
+            await self._put_variants(announced, normal=True)
+
+    async def _put_variants(self, playlist: MultivariantPlaylist, *, normal: bool) -> None:
+        top = live_variants(self._hash)
+        texts = {top: render(playlist)}
+        if normal:
+            texts[top + NORMAL_LATENCY] = render(_with_query(playlist, NORMAL_LATENCY))
+        await self._edge.put_playlists(texts)
 
     async def save(self, *, ahead: int = 1) -> None:
         """Write the state; viewers may see `ahead` more steps before it is written again.

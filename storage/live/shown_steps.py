@@ -43,7 +43,7 @@ class ShownSteps(msgspec.Struct, frozen=True, kw_only=True):
     `state` is that of the stored run, with the multivariant playlist that viewers saw. `steps`
     follow the stored ones, and `first` is the number of the first step that viewers saw. `segments`
     are those that must stay at the edge until they are stored, and `media` are their bytes. They
-    may belong to older steps, which were stored without them. `at_edge` are their parts and init
+    may belong to older steps, which were stored without them. `at_edge` are their `parts` and init
     sections by address, and `inits` the init sections that may not be stored. `ended`: viewers saw
     the end of the run.
     """
@@ -54,6 +54,7 @@ class ShownSteps(msgspec.Struct, frozen=True, kw_only=True):
     segments: Mapping[SegmentKey, ClosedSegment]
     media: Mapping[SegmentKey, bytes]
     at_edge: Mapping[str, bytes]
+    parts: tuple[str, ...]
     inits: tuple[InitSection, ...]
     ended: bool
 
@@ -107,6 +108,11 @@ async def read_shown_steps(
         segments={key: segments[key] for key in media},
         media=media,
         at_edge=found,
+        parts=tuple(
+            address
+            for key, closed in segments.items()
+            for address in _part_addresses(folder, key, closed)
+        ),
         inits=tuple(
             InitSection(
                 rendition=name,

@@ -42,11 +42,15 @@ class _StepEpoch(msgspec.Struct):
 
 
 class FinishedSegment(msgspec.Struct, frozen=True):
-    """A segment that is complete, or a gap; `data` is its joined parts, empty for a gap."""
+    """A segment that is complete, or a gap; `data` is its joined parts, empty for a gap.
+
+    `followed` is as in the engine's report: False if its engine is gone.
+    """
 
     rendition: str
     step: Step
     data: bytes
+    followed: bool = False
 
     @property
     def facts(self) -> StepSegment:
@@ -136,6 +140,19 @@ class StepBuilder:
                     needed[name] = min(needed.get(name, segment.init), segment.init)
         return needed
 
+    def unstored_sizes(self) -> dict[str, list[tuple[int, int, int]]]:
+        """Return size, duration and frames of all media of unstored steps, by rendition."""
+        sizes: dict[str, list[tuple[int, int, int]]] = {}
+        for step in (*self._completed.values(), *self._open.values()):
+            for name, each in step.segments.items():
+                if not each.gap:
+                    sizes.setdefault(name, []).append((each.size, each.duration, each.frames))
+        for name, filling in self._filling.items():
+            sizes.setdefault(name, []).extend(
+                (len(part.data), part.duration, part.frames) for part in filling.parts
+            )
+        return {name: listed for name, listed in sizes.items() if listed}
+
     def start_segment(self, start: SegmentStart) -> None:
         """Begin a segment with media, whose parts follow.
 
@@ -212,6 +229,7 @@ class StepBuilder:
                 borrowed=not segment.gap and filling is not None and filling.start.borrowed,
             ),
             data,
+            followed=segment.followed,
         )
 
     def complete(self) -> Iterator[Step]:
@@ -270,10 +288,12 @@ class StepBuilder:
         length, start = max(extents)
         return start, length
 
-    def _close(self, step: Step, name: str, segment: StepSegment, data: bytes) -> FinishedSegment:
+    def _close(
+        self, step: Step, name: str, segment: StepSegment, data: bytes, *, followed: bool = False
+    ) -> FinishedSegment:
         step.segments[name] = segment
         self._reached[name] = step.sequence + 1
-        return FinishedSegment(name, step, data)
+        return FinishedSegment(name, step, data, followed)
 
     def _step(self, sequence: int, epoch: int, start: int, discontinuity: bool) -> Step:
         """Return an open step; open it if this rendition is the first to reach it."""

@@ -11,7 +11,7 @@ changed, when the measured peak exceeds the announced one, or when the average i
 5 %. Bit rates are rounded to three digits, peaks upwards, so that small changes do not replace it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -59,6 +59,24 @@ class RenditionMeasure(msgspec.Struct, frozen=True, kw_only=True):
     span: int = 0
     recent: tuple[tuple[int, int], ...] = ()
     rate: int = 0
+
+    @classmethod
+    def of_parts(
+        cls, sizes: Iterable[tuple[int, int, int]], rung: Rendition | None = None
+    ) -> "RenditionMeasure":
+        """Return the measure of a run's first parts: the size, duration and frames of each.
+
+        `rung` is that of an encoder. Its rate counts then, since first parts have a keyframe each
+        and are larger than others.
+        """
+        size, ticks, frames = (sum(each) for each in zip(*sizes, strict=True))
+        measure = cls(
+            size=size if rung is None else rung.rate * ticks // (8 * VIDEO_SCALE),
+            ticks=ticks,
+            frames=frames,
+            span=ticks if frames else 0,
+        )
+        return msgspec.structs.replace(measure, rate=frame_rate(measure, 0))
 
     @property
     def average(self) -> int:

@@ -25,10 +25,12 @@ __all__ = [
     "imported_source",
     "is_address",
     "is_arriving",
+    "is_live_part",
     "is_live_segment",
     "live_init",
     "live_page",
     "live_part",
+    "live_part_name",
     "live_playlist",
     "live_poster",
     "live_posters",
@@ -186,15 +188,26 @@ def live_segment(hash_: str, run: str, rendition: str, sequence: int) -> str:
     return media_segment(live_run(hash_, run), rendition, sequence)
 
 
-def live_part(hash_: str, run: str, rendition: str, sequence: int, index: int) -> str:
-    """Return a part of a segment; parts exist only at the edge."""
-    return f"live/{hash_}/{run}/{rendition}/{sequence}.{index}.m4s"
+def live_part(hash_: str, run: str, rendition: str, name: str) -> str:
+    """Return a part of a segment, by the name that playlists list; it exists only at the edge."""
+    return f"live/{hash_}/{run}/{rendition}/{name}"
+
+
+def live_part_name(sequence: int, number: int) -> str:
+    """Return the name of the part that follows so many parts of a segment."""
+    return f"{sequence}.{number}.m4s"
 
 
 def is_live_segment(address: str) -> bool:
     """Return whether an address in a run's folder is that of a segment, not of a part of one."""
     name, _, ending = address.rpartition("/")[2].partition(".")
     return name.isdecimal() and ending == "m4s"
+
+
+def is_live_part(address: str) -> bool:
+    """Return whether an address in a run's folder is that of a part: two numbers, 17.2.m4s."""
+    *numbers, ending = address.rpartition("/")[2].split(".")
+    return len(numbers) == 2 and all(map(str.isdecimal, numbers)) and ending == "m4s"
 
 
 def media_init(folder: str, rendition: str, number: int) -> str:

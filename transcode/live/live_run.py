@@ -245,11 +245,14 @@ class LiveRun:
         self._report_stored(self._publication)
 
     def _report_stored(self, publication: Publication) -> None:
-        if not self._playable and publication.is_stored:
-            self._playable = True
-            self._on_playable()
+        self._report_playable(publication)
         if publication.stored_until_us is not None:
             self._services.on_stored(self.stream, publication.stored_until_us)
+
+    def _report_playable(self, publication: Publication) -> None:
+        if not self._playable and publication.is_playable:
+            self._playable = True
+            self._on_playable()
 
     async def _wait_for_work(self) -> bool:
         """Wait until there is something to make; return False if the run is closed."""
@@ -378,8 +381,6 @@ class LiveRun:
                 await self._prepare(self._publication, report)
             case Spliced():  # the playlists continue without a discontinuity
                 self._epochs.start(report)
-                if self._publication is not None:
-                    self._publication.expect_length(report.sequence, report.length)
                 self._log("spliced", reused=report.reused)
             case Progress():
                 self._progress(report)
@@ -449,6 +450,7 @@ class LiveRun:
             came_us = min(report.came_us, self._services.wall_us())
             report = msgspec.structs.replace(report, came_us=came_us)
         await publication.append(report)
+        self._report_playable(publication)
         if isinstance(report, Segment) and not report.gap:
             self.metrics.segments += 1
             self.metrics.bytes_out += report.size

@@ -381,3 +381,20 @@ async def test_a_full_queue_drops_the_oldest_parts_of_all_streams(store: RedisEd
     assert await store.read_part(f"{FOLDER}/720p/0.1.m4s", 0) == part_data(0, 1, 1000)
     for index in range(2):
         assert await store.read_part(f"{other}/720p/1.{index}.m4s", 0) == part_data(1, index, 1000)
+
+
+async def test_a_part_stays_in_redis_until_it_is_dropped(store: RedisEdgeStore) -> None:
+    edge = PublishingEdge(store)
+    timeline = Timeline()
+    for _ in range(3):
+        timeline = await put_next_part(edge, timeline)
+    await edge.publish()
+    names = [f"{FOLDER}/720p/0.{index}.m4s" for index in range(3)]
+    assert all([await store.read_part(name, 0) for name in names])
+    await edge.drop_parts(names[:2])
+    await edge.publish()
+    assert [await store.read_part(name, 0) for name in names] == [None, None, part_data(0, 2)]
+    assert edge.local_part(names[0]) is None
+    await put(edge, timeline.close("0.m4s", 3 * 45_000).end())
+    await edge.publish()
+    assert not edge.makes(HASH), "nothing of an ended run is waited for"

@@ -29,6 +29,7 @@ from tests.support.storage.engine_reports import (
 )
 
 NAMES = ("720p", "360p", "audio")
+PLAYLIST = f"live/{HASH}/{RUN}/720p/index.m3u8"
 
 
 @pytest.fixture
@@ -44,22 +45,27 @@ async def test_a_step_is_stored_in_all_renditions_at_once_and_only_when_all_have
     assert (publication.run, publication.next_sequence, publication.end) == (RUN, 0, 0)
     await begin_epoch(publication, maker)
     first = maker.step()
+    edge, top = publication_fixture.edge, f"live/{HASH}/index.m3u8"
     for report in first[:-1]:
         await append_all(publication, [report])
         assert not list(publication_fixture.disk.root.rglob("*.m3u8"))
-        assert publication_fixture.edge.local_playlist(f"live/{HASH}/index.m3u8") is None
+        is_shown = isinstance(report, Part) and report.rendition == "audio"
+        assert (edge.local_playlist(top) is not None) is is_shown
+        assert edge.local_playlist(f"{top}?latency=normal") is None
         assert publication.end == 0
-        assert not publication.is_stored
+        assert publication.is_playable is is_shown
     await append_all(publication, first[-1:])
     for name in NAMES:
         assert publication_fixture.uris(name) == ["0.m4s"]
     assert (publication.next_sequence, publication.end) == (1, 1_080_000)
-    assert publication.is_stored
+    assert publication.is_playable
     # The media playlists first; then what leads to them.
     announced = [sorted(texts) for texts in publication_fixture.edge.published if texts]
     media = [[f"live/{HASH}/{RUN}/{name}/index.m3u8"] for name in NAMES]
-    top = f"live/{HASH}/index.m3u8"
-    assert announced == [*media, [top, f"{top}?latency=normal"]]
+    both = [top, f"{top}?latency=normal"]
+    # For low latency by the first part of all renditions, for all by the first segment; then by
+    # what is stored.
+    assert announced == [*media[:-1], [top], media[-1], both, both]
     await publication_fixture.same_everywhere()
 
 
@@ -98,38 +104,109 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
     assert await publication_fixture.edge.get_part(f"{folder}/0.1.m4s") is not None
 
 
-@pytest.mark.parametrize(
-    ("usual", "announced", "wrong"),
-    [
-        # The length of the first segment of a run is unknown.
-        pytest.param(TWO, True, ["0.4 for 1.0"], id="four parts"),
-        pytest.param(TWO + 1_920, True, ["0.5 for 1.0"], id="the fifth is a frame of sound"),
-        # The segment after the surprise is like the others again.
-        pytest.param(TWO, False, ["0.4 for 1.0", "5.0 for 4.4", "4.7 for 5.0"], id="a surprise"),
-    ],
-)
-async def test_hints_name_the_next_part_where_two_sources_share_a_segment(
-    publication_fixture: PublicationFixture, usual: int, announced: bool, wrong: list[str]
+@pytest.mark.parametrize("usual", [TWO, TWO + 1_920], ids=["four parts", "and one of a frame"])
+async def test_every_hint_names_the_next_part_however_long_segments_are(
+    publication_fixture: PublicationFixture, usual: int
 ) -> None:
     publication = await publication_fixture.open()
     maker = ReportMaker(TOP)
     await begin_epoch(publication, maker)
-    hints: list[str] = []
-    hint = "0.0.m4s"
-    for length in (*[usual] * 4, TWO * 8 // 5, *[usual] * 3):
+    names: list[str] = []
+    hints: list[str | None] = []
+    for length in (*[usual] * 3, TWO * 8 // 5, TWO // 2, *[usual] * 3):
         for report in maker.step(length, part=TWO // 4):
             await append_all(publication, [report])
-            if not isinstance(report, Part) or report.rendition != "720p":
+            timeline = publication_fixture.edge.timeline(PLAYLIST)
+            if report.rendition != "720p" or timeline is None or timeline.newest is None:
                 continue
-            name = f"{report.sequence}.{report.index}.m4s"
-            if hint != name:
-                hints.append(f"{hint} for {name}".replace(".m4s", ""))
-            if announced and length != usual and report.index == 1:
-                publication.expect_length(report.sequence, length)
-            timeline = publication_fixture.edge.timeline(f"live/{HASH}/{RUN}/720p/index.m3u8")
-            assert timeline is not None
-            hint = timeline.hint or ""
-    assert hints == wrong
+            if isinstance(report, Part):
+                names += [part.uri for part in timeline.parts[-1:]]
+                hints.append(timeline.hint)
+            elif isinstance(report, Segment):
+                assert timeline.hint == hints[-1], "also when the segment is closed"
+    assert names[1:] == hints[:-1]
+    assert len(set(names)) == len(names)
+    folder = PLAYLIST.removesuffix("index.m3u8")
+    assert await publication_fixture.edge.get_part(folder + names[-1]) is not None
+
+
+async def test_nothing_is_hinted_where_another_init_section_begins(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step())
+    reports = maker.step()
+    last = reports.pop(3)
+    assert isinstance(last, Segment)
+    await append_all(publication, reports[:3])
+    before = publication_fixture.edge.timeline(PLAYLIST)
+    await append_all(publication, [msgspec.structs.replace(last, followed=False), *reports[3:]])
+    closed = publication_fixture.edge.timeline(PLAYLIST)
+    await begin_epoch(publication, maker)
+    await append_all(publication, maker.step(discontinuity=True)[:2])
+    after = publication_fixture.edge.timeline(PLAYLIST)
+    assert before is not None
+    assert closed is not None
+    assert after is not None
+    assert (before.hint, closed.hint) == ("1.2.m4s", None)
+    assert [part.uri for part in after.parts] == ["2.0.m4s"]
+    assert after.hint == "2.1.m4s"
+    old_hint = PLAYLIST.replace("index.m3u8", "1.2.m4s")
+    assert await publication_fixture.edge.get_part(old_hint) is None
+
+
+@pytest.mark.parametrize("length", [TWO // 10, TWO, 2 * TWO], ids=str)
+async def test_every_listed_part_is_at_the_edge_however_short_segments_are(
+    publication_fixture: PublicationFixture, length: int
+) -> None:
+    publication = await publication_fixture.open()
+    maker = ReportMaker(TOP)
+    await begin_epoch(publication, maker)
+    edge, folder = publication_fixture.edge, PLAYLIST.removesuffix("index.m3u8")
+    known: set[str] = set()
+    listed: set[str] = set()
+    for _ in range(200 if length < TWO else 20):
+        await append_all(publication, maker.step(length))
+        timeline = edge.timeline(PLAYLIST)
+        assert timeline is not None
+        listed = {part.uri for part in timeline.listed_parts}
+        known |= listed
+        assert not [uri for uri in listed if await edge.get_part(folder + uri) is None]
+    held = [uri for uri in known if await edge.get_part(folder + uri) is not None]
+    # Four seconds longer than they are listed, and what a segment is longer or shorter.
+    most = (4 * 90_000 + length) // (length // 2)
+    assert len(listed) < len(held) <= len(listed) + most + 2
+
+
+async def test_a_run_is_announced_by_its_first_parts_whatever_the_store_does(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
+    maker = ReportMaker(TOP, LOW)
+    await publication.prepare(0, maker.renditions, NOON_US, reused="720p", part=TWO // 4)
+    for report in maker.begin():
+        await publication.append(report)
+    for report in maker.step(part=TWO // 4, size={"720p": 2_000_000, "360p": 900_000, "audio": 0}):
+        if isinstance(report, Part) and report.index == 0:
+            report = msgspec.structs.replace(report, frames=15)
+        if isinstance(report, SegmentStart) or getattr(report, "index", 1) == 0:
+            await publication.append(report)
+    text = publication_fixture.edge.local_playlist(f"live/{HASH}/index.m3u8")
+    assert text is not None
+    playlist = m3u8.parse(text.body.decode())
+    assert isinstance(playlist, MultivariantPlaylist)
+    facts = {
+        each.height: (each.bandwidth, each.average, each.frame_rate, each.codecs)
+        for each in playlist.variants
+    }
+    # Half a second of the source, with a margin; the bound and the rate of the encoder.
+    assert facts == {
+        720: (10_200_000, 8_000_000, 30_000, (CODECS["720p"], CODECS["audio"])),
+        360: (1_150_000, 800_000, 30_000, (CODECS["360p"], CODECS["audio"])),
+    }
+    assert not list(publication_fixture.disk.root.rglob("*.m4s")), "nothing is stored"
 
 
 async def test_renditions_that_run_ahead_wait_for_the_slowest(
@@ -159,13 +236,13 @@ async def test_a_segment_is_its_parts_joined_and_parts_are_read_by_name_at_the_e
         await append_all(publication, maker.step())
     folder = f"live/{HASH}/{RUN}/720p"
     parts = [
-        await publication_fixture.edge.get_part(f"{folder}/11.{index}.m4s") for index in range(2)
+        await publication_fixture.edge.get_part(f"{folder}/{name}.m4s") for name in ("10.2", "11.1")
     ]
     whole = await publication_fixture.objects.get(f"{folder}/11.m4s")
     assert whole == b"".join(part or b"" for part in parts)
     assert await publication_fixture.objects.get(f"{folder}/init-0.mp4") == b"init 720p 0 "
     numbers = [
-        n for n in range(12) if await publication_fixture.edge.get_part(f"{folder}/{n}.0.m4s")
+        n for n in range(12) if await publication_fixture.edge.get_part(f"{folder}/{n}.1.m4s")
     ]
     assert numbers == list(range(4, 12))
 

@@ -202,10 +202,10 @@ async def test_a_run_that_begins_without_a_picture_is_announced_with_the_first_o
     maker = ReportMaker(TOP, LOW)
     await begin_epoch(publication, maker)
     await append_all(publication, maker.step(gaps=("720p", "360p")))
-    assert not publication.is_stored
+    assert not publication.is_playable
     await append_all(publication, maker.step())
     playlist = on_disk(publication_fixture.disk, "720p")
-    assert publication.is_stored
+    assert publication.is_playable
     assert (playlist.sequence, publication_fixture.uris("audio")) == (0, ["0.m4s", "1.m4s"])
     assert publication_fixture.gaps("720p") == [0]
     assert not any(one.discontinuity for one in playlist.segments)

@@ -111,7 +111,9 @@ async def test_parts_and_hints_of_a_rung_that_is_shed_come_with_those_of_its_len
         parts = [each for each in lines if each.startswith(("#EXT-X-PART:", "#EXT-X-PRELOAD"))]
         return parts[-3:]
 
-    assert tail(LOW.name) == tail(TOP.name)
+    # The first part has another init section, so it does not have the name of its hint.
+    expected = [line.replace('"0.2.m4s"', '"1.0.m4s"') for line in tail(TOP.name)]
+    assert tail(LOW.name) == expected
     assert 'URI="1.1.m4s"' in tail(LOW.name)[1]
     assert '#EXT-X-MAP:URI="init-1.mp4"' in text(fixture, LOW.name)
     part = fixture.edge.local_part(f"live/{HASH}/{RUN}/{LOW.name}/1.0.m4s")

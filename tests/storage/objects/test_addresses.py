@@ -12,9 +12,12 @@ from storage.objects.addresses import (
     checked,
     is_address,
     is_arriving,
+    is_live_part,
+    is_live_segment,
     live_init,
     live_page,
     live_part,
+    live_part_name,
     live_playlist,
     live_run,
     live_segment,
@@ -35,7 +38,7 @@ def test_live_media_have_the_addresses_that_viewers_request() -> None:
         live_playlist(HASH, RUN, "720p"),
         live_init(HASH, RUN, "720p", 3),
         live_segment(HASH, RUN, "audio", 17),
-        live_part(HASH, RUN, "audio", 17, 2),
+        live_part(HASH, RUN, "audio", live_part_name(17, 2)),
     ]
     run = f"live/{HASH}/{RUN}"
     assert addresses == [
@@ -106,3 +109,10 @@ def test_copies_for_a_cdn_are_in_a_folder_with_a_secret_name() -> None:
         assert printable(address) == address
     assert printable(copy) == f"cdn/{HASH}/.../{RUN}/720p/7.m4s"
     assert printable(cdn_folder(HASH, token)) == f"cdn/{HASH}/..."
+
+
+def test_parts_segments_and_init_sections_are_told_apart_by_their_names() -> None:
+    folder = f"live/{HASH}/{RUN}/720p/"
+    names = ["17.m4s", "17.2.m4s", "init-0.mp4", "index.m3u8", "17.2.3.m4s", "17..m4s", "a.2.m4s"]
+    assert [name for name in names if is_live_part(folder + name)] == ["17.2.m4s"]
+    assert [name for name in names if is_live_segment(folder + name)] == ["17.m4s"]

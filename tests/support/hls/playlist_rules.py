@@ -159,7 +159,9 @@ def _check_profile(text: MediaText, report: Report) -> None:
         report("there is no CAN-SKIP-UNTIL", "B.1")
     if not any(segment.wall is not None for segment in text.all) and text.all:
         report("there is no EXT-X-PROGRAM-DATE-TIME", "B.1")
-    if not any(hint.kind == "PART" for hint in text.hints):
+    # None of a segment that begins with another init section: see `rendition_history`.
+    is_open = bool(text.all) and not text.all[-1].uri
+    if is_open and not any(hint.kind == "PART" for hint in text.hints):
         report("there is no hint of the next part", "B.1")
     newest = [number for number, segment in enumerate(text.all) if segment.parts]
     far = [

@@ -324,6 +324,18 @@ class RenditionHistory:
         ]
         hinted = [joined(self.url, hint.uri) for hint in before.hints if hint.kind == "PART"]
         self.wrong_hints += bool(new) and bool(hinted) and hinted[0] != new[0]
+        following = dict(enumerate(text.all, text.sequence)).get(before.last[0] + 1)
+        newest = before.all[-1] if before.all else None
+        if (
+            new
+            and not hinted
+            and following is not None
+            and newest is not None
+            and following.parts
+            and not (following.discontinuity or following.gap or newest.gap)
+            and following.map_uri == newest.map_uri
+        ):
+            self._report(f"the first part of {before.last[0] + 1} was not hinted", "B.1")
 
 
 def _discontinuities(text: MediaText) -> int:

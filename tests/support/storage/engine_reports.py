@@ -269,6 +269,7 @@ class CheckedEdge(MemoryEdge):
         self._disk = disk
         self.published: list[dict[str, str]] = []
         self._addresses: set[str] = set()  # of all that was published
+        self._low_latency: set[str] = set()  # of playlists that list parts
 
     async def put_playlists(self, playlists: Mapping[str, str]) -> None:
         self._check(playlists)
@@ -287,8 +288,10 @@ class CheckedEdge(MemoryEdge):
         )
         texts: dict[str, str] = {}
         for name, timeline in timelines.items():
+            address = f"{folder}/{name}/index.m3u8"
+            if low_latency and timeline.parts:
+                self._low_latency.add(address)
             if timeline.count:
-                address = f"{folder}/{name}/index.m3u8"
                 texts[address] = render_timeline(timeline, low_latency=False)
             for part in timeline.parts:
                 assert self.local_part(f"{folder}/{name}/{part.uri}") is not None
@@ -300,7 +303,8 @@ class CheckedEdge(MemoryEdge):
         for address, text in texts.items():
             available |= {each for each in named_addresses(address, text) if self.local_part(each)}
         for address, text in texts.items():
-            check_named_addresses(self._disk, address, text, available)
+            low = set[str]() if "?" in address else self._low_latency
+            check_named_addresses(self._disk, address, text, available | low)
         self.published.append(dict(texts))
 
 

@@ -91,7 +91,7 @@ class EpochPipeline:
         )
         self._part = begin.part
         if self._interval is not None and begin.ladder is not None:
-            self._part = choose_target(begin.part, self._interval)
+            self._part = choose_target(begin.part, self._interval, begin.cut)
         self._frames = 0  # of earlier sources
         self._renditions = begin.ladder.renditions if begin.ladder else ()
         self._reused = self._source.reusable_rendition(begin.ladder) if self._renditions else None

@@ -6,6 +6,12 @@ last 85 % of it or more. So the target of an epoch is a whole number of its sour
 which the next one, if it came as expected, would not fit. A part therefore leaves with its last
 sample and does not wait for the next.
 
+A last part of one or two samples costs a request for nothing, and hls.js does not load it: it takes
+a position within 50 ms of a segment's end for the next segment, and waits. So a segment whose end
+can be foreseen is divided evenly; where its parts would be too short then, all but the last are as
+short as allowed, which leaves the most for the last one. That is half a part or more, except where
+a part has so few frames, or a segment so few parts, that these cannot be spread otherwise.
+
 Where samples come irregularly, a part may be up to a frame longer or shorter than is allowed. Its
 announced length is then within the limits; the difference counts for the part after it.
 """
@@ -29,6 +35,8 @@ _MILLISECOND: Final = VIDEO_SCALE // 1000
 # The median of this many newest intervals between samples is expected next, so that a single hole
 # never counts.
 _REMEMBERED: Final = 9
+# How far the part target may be from the one that was wanted, if that divides segments better.
+_NEAR: Final = Fraction(1, 5)
 # FLV's times are whole milliseconds: those of a part's ends, and the interval to the next sample.
 _MOST_SLACK: Final = Fraction(3, 1000)  # seconds
 
@@ -40,20 +48,56 @@ class FrameInterval(msgspec.Struct, frozen=True, gc=False):
     error: Fraction = Fraction(0)
 
 
-def choose_target(wanted: int, interval: FrameInterval) -> int:
+def choose_target(wanted: int, interval: FrameInterval, segment: int = 0) -> int:
     """Return the part target: the multiple of a frame interval that is nearest to `wanted`.
 
     It is between 0.2 and 1 s, and rounded up to whole milliseconds; 1 s for slower sources. Of two
-    equally near, the shorter is chosen. Ticks of 90 000 a second.
+    equally near, the shorter is chosen. A multiple that is near is passed over for another one if
+    it would leave less than half a part for the last one of a segment; `segment` is how long these
+    will be, 0 if that is unknown. Ticks of 90 000 a second.
     """
     shortest, longest = min(_SHORTEST, wanted), max(_LONGEST, wanted)
     if interval.ticks > longest:
         return longest
     frames = wanted / interval.ticks
-    count = floor(frames) if frames - floor(frames) <= Fraction(1, 2) else ceil(frames)
-    count = max(ceil(shortest / interval.ticks), min(count, int(longest / interval.ticks)))
+    fewest, most = ceil(shortest / interval.ticks), int(longest / interval.ticks)
+    nearest = floor(frames) if frames - floor(frames) <= Fraction(1, 2) else ceil(frames)
+    nearest = max(fewest, min(nearest, most))
+    near = [
+        count
+        for count in range(fewest, most + 1)
+        if abs(count - frames) <= _NEAR * frames and _is_divisible(segment, interval.ticks, count)
+    ]
+    is_bad = segment > 0 and not _is_divisible(segment, interval.ticks, nearest)
+    count = min(near, key=lambda each: abs(each - frames), default=nearest) if is_bad else nearest
     exact = count * (interval.ticks + interval.error)
     return min(longest, ceil(exact / _MILLISECOND) * _MILLISECOND)
+
+
+def _is_divisible(segment: int, ticks: Fraction, count: int) -> bool:
+    """Return whether parts of at most `count` frames leave half of one for a segment's last."""
+    frames = segment / ticks
+    least = ceil(_LEAST_SHARE * count)
+    return all(
+        2 * _last_part(number, most=count, least=least) >= count
+        for number in {floor(frames), ceil(frames)}
+    )
+
+
+def _last_part(frames: int, *, most: int, least: int) -> int:
+    """Return how many frames are left for the last part of a segment of that many."""
+    while frames > most:
+        frames -= _next_part(frames, most=most, least=least)
+    return frames
+
+
+def _next_part(frames: int, *, most: int, least: int) -> int:
+    """Return how many frames the next part has, if that many are left, more than fit into one.
+
+    `most` and `least` are how many frames a part may have.
+    """
+    parts = -(-frames // most)
+    return max(least, -(-frames // parts))
 
 
 class PartLengths:
@@ -72,7 +116,9 @@ class PartLengths:
         self._millisecond = scale // 1000
         self._intervals: deque[int] = deque(maxlen=_REMEMBERED)
         self._newest: int | None = None
+        self._segment_times: tuple[int, int] = (0, 0)  # of its first sample, and how many follow
         self._position = 0
+        self._segment_end = 0  # as expected; before `_position` if that is unknown
         self.shortest = self.expected = scale // 30
         self._slack = 0
 
@@ -84,6 +130,8 @@ class PartLengths:
         distance is no measure of those that follow.
         """
         before, self._newest = self._newest, dts
+        first, following = self._segment_times
+        self._segment_times = (dts, 0) if opens else (first, following + 1)
         if before is None or dts <= before:
             return
         if opens and self._intervals:
@@ -111,9 +159,10 @@ class PartLengths:
         """Record that the next sample comes after a gap, so that its distance does not count."""
         self._newest = None
 
-    def begin_segment(self, dts: int) -> None:
-        """Begin a segment's first part."""
+    def begin_segment(self, dts: int, end: int = 0) -> None:
+        """Begin a segment's first part; the segment is expected to last until `end`, if known."""
         self._position = dts
+        self._segment_end = end
 
     def begin_part(self, dts: int) -> None:
         """Begin a part with the sample at `dts`, which may come after a hole.
@@ -126,11 +175,33 @@ class PartLengths:
     def is_full(self, end: int) -> bool:
         """Return whether the part that lasts until `end` has no room for another sample.
 
-        If it is too short without and too long with that, the smaller deviation counts.
+        If it is too short without and too long with that, the smaller deviation counts. It is full
+        earlier if that leaves more for the last part of the segment.
         """
         length = end - self._position
         excess = length + self.expected - self._most
-        return excess > self._slack and self._least - length <= excess
+        if excess > self._slack and self._least - length <= excess:
+            return True
+        return length >= max(self._least, self._planned())
+
+    def _planned(self) -> int:
+        """Return the length from which on the present part is full, although it has room."""
+        rest = self._segment_end - self._position
+        if rest <= self._most or not self._intervals:
+            return self._most
+        step = Fraction(self.expected)
+        first, following = self._segment_times
+        if self._slack and following and self._newest is not None:
+            # Rounded to milliseconds, or irregular: the average so far is nearest to the truth.
+            step = max(step / 2, Fraction(self._newest - first, following))
+            frames, most = round(rest / step), round(self._most / step)
+        else:
+            frames, most = ceil(rest / step), int(self._most / step)
+        least = ceil(self._least / step)
+        if frames <= most or not least <= most:
+            return self._most
+        planned = _next_part(frames, most=most, least=least)
+        return int((planned - Fraction(1, 2)) * step)
 
     def end_before(self, dts: int) -> int:
         """Return where a part ends if the sample at `dts` comes too late for it.

@@ -28,14 +28,16 @@ _LEAST: Final = 3_000
 class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The beginning of the segment `sequence`: its first frame is the first at or after `at`.
 
-    With `takeover`, the encoder makes the top rung from here on, instead of the source. With
-    `still`, all encoders begin anew for a picture that stands. `off` names
+    `expected` is how long it will be if the source goes on as before, 0 if that is unknown. With
+    `takeover`, the encoder makes the top rung from here on, instead of the source. With `still`,
+    all encoders begin anew for a picture that stands. `off` names
     the rungs that have a gap instead of this segment; `decoded` is False if none of the others
     needs the decoder.
     """
 
     sequence: int
     at: int
+    expected: int = 0
     discontinuity: bool = False
     takeover: bool = False
     still: bool = False
@@ -125,7 +127,11 @@ class SegmentGrid:
         self._spliced, self._idr, self._holds_picture = True, None, False
         if self._newest is None or not self._reuse:
             return 0
-        length, group = at - self._last, self._group or self._cut
+        return self._groups_from(at - self._last)
+
+    def _groups_from(self, length: int) -> int:
+        """Return how long a segment gets that has a keyframe at `length`, if it must go on."""
+        group = self._group or self._cut
         if length + group > self._longest + SLACK:
             return length
         while length < self._cut - SLACK:
@@ -177,8 +183,8 @@ class SegmentGrid:
             return ()
         cuts: list[Cut] = []
         while self._next <= until:
-            cuts.append(self._cut_at(self._next))
-            self._next += self._cut
+            at, self._next = self._next, self._next + self._cut
+            cuts.append(self._cut_at(at))
         return cuts
 
     def _by_source(self, pts: int, before: int, *, idr: bool) -> Sequence[Cut]:
@@ -218,5 +224,9 @@ class SegmentGrid:
     def _cut_at(self, at: int, *, discontinuity: bool = False, takeover: bool = False) -> Cut:
         self._sequence += 1
         return Cut(
-            sequence=self._sequence - 1, at=at, discontinuity=discontinuity, takeover=takeover
+            sequence=self._sequence - 1,
+            at=at,
+            expected=(self._groups_from(0) or self._longest) if self._reuse else self._next - at,
+            discontinuity=discontinuity,
+            takeover=takeover,
         )

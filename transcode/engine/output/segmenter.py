@@ -103,7 +103,7 @@ class Segmenter:
     def gap(self, cut: Cut, start: int) -> None:
         """Open a segment without media at `start`, in ticks of 90 000 a second."""
         self._flush()
-        self._close(start)
+        self._close(start, follows=False)
         self._open(cut, start, gap=True)
 
     def discard(self) -> None:
@@ -126,7 +126,8 @@ class Segmenter:
         # right.
         self._segment = _OpenSegment(cut, start, max(0, self._next_init - 1), gap=gap)
 
-    def _close(self, end: int) -> None:
+    def _close(self, end: int, *, follows: bool) -> None:
+        """Report the open segment; `follows`: another one continues it without a break."""
         segment = self._segment
         if segment is None:
             return
@@ -143,6 +144,7 @@ class Segmenter:
                 init=segment.init,
                 discontinuity=segment.cut.discontinuity,
                 gap=segment.gap,
+                followed=follows,
             )
         )
         self.made = max(self.made, end)
@@ -177,6 +179,7 @@ class Segmenter:
                 duration=length,
                 independent=samples[0].key,
                 data=data,
+                frames=len(samples),
             )
         )
         segment.parts += 1
@@ -264,9 +267,9 @@ class LiveSegmenter(Segmenter):
         if cut is not None:
             start = rescale(sample.pts, self.scale, VIDEO_SCALE)
             self._flush()
-            self._close(start)
+            self._close(start, follows=not cut.discontinuity)
             self._open(cut, start)
-            self._lengths.begin_segment(dts)
+            self._lengths.begin_segment(dts, self._expected_end(sample, cut))
         elif self._bytes + len(sample.data) > _MOST_BYTES:
             self._flush()
         elif self._samples and self._lengths.is_full(dts):
@@ -287,6 +290,13 @@ class LiveSegmenter(Segmenter):
             part_end = self._lengths.end_before(next_dts)
             self._settle(min(part_end, max(sample.dts + self._lengths.shortest, dts + 1)))
             self._send_samples(part_end, last=False)
+
+    def _expected_end(self, first: Sample, cut: Cut) -> int:
+        """Return the decode time at which the segment of a cut is expected to end; 0: unknown."""
+        if not cut.expected:
+            return 0
+        end = rescale(cut.at + cut.expected, VIDEO_SCALE, self.scale)
+        return end - (first.pts - first.dts)
 
     def pause(self, dts: int, end: int | None = None) -> None:
         """Send all samples, the last of which lasts until `dts`; the segment stays open.
@@ -323,7 +333,7 @@ class LiveSegmenter(Segmenter):
         end = max(at, segment.start)
         if not segment.gap:
             end = rescale(self._end, self.scale, VIDEO_SCALE)
-        self._close(end)
+        self._close(end, follows=False)
         self._segment = None
         return end
 
@@ -383,7 +393,7 @@ class FileSegmenter(Segmenter):
             start = rescale(sample.pts, self.scale, VIDEO_SCALE)
             if self._segment is not None:
                 self._flush()
-                self._close(start)
+                self._close(start, follows=not cut.discontinuity)
             self._open(cut, start)
         elif self._bytes + len(sample.data) > _MOST_BYTES:
             self._flush()
@@ -398,7 +408,7 @@ class FileSegmenter(Segmenter):
         self._flush()
         shown_until = rescale(sum(self._last_shown), self.scale, VIDEO_SCALE)
         end = shown_until if self._last_end is None else self._last_end
-        self._close(end)
+        self._close(end, follows=False)
         self._segment = None
         return end
 

@@ -280,6 +280,16 @@ def test_hints_of_what_is_not_the_next_part_are_counted() -> None:
     assert wrong.withdrawn == set()
 
 
+def test_a_first_part_need_be_hinted_only_where_the_media_goes_on() -> None:
+    hint = '#EXT-X-PRELOAD-HINT:TYPE=PART,URI="8.0.m4s"'
+    closed = THIRD.replace(hint, "")
+    assert hint in THIRD
+    first = f'{closed}#EXT-X-PART:DURATION=0.5,URI="8.0.m4s"\n'
+    assert "the first part of 8 was not hinted (B.1)" in follow(closed, first)[1]
+    other = closed + '#EXT-X-DISCONTINUITY\n#EXT-X-PART:DURATION=0.5,URI="8.0.m4s"\n'
+    assert not [each for each in follow(closed, other)[1] if "hinted" in each]
+
+
 def test_a_playlist_from_which_segments_go_stays_three_targets_long() -> None:
     short = THIRD.replace("MEDIA-SEQUENCE:4", "MEDIA-SEQUENCE:6").replace(
         "#EXTINF:1.0,\n4.m4s\n#EXTINF:1.0,\n5.m4s\n", ""

@@ -4,10 +4,11 @@ import random
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
+from math import ceil
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from media.hls.fmp4 import Sample
@@ -15,7 +16,7 @@ from media.hls.segment import Part, Segment
 from media.ticks import VIDEO_SCALE
 from tests.support.hls.mp4_boxes import Init, read_fragments
 from transcode.engine.output.part_lengths import FrameInterval, PartLengths, choose_target
-from transcode.engine.output.segment_grid import Cut
+from transcode.engine.output.segment_grid import Cut, SegmentGrid
 from transcode.engine.output.segmenter import LiveSegmenter
 from transcode.protocol.messages import EngineReport
 
@@ -46,13 +47,21 @@ class SegmenterFixture:
         """Feed samples of these times; `each` of them make a segment."""
         for fed, at in enumerate(times, 1):
             number, first = divmod(fed - 1, each)
-            cut = Cut(sequence=number, at=at) if first == 0 else None
             before = len(self.sent)
-            self._track.add(Sample(at, at, 0, cut is not None, b"x"), cut)
+            self.add(at, Cut(sequence=number, at=at) if first == 0 else None)
             parts = [report for report in self.sent[before:] if isinstance(report, Part)]
             self.arrivals += [SentPart(part, fed) for part in parts]
         self._track.end()
         return self
+
+    def add(self, at: int, cut: Cut | None) -> None:
+        """Feed a sample, which opens the segment of a cut."""
+        self._track.add(Sample(at, at, 0, cut is not None, b"x"), cut)
+
+    def lengths(self, sequence: int) -> list[int]:
+        """Return the lengths of the parts of a segment."""
+        parts = (report for report in self.sent if isinstance(report, Part))
+        return [part.duration for part in parts if part.sequence == sequence]
 
     def obeys(self) -> bool:
         """Assert the rule of 4.4.4.9 for all parts."""
@@ -245,3 +254,105 @@ def test_the_shortest_interval_counts_until_a_steady_source_has_a_lower_rate(
     for time in accumulate(intervals, initial=0):
         lengths.measure(time * MS)
     assert lengths.shortest == shortest * MS
+
+
+# -- last parts -----------------------------------------------------------------------------------
+
+
+def in_segments(
+    times: Sequence[int], target: int, *, gop: int, reuse: bool, scale: int = VIDEO_SCALE
+) -> SegmenterFixture:
+    """Feed samples whose segments the grid decides, with an IDR picture every `gop` samples."""
+    grid = SegmentGrid(
+        sequence=0, discontinuity=False, cut=2 * VIDEO_SCALE, longest=4 * VIDEO_SCALE, reuse=reuse
+    )
+    fixture = SegmenterFixture(target, scale)
+    for number, at in enumerate(times):
+        ticks = at * VIDEO_SCALE // scale
+        found = grid.add_picture(ticks, idr=number % gop == 0)
+        fixture.add(at, found[0] if found else None)
+    return fixture
+
+
+def best_last_part(frames: int, most: int, least: int) -> int:
+    """The longest last part of a segment of so many frames, by trying all numbers of parts."""
+    lasts = (
+        min(most, frames - others * least)
+        for others in range(frames)
+        if frames - others * least >= 1 and frames - others * most <= most
+    )
+    return max(lasts)
+
+
+def assert_no_last_part_is_tiny(fixture: SegmenterFixture, target: int, step: Fraction) -> None:
+    """Assert that the last part of each whole segment but the first is half a part or the best."""
+    assert fixture.obeys()
+    frames = target // step
+    least = ceil(Fraction(85, 100) * target / step)
+    for segment in [each for each in fixture.sent if isinstance(each, Segment)][1:]:
+        lengths = fixture.lengths(segment.sequence)
+        best = best_last_part(segment.frames, frames, least)
+        assert lengths[-1] + 2 * MS >= min(frames / 2, best) * step, (lengths, segment.frames)
+
+
+@pytest.mark.parametrize("wanted_ms", [200, 250, 333, 500, 1000])
+@pytest.mark.parametrize("rate", [1, 3, 7, 12, 15, 24, 25, 30, 50, 60, Fraction(30_000, 1001)])
+@pytest.mark.parametrize("rounded", [False, True], ids=["exact", "milliseconds"])
+def test_the_last_part_of_a_segment_is_half_a_part_where_that_is_possible(
+    rate: Fraction | int, wanted_ms: int, *, rounded: bool
+) -> None:
+    step = VIDEO_SCALE / Fraction(rate)
+    target = choose_target(wanted_ms * MS, FrameInterval(step), 2 * VIDEO_SCALE)
+    times = constant(rate, ceil(5 * rate), rounded=rounded)
+    for gop, reuse in ((len(times), False), (round(2 * rate), True)):
+        assert_no_last_part_is_tiny(in_segments(times, target, gop=gop, reuse=reuse), target, step)
+
+
+@settings(max_examples=40)
+@given(
+    st.fractions(1, 120, max_denominator=1001),
+    st.integers(200, 1000).map(lambda ms: ms * MS),
+    st.integers(60, 240),
+    st.booleans(),
+)
+def test_that_holds_at_any_rate_part_target_and_distance_of_keyframes(
+    rate: Fraction, wanted: int, group: int, rounded: bool
+) -> None:
+    step = VIDEO_SCALE / rate
+    target = choose_target(wanted, FrameInterval(step), 2 * VIDEO_SCALE)
+    gop = max(1, round(group * rate / 60))
+    times = constant(rate, 3 * gop + 1, rounded=rounded)
+    assert_no_last_part_is_tiny(in_segments(times, target, gop=gop, reuse=True), target, step)
+
+
+@settings(max_examples=40)
+@given(st.integers(200, 1000).map(lambda ms: ms * MS), st.integers(0, 1023))
+def test_the_last_part_of_sound_is_never_tiny(target: int, begin: int) -> None:
+    times = [480_000 + begin + number * 1024 for number in range(600)]
+    fed = in_segments(times, target, gop=1, reuse=False, scale=48_000)
+    assert_no_last_part_is_tiny(fed, target, Fraction(1920))
+    assert min(fed.lengths(number)[-1] for number in (0, 1, 2, 3)) > 60 * MS
+
+
+@pytest.mark.parametrize(
+    ("ms", "frames"),
+    [(500, [20, 20, 20, 20, 14]), (200, [9] * 6 + [8] * 5), (1000, [40, 40, 14])],
+)
+def test_sound_is_spread_over_the_parts_of_a_segment(ms: int, frames: list[int]) -> None:
+    times = [480_000 + number * 1024 for number in range(200)]
+    fed = in_segments(times, ms * MS, gop=1, reuse=False, scale=48_000)
+    assert [length // 1920 for length in fed.lengths(0)] == frames
+
+
+@pytest.mark.parametrize(
+    ("rate", "wanted", "ms"),
+    [
+        (30, 500, 500), (25, 500, 480), (15, 500, 467), (25, 250, 280), (24, 250, 250),
+        (3, 500, 334), (10, 250, 200), (Fraction(1, 9), 500, 1000), (30, 1000, 1000),
+    ],
+)  # fmt: skip
+def test_the_target_is_one_that_divides_segments(
+    rate: Fraction | int, wanted: int, ms: int
+) -> None:
+    interval = FrameInterval(VIDEO_SCALE / Fraction(rate))
+    assert choose_target(wanted * MS, interval, 2 * VIDEO_SCALE) == ms * MS

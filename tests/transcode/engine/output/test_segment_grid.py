@@ -35,7 +35,7 @@ def steady(seconds: int, gop: int, first: int = START) -> list[tuple[int, bool]]
 
 def test_the_first_picture_opens_the_first_segment() -> None:
     assert cuts(grid(discontinuity=True), [(START, True)]) == [
-        Cut(sequence=7, at=START, discontinuity=True)
+        Cut(sequence=7, at=START, expected=2 * SECOND, discontinuity=True)
     ]
 
 
@@ -44,6 +44,20 @@ def test_keyframes_every_two_seconds_are_the_cuts() -> None:
     assert [cut.at - START for cut in placed_cuts] == [0, 2 * SECOND, 4 * SECOND, 6 * SECOND]
     assert [cut.sequence for cut in placed_cuts] == [7, 8, 9, 10]
     assert not any(cut.discontinuity or cut.takeover for cut in placed_cuts)
+
+
+@pytest.mark.parametrize("gop", [15, 25, 60, 90, 120])
+def test_a_cut_foretells_the_length_of_a_steady_sources_segment(gop: int) -> None:
+    placed = cuts(grid(), steady(20, gop))
+    lengths = [after.at - cut.at for cut, after in itertools.pairwise(placed)]
+    assert [cut.expected for cut in placed[1:-1]] == lengths[1:]
+
+
+def test_by_the_clock_every_cut_foretells_the_next() -> None:
+    placed = cuts(grid(reuse=False), steady(9, 45))
+    assert [cut.at + cut.expected for cut in placed[:-1]] == pytest.approx(
+        [cut.at for cut in placed[1:]], abs=SLACK
+    )
 
 
 def test_keyframes_that_come_more_often_are_passed_over() -> None:
@@ -184,7 +198,7 @@ def test_the_picture_moves_again_with_the_second_picture_in_a_row() -> None:
 def test_before_the_first_picture_there_is_nothing_to_give_up() -> None:
     of = grid()
     assert not audio_cuts(of, [100.0])
-    assert cuts(of, [(START, True)]) == [Cut(sequence=7, at=START)]
+    assert cuts(of, [(START, True)]) == [Cut(sequence=7, at=START, expected=2 * SECOND)]
 
 
 def test_a_picture_of_another_form_is_the_encoders() -> None:
