@@ -18,6 +18,7 @@ from transcode.protocol.messages import (
     BytesRead,
     EngineReport,
     EpochFinished,
+    Placed,
     Poster,
     Posters,
     Prepared,
@@ -77,6 +78,7 @@ _CONVERTING: Final[Mapping[type[EngineReport], int | None]] = {
     EpochFinished: _FEW,
     TakenOver: _FEW,
     SoundMoved: None,
+    Placed: None,
 }
 
 
@@ -100,6 +102,7 @@ REPORT_BOUNDS: Final[Mapping[str, ReportBounds]] = MappingProxyType(
                 **_MEDIA,
                 Prepared: None,
                 Spliced: None,
+                Placed: None,
                 TakenOver: None,
                 SoundMoved: None,
                 EpochFinished: None,
