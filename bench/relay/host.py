@@ -67,7 +67,15 @@ class _Totals:
 
     async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None: ...
 
-    def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None: ...
+    def begin(
+        self,
+        tracks: tuple[Track, ...],
+        late: float,
+        *,
+        splice: bool = False,
+        continues: bool = False,
+        new_clock: bool = False,
+    ) -> None: ...
 
     def offer(self, packet: MediaPacket) -> None:
         self.packets += 1
