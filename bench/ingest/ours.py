@@ -44,7 +44,15 @@ class CountingRun:
         self.packets = 0
         self.bytes = 0
 
-    def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None: ...
+    def begin(
+        self,
+        tracks: tuple[Track, ...],
+        late: float,
+        *,
+        splice: bool = False,
+        continues: bool = False,
+        new_clock: bool = False,
+    ) -> None: ...
 
     def offer(self, packet: MediaPacket) -> None:
         self.packets += 1

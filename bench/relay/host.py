@@ -67,7 +67,15 @@ class _Totals:
 
     async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None: ...
 
-    def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None: ...
+    def begin(
+        self,
+        tracks: tuple[Track, ...],
+        late: float,
+        *,
+        splice: bool = False,
+        continues: bool = False,
+        new_clock: bool = False,
+    ) -> None: ...
 
     def offer(self, packet: MediaPacket) -> None:
         self.packets += 1
@@ -108,6 +116,8 @@ class _Nowhere:
     def receive_part(self, now: float) -> None: ...
 
     def receive_unusable(self, cause: str, now: float, *, video: bool) -> None: ...
+
+    def picture_announced(self) -> None: ...
 
     def clock_jumped(self) -> None: ...
 

@@ -12,7 +12,7 @@ from typing import Final
 from ingest.stream.track_finder import has_picture
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
-from media.track import Track, VideoTrack
+from media.track import AudioTrack, Track, VideoTrack
 
 __all__ = ["BUFFER_BYTES", "GopBuffer"]
 
@@ -80,6 +80,17 @@ class GopBuffer:
         self.tracks = tracks
         self._has_picture = has_picture(tracks)
         self._forget_source()
+
+    def change_sound(self, tracks: tuple[Track, ...]) -> None:
+        """Go on with the same pictures and other sound; the sound so far is dropped."""
+        if any(isinstance(track, AudioTrack) and track in tracks for track in self.tracks):
+            return
+        self.tracks = tracks
+        for group in self._groups:
+            group.packets = [each for each in group.packets if isinstance(each.track, VideoTrack)]
+            size_bytes = sum(packet.memory_bytes for packet in group.packets)
+            self._size_bytes += size_bytes - group.size_bytes
+            group.size_bytes = size_bytes
 
     def clear(self) -> None:
         """Drop all packets."""

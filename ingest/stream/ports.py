@@ -137,11 +137,22 @@ class PacketSink(Protocol):
         """True once viewers have been given a segment of this run."""
         ...
 
-    def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None:
+    def begin(
+        self,
+        tracks: tuple[Track, ...],
+        late: float,
+        *,
+        splice: bool = False,
+        continues: bool = False,
+        new_clock: bool = False,
+    ) -> None:
         """Begin a source, or begin it anew, with at most one track of each kind.
 
         Its first packet arrived `late` seconds ago. With `splice` it replaces the present source,
-        which was not finished, and continues where that ended, if possible without a seam.
+        which was not finished, and continues where that ended, if possible without a seam. With
+        `continues` its next packet is the one that its encoder sent after the last packet that was
+        offered, if in the middle of a GOP: only its sound has changed, or with `new_clock` its
+        clock has restarted, or viewers got the slate meanwhile.
         """
         ...
 

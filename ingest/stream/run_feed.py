@@ -28,6 +28,8 @@ class _Begin(msgspec.Struct, frozen=True):
     tracks: tuple[Track, ...]
     arrived: float  # of its first packet
     splice: bool
+    continues: bool
+    new_clock: bool
 
 
 class _Slate(msgspec.Struct, frozen=True):
@@ -130,12 +132,21 @@ class RunFeed:
 
     # -- what goes on air -------------------------------------------------------------------------
 
-    def begin(self, tracks: tuple[Track, ...], arrived: float, *, splice: bool = False) -> None:
+    def begin(
+        self,
+        tracks: tuple[Track, ...],
+        arrived: float,
+        *,
+        splice: bool = False,
+        continues: bool = False,
+        new_clock: bool = False,
+    ) -> None:
         """Begin a source whose first packet arrived at `arrived`.
 
-        With `splice` it replaces the present source.
+        With `splice` it replaces the present source. With `continues` it is the one that was on air
+        last, and nothing of it is missing (see `PacketSink.begin`).
         """
-        self._apply_or_hold(_Begin(tracks, arrived, splice))
+        self._apply_or_hold(_Begin(tracks, arrived, splice, continues, new_clock))
 
     def offer(self, packet: MediaPacket) -> None:
         """Add a packet of the present source."""
@@ -161,7 +172,7 @@ class RunFeed:
 
     def _hold(self, step: _Step) -> None:
         """Keep a step until a run is open; a source that has ended by then is shown too."""
-        if isinstance(step, _Begin):
+        if isinstance(step, _Begin) and not (step.continues and self._waiting):
             self._waiting = [step]
             self._waiting_bytes = 0
         elif self._waiting:
@@ -196,11 +207,14 @@ class RunFeed:
             self._hold(begin)
             return
         splice = begin.splice and self._source_on
-        if not splice:
+        goes_on = begin.continues and (self._source_on or self._slate_on)
+        if not splice and not goes_on:
             self._finish(sink)
         self.tracks = begin.tracks
         self._source_on, self._slate_on = True, False
-        sink.begin(begin.tracks, max(0.0, self._clock() - begin.arrived), splice=splice)
+        late = max(0.0, self._clock() - begin.arrived)
+        new_clock = goes_on and begin.new_clock
+        sink.begin(begin.tracks, late, splice=splice, continues=goes_on, new_clock=new_clock)
 
     def _finish(self, sink: PacketSink) -> None:
         if self._source_on:

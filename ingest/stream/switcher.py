@@ -17,10 +17,11 @@ import msgspec
 from ingest.stream.failover import Health, Policy, decide, is_healthy, silent_seconds
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, SlotSession
-from ingest.stream.track_finder import SourceBegun, SourceItem
+from ingest.stream.track_finder import SourceBegun, SourceItem, keeps_picture
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.stream_keys import Slot
+from media.track import VideoTrack
 
 __all__ = ["DRILL_SECONDS", "DrillRefused", "Switcher"]
 
@@ -45,6 +46,8 @@ _STEP_SECONDS: Final = 1 / 30
 # How far behind the clock the slate is at most before a source ends it; the run extends it 5 times
 # a second.
 _SLATE_BEHIND: Final = 0.2
+# Sound that arrives before the next picture does, after a stall: half a second of it.
+_HELD_SOUND: Final = 25
 
 Facts = dict[str, object]
 
@@ -86,6 +89,10 @@ class Switcher:
         # How far the run's own time is ahead of that: by as much more media has been shown.
         self._ahead = 0.0
         self._lost_reason: CloseReason | None = None  # why the session on air has ended
+        # The session that the slate has replaced because it stalled, until a packet of it is lost,
+        # and its sound since it goes on.
+        self._stalled: SlotSession | None = None
+        self._held_sound: list[MediaPacket] = []
         self._drill: _Drill | None = None
         self._picture_seen = 0.0  # when a healthy source with a picture was last there
 
@@ -119,16 +126,24 @@ class Switcher:
         waited = False  # for the tracks of its source
         for item in items:
             keyframe = False
+            if session is self._stalled and self._goes_on(session, item, now):
+                continue
+            continues = isinstance(item, SourceBegun) and keeps_picture(
+                session.buffer.tracks, item.tracks
+            )
             if isinstance(item, SourceBegun):
-                session.buffer.begin(item.tracks)
-                waited = True
+                if continues and not item.new_clock:
+                    session.buffer.change_sound(item.tracks)
+                else:
+                    session.buffer.begin(item.tracks)
+                    waited = True
             elif self._needs_no_buffer(session):
                 session.buffer.observe(item, now, session.arrival_clock.due_at(item, now))
             else:
                 due = session.arrival_clock.due_at(item, now)
                 keyframe = session.buffer.append(item, due if waited else now, due)
             if session is self._on_air and session.cut_off_at is None:
-                self._forward(session, item, now)
+                self._forward(session, item, now, continues=continues)
             elif keyframe:
                 self.choose(now, keyframe_of=session)
 
@@ -140,6 +155,8 @@ class Switcher:
         If no other session replaces it, viewers get the slate, or nothing unless `slate`.
         """
         del self.sessions[session.slot]
+        if session is self._stalled:
+            self._stalled = None
         if session is self._on_air:
             self._lost_reason = reason
             self.choose(now, slate=slate)
@@ -170,7 +187,9 @@ class Switcher:
             return
         if session is None:
             reason = "stalled" if self._lost_reason is None else self._lost_reason.value
+            stalled = before if self._lost_reason is None and not self.paused else None
             self._take_off_air(reason, slate=slate)
+            self._stalled, self._held_sound = stalled, []
         elif before is None:
             if not self._feed.slate_on or session is keyframe_of:
                 self._put_on_air(session, "begins", now)
@@ -202,7 +221,7 @@ class Switcher:
 
     def pause(self, now: float) -> None:
         """Show the slate until `resume`."""
-        self.paused = True
+        self.paused, self._stalled = True, None
         if self._on_air is not None:
             self._take_off_air("paused")
         self._cancel_drill("the stream was paused", now)
@@ -289,7 +308,7 @@ class Switcher:
             ahead = reached - start
             self._ahead = ahead + _STEP_SECONDS if splice else max(0.0, ahead)
         log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
-        self._on_air, self._lost_reason = session, None
+        self._on_air, self._lost_reason, self._stalled = session, None, None
         self._feed.begin(session.buffer.tracks, start, splice=splice)
         for packet in packets:
             self._feed.offer(packet)
@@ -313,14 +332,43 @@ class Switcher:
         else:
             self._feed.finish()
 
-    def _forward(self, session: SlotSession, item: SourceItem, now: float) -> None:
+    def _goes_on(self, session: SlotSession, item: SourceItem, now: float) -> bool:
+        """Put a session on air again that had stalled; return whether its sound was held instead.
+
+        All packets that were held up arrive now, so it goes on where it was, if in the middle of a
+        GOP: with its next picture, since sound alone would be shown without one.
+        """
+        if not isinstance(item, MediaPacket) or not self._feed.slate_on:
+            self._stalled = None
+            return False
+        if session.buffer.has_picture and not isinstance(item.track, VideoTrack):
+            self._held_sound.append(item)
+            if len(self._held_sound) > _HELD_SOUND:
+                self._stalled = None  # the picture does not return
+            return self._stalled is not None
+        facts: Facts = {"reason": "begins", "gap_ms": round(1000 * (now - self._shown_until))}
+        log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
+        self._on_air, self._stalled = session, None
+        reached = max(self._shown_until + self._ahead, now - _SLATE_BEHIND)
+        self._ahead = max(0.0, reached - session.arrival_clock.due_at(item, now))
+        self._feed.begin(session.buffer.tracks, now, continues=True)
+        for sound in self._held_sound:
+            self._feed.offer(sound)
+        self._on_event("back on air", {"slot": str(session.slot), "gap_ms": facts["gap_ms"]})
+        return False
+
+    def _forward(
+        self, session: SlotSession, item: SourceItem, now: float, *, continues: bool
+    ) -> None:
         if isinstance(item, MediaPacket):
             due = session.arrival_clock.due_at(item, now)
             self._shown_until = max(self._shown_until, due)
             self._feed.offer(item)
         else:
-            self._ahead = max(0.0, self._ahead)
-            self._feed.begin(item.tracks, now)
+            if not continues:
+                self._ahead = max(0.0, self._ahead)
+            new_clock = item.new_clock
+            self._feed.begin(item.tracks, now, continues=continues, new_clock=new_clock)
 
     def _release_buffer(self) -> None:
         if self._on_air is not None and self._needs_no_buffer(self._on_air):

@@ -25,6 +25,7 @@ __all__ = [
     "TrackFinder",
     "continues",
     "has_picture",
+    "keeps_picture",
 ]
 
 PATIENCE_SECONDS: Final = 1.0  # from the first media to the decision
@@ -37,9 +38,13 @@ HELD_BYTES: Final = 8 << 20
 
 
 class SourceBegun(msgspec.Struct, frozen=True):
-    """The packets that follow belong to these tracks: at most one video and one audio track."""
+    """The packets that follow belong to these tracks: at most one video and one audio track.
+
+    With `new_clock` the tracks are the same, and only the clock has restarted.
+    """
 
     tracks: tuple[Track, ...]
+    new_clock: bool = False
 
 
 SourceItem = SourceBegun | MediaPacket
@@ -57,7 +62,16 @@ def continues(run: tuple[Track, ...], source: tuple[Track, ...]) -> bool:
 
 def has_picture(tracks: tuple[Track, ...]) -> bool:
     """Return whether there is a video track among these."""
-    return any(isinstance(track, VideoTrack) for track in tracks)
+    return _picture(tracks) is not None
+
+
+def keeps_picture(before: tuple[Track, ...], after: tuple[Track, ...]) -> bool:
+    """Return whether the pictures of a source go on when its tracks change."""
+    return bool(before) and _picture(before) == _picture(after)
+
+
+def _picture(tracks: tuple[Track, ...]) -> VideoTrack | None:
+    return next((track for track in tracks if isinstance(track, VideoTrack)), None)
 
 
 class TrackFinder:
@@ -127,7 +141,7 @@ class TrackFinder:
 
     def restart(self) -> list[SourceItem]:
         """Begin the same tracks anew, because the source's clock jumped."""
-        return [SourceBegun(self.tracks)] if self._settled else []
+        return [SourceBegun(self.tracks, new_clock=True)] if self._settled else []
 
     def finish(self) -> list[SourceItem]:
         """Decide now, because the source has ended: without its announced picture it is none."""

@@ -1,13 +1,16 @@
 """The queue of a run's packets and orders for its engine, with a bound and a drop policy.
 
 Pure: times are seconds of a monotonic clock. An engine that cannot keep up must not make the
-publisher wait, so packets that exceed the bound are dropped, up to a keyframe at which there is
-room again. After the gap the source starts anew: players get a discontinuity instead of one segment
-that spans the gap.
+publisher wait, so packets that exceed the bound are dropped until there is room again. After the
+gap the source starts anew: players get a discontinuity instead of one segment that spans the gap.
+
+The packets since the newest keyframe are kept after an engine got them (see `recent_packets`), so a
+source can go on in the middle of a GOP: after the gap, after a slate, in another engine.
 """
 
 from collections import deque
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Final
 
 import msgspec
@@ -16,9 +19,18 @@ from media.loop_lag import LoopLag
 from media.packet import PACKET_OVERHEAD, MediaPacket
 from media.ticks import MICROSECONDS
 from media.track import AudioTrack, Track, VideoTrack
+from transcode.live.recent_packets import RECENT_BYTES, RecentPackets
 from transcode.protocol.messages import Finish, LeaveOut, Packet
 
-__all__ = ["QUEUE_BYTES", "QUEUE_SECONDS", "Backlog", "NoSource", "QueueItem", "SourceStart"]
+__all__ = [
+    "QUEUE_BYTES",
+    "QUEUE_SECONDS",
+    "Backlog",
+    "Joint",
+    "NoSource",
+    "QueueItem",
+    "SourceStart",
+]
 
 # A backup's GOP buffer (24 MiB at most), which comes in at once, and 4 s at 32 Mbit/s: far more
 # than comes in during an engine's start.
@@ -30,21 +42,41 @@ QUEUE_SECONDS: Final = 10.0
 _BURST_SECONDS: Final = 1.0
 
 
-class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
-    """The start of a source; `wall_us` is when its first packet came, in us since the epoch.
+class Joint(Enum):
+    """How the start of a source relates to the packets before it."""
 
-    Viewers may get a later packet first: each has the time of its own.
-    `splice` is True if it replaces a source that did not finish.
+    NEW = auto()  # another source, or this one from a keyframe on
+    SOUND = auto()  # its pictures go on, with other sound
+    CLOCK = auto()  # its pictures go on, on a clock that has restarted
+    GROUP = auto()  # it goes on in the middle of a GOP, after the slate or after dropped packets
+    ENGINE = auto()  # it goes on in another engine
+
+
+class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
+    """The start of a source; `wall_us` is when the first packet that is shown came, in us since the
+    epoch. Viewers may get a later packet first: each has the time of its own.
+
+    `splice` is True if it replaces a source that did not finish. `preroll` are the packets that
+    lead up to the first one that is shown, from a keyframe on. `dropped` are those that no engine
+    got: they belong to the preroll, which is complete once the start is taken from the queue.
     """
 
     video: VideoTrack | None
     audio: AudioTrack | None
     wall_us: int
     splice: bool = False
+    joint: Joint = Joint.NEW
+    preroll: tuple[Packet, ...] = ()
+    dropped: tuple[Packet, ...] = ()
 
     @classmethod
     def from_tracks(
-        cls, tracks: tuple[Track, ...], wall_us: int, *, splice: bool = False
+        cls,
+        tracks: tuple[Track, ...],
+        wall_us: int,
+        *,
+        splice: bool = False,
+        joint: Joint = Joint.NEW,
     ) -> "SourceStart":
         """Return the start of a source with these tracks, at most one of each kind."""
         return cls(
@@ -52,7 +84,13 @@ class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
             audio=next((track for track in tracks if isinstance(track, AudioTrack)), None),
             wall_us=wall_us,
             splice=splice,
+            joint=joint,
         )
+
+    @property
+    def without_packets(self) -> "SourceStart":
+        """The start alone."""
+        return msgspec.structs.replace(self, preroll=(), dropped=())
 
 
 class NoSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +139,10 @@ class Backlog:
         self._source: SourceStart | None = None  # the source that packets belong to
         self._burst: _Burst | None = None  # that the source begins with
         self._on_slate = False  # no source is on air
+        self._recent = RecentPackets()  # what was taken from the queue
+        self._dropped: list[Packet] = []  # since the newest keyframe, if a preroll can use them
+        # The size of the present group of pictures; None while none has begun.
+        self._group_bytes: int | None = None
 
     def __bool__(self) -> bool:
         return bool(self._queue)
@@ -110,26 +152,40 @@ class Backlog:
         return self._lag.elapsed(self._queue[0][1], now) if self._queue else 0.0
 
     def begin(
-        self, tracks: tuple[Track, ...], now: float, late: float = 0.0, *, splice: bool = False
+        self,
+        tracks: tuple[Track, ...],
+        now: float,
+        late: float = 0.0,
+        *,
+        splice: bool = False,
+        joint: Joint = Joint.NEW,
     ) -> None:
-        """Queue the start of a source whose first packet came `late` seconds ago."""
-        self.dropping = False
-        self._burst = _Burst(now, late)
+        """Queue the start of a source whose first packet came `late` seconds ago.
+
+        If it goes on with the packets that were offered last, `joint` says what has changed.
+        """
+        if self._source is None and joint is not Joint.NEW:
+            joint = Joint.GROUP if self._on_slate and self._can_lead_up() else Joint.NEW
+        self._burst = None if joint in (Joint.SOUND, Joint.CLOCK) else _Burst(now, late)
         wall_us = self._wall_us() - round(late * MICROSECONDS)
-        self._source = SourceStart.from_tracks(tracks, wall_us, splice=splice or self._on_slate)
-        self._on_slate = False
-        self._queue.append((self._source, now))
+        start = SourceStart.from_tracks(
+            tracks, wall_us, splice=splice or self._on_slate, joint=joint
+        )
+        self._source, self._on_slate = start, False
+        if self.dropping and joint in (Joint.SOUND, Joint.CLOCK):
+            self._dropped = [packet for packet in self._dropped if packet.video]
+            return  # there is no room yet
+        self.dropping = False
+        if joint is Joint.GROUP:
+            start = msgspec.structs.replace(start, dropped=tuple(self._dropped))
+        if joint is Joint.NEW:
+            self._group_bytes = None
+        self._dropped.clear()
+        self._queue.append((start, now))
 
     def offer(self, packet: MediaPacket, now: float) -> bool:
         """Queue a packet; return False if it was dropped."""
         video = isinstance(packet.track, VideoTrack)
-        if self.bytes + packet.memory_bytes > QUEUE_BYTES or self.age(now) > QUEUE_SECONDS:
-            self.dropping = True
-        if self.dropping:
-            if not self._resumes(packet, now, video=video):
-                return False
-            self.restart_source(now)
-        self.bytes += packet.memory_bytes
         late = self._burst.late(packet, now) if self._burst is not None else 0.0
         order = Packet(
             video=video,
@@ -139,17 +195,32 @@ class Backlog:
             data=packet.data,
             came_us=self._wall_us() - round(late * MICROSECONDS),
         )
+        self._count_group(order, packet.memory_bytes)
+        if self.bytes + packet.memory_bytes > QUEUE_BYTES or self.age(now) > QUEUE_SECONDS:
+            self.dropping = True
+        if self.dropping:
+            if not self._resumes(order, now):
+                self._drop(order)
+                return False
+            begins = self._can_begin(order)
+            self.restart_source(now, joint=Joint.NEW if begins else Joint.GROUP)
+        self.bytes += packet.memory_bytes
         self._queue.append((order, now))
         return True
 
-    def restart_source(self, now: float) -> None:
-        """Restart the source with the next packet."""
-        self.dropping, self._burst = False, None
-        if self._source is not None:
-            self._source = msgspec.structs.replace(
-                self._source, wall_us=self._wall_us(), splice=False
-            )
-            self._queue += ((Finish(), now), (self._source, now))
+    def restart_source(self, now: float, joint: Joint = Joint.NEW) -> None:
+        """Restart the source with the next packet, which is a keyframe if it is `NEW`."""
+        dropped, self._dropped, self.dropping = tuple(self._dropped), [], False
+        self._burst = None
+        if self._source is None:
+            return
+        self._source = msgspec.structs.replace(
+            self._source, wall_us=self._wall_us(), splice=False, joint=joint
+        )
+        start = self._source
+        if joint is Joint.GROUP:
+            start = msgspec.structs.replace(start, dropped=dropped)
+        self._queue += ((Finish(), now), (start, now))
 
     def begin_slate(self, now: float, late: float = 0.0) -> None:
         """Queue the end of the source, `late` seconds ago, and the slate after it."""
@@ -170,39 +241,109 @@ class Backlog:
 
     def pop(self) -> QueueItem:
         """Remove and return the oldest item."""
-        order, _ = self._queue.popleft()
+        order, arrived = self._queue.popleft()
         if isinstance(order, Packet):
             self.bytes -= len(order.data) + PACKET_OVERHEAD
+            self._recent.add(order, arrived)
+        elif isinstance(order, SourceStart):
+            return self._with_preroll(order, arrived)
         return order
 
-    def resume_source(self, source: SourceStart, now: float) -> None:
-        """Start `source` again in a new engine, at the next queued keyframe.
+    def resume_source(self, source: SourceStart, now: float, published: int | None = None) -> None:
+        """Start `source` again in a new engine, after the media that were published.
 
-        Its wall clock is that of the keyframe's arrival, which may be seconds ago.
+        `published` is where those end, by the clock of the source's leading track in ticks of
+        90 000 a second; None if none were. What is too old, and what no preroll can lead up to, is
+        left out. The wall clock is that of the arrival of the first packet that is shown.
         """
+        preroll, sent = self._recent.split(published, arrived_since=now - QUEUE_SECONDS)
+        self._recent.begin(source.video, source.audio)
+        for packet in preroll:
+            self._recent.add(packet, now, is_shown=False)
+        for each in reversed(sent):
+            self._queue.appendleft((each.packet, each.arrived))
+            self.bytes += len(each.packet.data) + PACKET_OVERHEAD
+        if not preroll and not sent:
+            self._drop_to_keyframe(source)
+        if not preroll and not sent and self._queue and self._begins_at_once(self._queue[0][0]):
+            return
+        arrived = self._queue[0][1] if self._queue else now
+        start = msgspec.structs.replace(
+            source,
+            wall_us=self._wall_us() - round((now - arrived) * MICROSECONDS),
+            joint=Joint.ENGINE,
+            preroll=preroll,
+        )
+        self._queue.appendleft((start, arrived))
+
+    def _drop_to_keyframe(self, source: SourceStart) -> None:
         while self._queue and not isinstance(
             head := self._queue[0][0], SourceStart | NoSource | Finish
         ):
             if isinstance(head, Packet) and head.key and (head.video or source.video is None):
                 break
             self.pop()
-        if not (self._queue and isinstance(self._queue[0][0], SourceStart)):
-            arrived = self._queue[0][1] if self._queue else now
-            wall_us = self._wall_us() - round((now - arrived) * MICROSECONDS)
-            self._queue.appendleft((msgspec.structs.replace(source, wall_us=wall_us), arrived))
+        self._recent.begin(source.video, source.audio)
 
     def resume_slate(self, source: SourceStart, now: float) -> None:
         """Continue the slate in a new engine, in the renditions of `source`."""
         if not (self._queue and isinstance(self._queue[0][0], SourceStart | Finish)):
-            source = msgspec.structs.replace(source, wall_us=self._wall_us())
+            source = msgspec.structs.replace(source, wall_us=self._wall_us(), joint=Joint.ENGINE)
             self._queue.extendleft(((NoSource(since=now), now), (source, now)))
 
-    def _resumes(self, packet: MediaPacket, now: float, *, video: bool) -> bool:
+    def _with_preroll(self, start: SourceStart, arrived: float) -> SourceStart:
+        """Return a start with its preroll: all packets before it have been taken."""
+        recent = self._recent
+        match start.joint:
+            case Joint.NEW:
+                recent.begin(start.video, start.audio)
+            case Joint.SOUND:
+                recent.change_sound(start.audio)
+            case Joint.CLOCK:
+                recent.hide()
+                recent.change_sound(None)
+                recent.change_sound(start.audio)
+            case Joint.GROUP:
+                recent.hide()
+                recent.change_sound(start.audio)
+                for packet in start.dropped:
+                    recent.add(packet, arrived, is_shown=False)
+            case Joint.ENGINE:
+                pass
+        if start.joint is not Joint.GROUP:
+            return start
+        following = (each for each, _ in self._queue if isinstance(each, Packet) and each.video)
+        first = next(following, None)
+        begins = first is not None and first.key
+        preroll = () if begins else recent.preroll()
+        return msgspec.structs.replace(start, preroll=preroll, dropped=())
+
+    def _begins_at_once(self, item: QueueItem) -> bool:
+        """Return whether an item starts a source without the one before it."""
+        return isinstance(item, SourceStart) and item.joint in (Joint.NEW, Joint.GROUP)
+
+    def _can_begin(self, packet: Packet) -> bool:
+        has_picture = self._source is not None and self._source.video is not None
+        return packet.key and packet.video is has_picture
+
+    def _count_group(self, packet: Packet, size_bytes: int) -> None:
+        if packet.video and packet.key:
+            self._group_bytes = 0
+            self._dropped.clear()
+        if self._group_bytes is not None:
+            self._group_bytes += size_bytes
+
+    def _drop(self, packet: Packet) -> None:
+        if self._can_lead_up():
+            self._dropped.append(packet)
+        else:
+            self._dropped.clear()
+
+    def _can_lead_up(self) -> bool:
+        """Return whether the present group of pictures is complete and not too large."""
+        return self._group_bytes is not None and self._group_bytes <= RECENT_BYTES
+
+    def _resumes(self, packet: Packet, now: float) -> bool:
         """Return whether there is room again and decoding can begin at this packet."""
-        audio_only = self._source is not None and self._source.video is None
-        return (
-            packet.key
-            and (video or audio_only)
-            and self.bytes < QUEUE_BYTES // 2
-            and self.age(now) < QUEUE_SECONDS / 2
-        )
+        begins = self._can_begin(packet) or (packet.video and self._can_lead_up())
+        return begins and self.bytes < QUEUE_BYTES // 2 and self.age(now) < QUEUE_SECONDS / 2

@@ -59,9 +59,19 @@ class Epochs:
         same = (top.width, top.height) == (video.width, video.height)
         return Ladder((msgspec.structs.replace(top, source_size=same), *lower))
 
+    @property
+    def newest(self) -> int:
+        """The epoch that was requested last; -1 if there is none."""
+        return max(self._requested, default=-1)
+
+    @property
+    def reuses_source(self) -> bool:
+        """True while the top rung is made of the source's own packets."""
+        return self.min_rungs == 0
+
     def is_newest(self, number: int) -> bool:
         """Return whether `number` is the epoch that was requested last."""
-        return number == max(self._requested, default=-1)
+        return number == self.newest
 
     def start(self, report: Prepared | Spliced) -> RequestedEpoch:
         """Return the epoch that an engine has started, and forget those before it.

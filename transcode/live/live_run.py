@@ -21,13 +21,14 @@ from storage.cancellation import uncancelled
 from storage.errors import StorageError
 from storage.live.publication import Publication
 from storage.live.run_objects import OwnershipLost
-from transcode.live.backlog import Backlog, NoSource, QueueItem, SourceStart
+from transcode.live.backlog import Backlog, Joint, NoSource, QueueItem, SourceStart
 from transcode.live.epochs import Epochs
 from transcode.live.keyframe_monitor import KeyframeMonitor
 from transcode.live.load_shedding import RunLoad
 from transcode.live.metrics import RunMetrics
 from transcode.live.ports import RunServices, RunSettings
 from transcode.live.posters import LivePosters
+from transcode.live.published_media import PublishedMedia
 from transcode.protocol.engine_process import EngineLost, EngineProcess
 from transcode.protocol.messages import (
     Begin,
@@ -37,6 +38,7 @@ from transcode.protocol.messages import (
     Finish,
     LeaveOut,
     Packet,
+    Placed,
     Posters,
     Prepared,
     Progress,
@@ -101,6 +103,7 @@ class LiveRun:
         self._closing = asyncio.Event()
         self._owned_elsewhere = False
         self._keyframe_monitor = KeyframeMonitor()
+        self._published = PublishedMedia()
         self._sound_offset_ms = 0  # as last recorded for its owner
 
     # -- the sink ---------------------------------------------------------------------------------
@@ -110,18 +113,31 @@ class LiveRun:
         """True once viewers can play a segment of this run."""
         return self._playable
 
-    def begin(self, tracks: tuple[Track, ...], late: float = 0.0, *, splice: bool = False) -> None:
+    def begin(
+        self,
+        tracks: tuple[Track, ...],
+        late: float = 0.0,
+        *,
+        splice: bool = False,
+        continues: bool = False,
+        new_clock: bool = False,
+    ) -> None:
         """Start a source, or start it again; its first packet came `late` seconds ago.
 
-        With `splice` it replaces the source that is on air and continues where that one ends.
+        With `splice` it replaces the source that is on air and continues where that one ends. With
+        `continues` it is that source, and its pictures go on (see `PacketSink`).
         """
         self.metrics.begin_source(tracks)
-        self._keyframe_monitor.stop()
-        self.backlog.begin(tracks, self._clock(), late, splice=splice)
+        joint = Joint.NEW
+        if continues:
+            joint = Joint.CLOCK if new_clock else Joint.SOUND
+        else:
+            self._keyframe_monitor.stop()
+        self.backlog.begin(tracks, self._clock(), late, splice=splice, joint=joint)
         self._work_queued.set()
 
     def offer(self, packet: MediaPacket) -> None:
-        """Queue a packet; drop it if the engine is too far behind, up to a keyframe."""
+        """Queue a packet; drop it if the engine is too far behind, until there is room again."""
         now = self._clock()
         self.metrics.count_packet(packet)
         if self._keyframe_monitor.observe(packet):
@@ -282,10 +298,12 @@ class LiveRun:
             raise EngineLost(status)
 
     async def _feed(self, child: EngineProcess) -> None:
+        published, self._published = self._published, PublishedMedia()
         if self._source is not None and self._slate_since is not None:
             self.backlog.resume_slate(self._source, self._clock())
         elif self._source is not None:  # a new engine for a source that is still sending
-            self.backlog.resume_source(self._source, self._clock())
+            end = published.source_end(self._epochs.newest)
+            self.backlog.resume_source(self._source, self._clock(), end)
         while True:
             while self.backlog:
                 await self._send(child, self.backlog.pop())
@@ -312,6 +330,7 @@ class LiveRun:
                 message = await self._begin_message(item)
                 self._engine_has_source = True
                 await child.send(message)
+                await self._send_preroll(child, item)
             case NoSource():
                 self._slate_since = item.since
                 address = self._slate
@@ -328,6 +347,13 @@ class LiveRun:
             case Packet() | LeaveOut():
                 await child.send(item)
 
+    async def _send_preroll(self, child: EngineProcess, start: SourceStart) -> None:
+        """Send what leads up to a source, whose own packets make no rendition up to a keyframe."""
+        if start.preroll and start.video is not None and self._epochs.reuses_source:
+            self._keyframe_monitor.watch(start.video, at_next=True)
+        for packet in start.preroll:
+            await child.send(packet)
+
     async def _extend_slate(self, child: EngineProcess, since: float) -> None:
         """Extend the slate up to now; `since` is when it began."""
         elapsed = max(0.0, self._clock() - since)
@@ -335,7 +361,7 @@ class LiveRun:
 
     async def _begin_message(self, source: SourceStart) -> Begin:
         """Open the publication if needed, and return the message that starts a source."""
-        self._source = source
+        self._source = source.without_packets
         publication = await self._open_publication(picture=source.video is not None)
         ladder = self._epochs.ladder(source.video)
         epoch = self._epochs.add(ladder, wall_us=source.wall_us, following=publication.epochs)
@@ -353,6 +379,9 @@ class LiveRun:
             off=tuple(sorted(self.metrics.off)),
             poster=self._posters.every if self._posters is not None else 0,
             splice=source.splice,
+            preroll=len(source.preroll),
+            continues=source.joint in (Joint.SOUND, Joint.CLOCK),
+            new_clock=source.joint is Joint.CLOCK,
         )
 
     async def _open_publication(self, *, picture: bool) -> Publication:
@@ -382,7 +411,7 @@ class LiveRun:
             case Spliced():  # the playlists continue without a discontinuity
                 self._epochs.start(report)
                 self._log("spliced", reused=report.reused)
-            case Progress():
+            case Progress() | Placed():
                 self._progress(report)
             case TakenOver() | SoundMoved():
                 self._record_odd_source(report)
@@ -434,7 +463,10 @@ class LiveRun:
         log.warning("sound moved", extra={"stream": self.stream, **facts})
         self._services.record_event(self.stream, "sound moved", facts)
 
-    def _progress(self, report: Progress) -> None:
+    def _progress(self, report: Progress | Placed) -> None:
+        if isinstance(report, Placed):
+            self._published.place(report)
+            return
         current = self._epochs.is_newest(report.epoch)
         self.metrics.update(report, self._clock(), current=current)
 
@@ -450,6 +482,7 @@ class LiveRun:
             came_us = min(report.came_us, self._services.wall_us())
             report = msgspec.structs.replace(report, came_us=came_us)
         await publication.append(report)
+        self._published.add(report)
         self._report_playable(publication)
         if isinstance(report, Segment) and not report.gap:
             self.metrics.segments += 1

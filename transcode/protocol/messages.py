@@ -8,6 +8,8 @@ reads `EngineOrder`s from its standard input and writes `EngineReport`s to its s
     parent: Begin, ...                    the next epoch of the same run
     parent: Begin (splice), Packet...     another source replaces that one, in the same epoch
     engine: Spliced                       or EpochFinished, Prepared..., if that is impossible
+    parent: Begin (continues), Packet...  the same pictures go on, with other sound or another clock
+    engine: Spliced
     parent: ShowSlate, ExtendSlate...     no source is on air, until a Begin (splice) or Finish
     parent: end of input                  the engine finishes its work and exits with 0
 
@@ -52,6 +54,7 @@ __all__ = [
     "Finish",
     "LeaveOut",
     "Packet",
+    "Placed",
     "Poster",
     "Posters",
     "Prepared",
@@ -96,6 +99,12 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
     costs quality. `off` names the rungs that are not to be made (see `LeaveOut`). `poster` is the
     time between two posters of a live source in those ticks, 0 for none. With `splice`, no `Finish`
     came before: the source replaces the present one, seamlessly if possible.
+
+    `preroll` is how many packets from a keyframe on lead up to the source's beginning in the middle
+    of a GOP: they are decoded and not shown, and their times do not count. The source's own packets
+    make no rendition then. With `continues`, neither `Finish` nor a slate came before, and the next
+    picture follows the last one of the present source: only its sound differs, or, with
+    `new_clock`, its clock has restarted.
     """
 
     epoch: int
@@ -114,6 +123,9 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
     off: tuple[str, ...] = ()
     poster: int = 0
     splice: bool = False
+    preroll: int = 0
+    continues: bool = False
+    new_clock: bool = False
 
 
 class Packet(msgspec.Struct, frozen=True, kw_only=True, tag="packet", gc=False):
@@ -188,6 +200,16 @@ class Spliced(msgspec.Struct, frozen=True, kw_only=True, tag="spliced"):
     reused: str | None
     sequence: int
     length: int
+
+
+class Placed(msgspec.Struct, frozen=True, kw_only=True, tag="placed"):
+    """The time 0 of that epoch's source is at `offset` on the output clock, from here on.
+
+    In ticks of 90 000 a second, of the track that leads: the picture, if there is one.
+    """
+
+    epoch: int
+    offset: int
 
 
 class TakenOver(msgspec.Struct, frozen=True, kw_only=True, tag="taken over"):
@@ -345,6 +367,7 @@ EngineReport = (
     | Part
     | Segment
     | Spliced
+    | Placed
     | TakenOver
     | SoundMoved
     | EpochFinished

@@ -18,6 +18,7 @@ from transcode.protocol.messages import (
     BytesRead,
     EngineReport,
     EpochFinished,
+    Placed,
     Poster,
     Posters,
     Prepared,
@@ -77,6 +78,7 @@ _CONVERTING: Final[Mapping[type[EngineReport], int | None]] = {
     EpochFinished: _FEW,
     TakenOver: _FEW,
     SoundMoved: None,
+    Placed: None,
 }
 
 
@@ -102,6 +104,7 @@ REPORT_BOUNDS: Final[Mapping[str, ReportBounds]] = MappingProxyType(
                 Prepared: None,
                 EpochStart: None,
                 Spliced: None,
+                Placed: None,
                 TakenOver: None,
                 SoundMoved: None,
                 EpochFinished: None,

@@ -195,3 +195,16 @@ def test_a_lag_of_the_loop_is_no_stall() -> None:
     # A stall of the source itself counts.
     ring.append(picture(105, key=False), 105.0)
     assert not ring.has_keyframe
+
+
+def test_other_sound_leaves_the_pictures_in_the_buffer() -> None:
+    ring = begun(VIDEO)
+    now = fill(ring, 1.0)
+    other = AudioTrack(codec=AudioCodec.AAC, config=b"e", rate=44_100, channels=2)
+    ring.change_sound((VIDEO, other))
+    assert ring.tracks == (VIDEO, other)
+    _, packets, _ = ring.read_from_nearest(now)
+    assert [packet.track for packet in packets] == [VIDEO] * 10
+    assert ring.size_bytes == sum(packet.memory_bytes for packet in packets)
+    ring.append(picture(now + 0.1, key=False), now + 0.1)
+    assert ring.has_keyframe

@@ -36,11 +36,24 @@ class Sink:
         self._on = False  # a source
         self._notify = notify
 
-    def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None:
-        assert splice == self._on, "a splice replaces a source, a beginning does not"
+    def begin(
+        self,
+        tracks: tuple[Track, ...],
+        late: float,
+        *,
+        splice: bool = False,
+        continues: bool = False,
+        new_clock: bool = False,
+    ) -> None:
+        if continues:
+            assert self.recorded
+            assert not splice
+        else:
+            assert splice == self._on, "a splice replaces a source, a beginning does not"
         self._on = True
         self.late.append(late)
         how = "splice" if splice else "begin"
+        how = ("restart the clock of" if new_clock else "go on with") if continues else how
         self.recorded.append(f"{how} " + " ".join(type(track).__name__ for track in tracks))
 
     def offer(self, packet: MediaPacket) -> None:

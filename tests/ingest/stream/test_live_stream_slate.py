@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from ingest.stream.failover import Policy
-from tests.ingest.stream.test_live_stream import FakePorts
+from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
+from media.packet import MediaPacket
+from tests.ingest.stream.test_live_stream import AUDIO, VIDEO, FakePorts
 from tests.support.ingest.simulated_encoders import (
     BACKUP,
     PRIMARY,
@@ -17,9 +18,22 @@ from tests.support.ingest.simulated_encoders import (
 from tests.support.ingest.virtual_clock import run
 
 BEGIN = "begin VideoTrack AudioTrack"
+GOES_ON = "go on with VideoTrack AudioTrack"
 
 
-def test_a_stalled_single_encoder_is_replaced_by_the_slate_until_its_next_keyframe() -> None:
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def sound_at(at: int) -> MediaPacket:
+    return MediaPacket(track=AUDIO, dts=at, pts=at, key=True, data=b"x")
+
+
+def picture_at(at: int) -> MediaPacket:
+    return MediaPacket(track=VIDEO, dts=at, pts=at, key=False, data=b"x")
+
+
+def test_a_stalled_single_encoder_is_replaced_by_the_slate_until_it_goes_on() -> None:
     async def scenario() -> None:
         ports = FakePorts()
         async with simulated_stream(ports) as stream:
@@ -37,11 +51,11 @@ def test_a_stalled_single_encoder_is_replaced_by_the_slate_until_its_next_keyfra
             assert 2.0 <= sink.late[-1] <= 2.4
             await asyncio.sleep(5)
             primary.stalled = False
-            await asyncio.sleep(2.5)
-            assert stream.recorded == [BEGIN, "slate", BEGIN]
+            await asyncio.sleep(0.2)
+            assert stream.recorded == [BEGIN, "slate", GOES_ON]
             assert ports.state.on_air == PRIMARY
             assert not ports.state.slate
-            # From a keyframe that has just arrived, so that the clock does not step back.
+            # From a picture that has just arrived, so that the clock does not step back.
             assert sink.late[-1] == pytest.approx(0, abs=0.01)
             _, again = pictures(sink.recorded)
             assert whole(again)
@@ -50,6 +64,71 @@ def test_a_stalled_single_encoder_is_replaced_by_the_slate_until_its_next_keyfra
                 ("slate", {"reason": "stalled"}),
                 ("back on air", {"slot": "primary", "gap_ms": pytest.approx(gap, abs=2)}),
             ]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("gop", [20, 100], ids=["2 s", "10 s"])
+@pytest.mark.parametrize("policy", [Policy(), LOW_LATENCY_POLICY], ids=["normal", "low latency"])
+def test_packets_that_a_network_held_up_are_all_shown_after_the_slate(
+    gop: int, policy: Policy
+) -> None:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports, policy) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            primary.gop = gop
+            await asyncio.sleep(13.05)
+            primary.held_until = now() + 2.5
+            await asyncio.sleep(4.0)
+            assert stream.recorded == [BEGIN, "slate", GOES_ON]
+            before, after = pictures(ports.sinks[0].recorded)
+            assert whole(before + after)
+            assert [kind for kind, _ in ports.events] == ["slate", "back on air"]
+            # A second stall is no different.
+            primary.held_until = now() + 2.5
+            await asyncio.sleep(4.0)
+            assert stream.recorded[3:] == ["slate", GOES_ON]
+            assert whole([at for each in pictures(ports.sinks[0].recorded) for at in each])
+
+    run(scenario())
+
+
+def test_a_stalled_encoder_goes_on_with_its_picture() -> None:
+    """Its sound alone would be shown without one."""
+
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await asyncio.sleep(5.05)
+            primary.stalled = True
+            await asyncio.sleep(3.0)
+            assert primary.session is not None
+            for number in range(10):
+                primary.session.receive_packet(sound_at(8000 + number), now())
+            assert stream.recorded == [BEGIN, "slate"]
+            primary.session.receive_packet(picture_at(8010), now())
+            assert stream.recorded == [BEGIN, "slate", GOES_ON]
+            offered = [line for line in ports.sinks[0].recorded if line.startswith("offer 80")]
+            assert offered == [f"offer {8000 + number}" for number in range(11)]
+
+    run(scenario())
+
+
+def test_a_stalled_encoder_that_was_paused_meanwhile_begins_at_a_keyframe() -> None:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await asyncio.sleep(5.05)
+            primary.held_until = now() + 3.0
+            await asyncio.sleep(2.5)
+            await stream.live.pause(1)
+            await asyncio.sleep(1.0)
+            await stream.live.resume(1)
+            await asyncio.sleep(2.5)
+            assert stream.recorded == [BEGIN, "slate", BEGIN]
 
     run(scenario())
 

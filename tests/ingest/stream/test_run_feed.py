@@ -145,3 +145,31 @@ def test_waiting_packets_are_bounded_and_later_ones_continue(
     assert fixture.sink.recorded[0] == BEGIN
     assert fixture.sink.recorded[-1] == "offer 69"
     assert len(fixture.sink.recorded) <= 34
+
+
+def test_a_source_that_goes_on_neither_ends_nor_replaces_what_waits() -> None:
+    fixture = FeedFixture()
+    fixture.feed.begin((VIDEO,), NOW)
+    fixture.offer(1)
+    fixture.feed.begin(BOTH, NOW, continues=True)
+    fixture.offer(2)
+    fixture.feed.open(fixture.sink)
+    fixture.feed.begin(BOTH, NOW, continues=True, new_clock=True)
+    fixture.feed.slate(NOW)
+    fixture.feed.begin(BOTH, NOW, continues=True)
+    assert fixture.sink.recorded == [
+        "begin VideoTrack",
+        "offer 1",
+        "go on with VideoTrack AudioTrack",
+        "offer 2",
+        "restart the clock of VideoTrack AudioTrack",
+        "slate",
+        "go on with VideoTrack AudioTrack",
+    ]
+
+
+def test_nothing_goes_on_that_has_ended() -> None:
+    fixture = opened()
+    fixture.feed.finish()
+    fixture.feed.begin(BOTH, NOW, continues=True)
+    assert fixture.sink.recorded == [BEGIN, "finish", BEGIN]

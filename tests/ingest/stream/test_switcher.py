@@ -6,6 +6,7 @@ import pytest
 
 from ingest.stream.failover import Mode, Policy
 from ingest.stream.slot_session import SlotSession
+from media.track import AudioCodec, AudioTrack
 from tests.ingest.stream.test_live_stream import SMALL, VIDEO, FakePorts
 from tests.support.ingest.simulated_encoders import (
     BACKUP,
@@ -398,5 +399,69 @@ def test_a_source_counts_from_when_its_first_packet_came(kind: str) -> None:
             assert sink.late == pytest.approx([0.0 if kind == "both" else 1.0], abs=0.05)
             (sent,) = pictures(sink.recorded)
             assert whole(sent)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("gop", [20, 100], ids=["2 s", "10 s"])
+def test_late_and_changed_sound_and_another_clock_lose_no_picture(gop: int) -> None:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY, sound=False)
+            primary.gop = gop
+            await asyncio.sleep(3.05)
+            assert primary.session is not None
+            for config in (b"d", b"e"):
+                sound = AudioTrack(codec=AudioCodec.AAC, config=config, rate=48_000, channels=2)
+                primary.session.receive_track(sound, asyncio.get_running_loop().time())
+                await asyncio.sleep(3)
+            primary.session.clock_jumped()
+            await asyncio.sleep(3)
+            assert stream.recorded == [
+                "begin VideoTrack",
+                "go on with VideoTrack AudioTrack",
+                "go on with VideoTrack AudioTrack",
+                "restart the clock of VideoTrack AudioTrack",
+            ]
+            (sink,) = ports.sinks
+            assert whole([at for source in pictures(sink.recorded) for at in source])
+
+    run(scenario())
+
+
+def test_a_backup_whose_sound_changes_can_take_over_at_once() -> None:
+    """Its next keyframe would be 10 s away."""
+
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            backup = await stream.add_encoder(BACKUP)
+            backup.gop = 100
+            await asyncio.sleep(13.05)
+            assert backup.session is not None
+            sound = AudioTrack(codec=AudioCodec.AAC, config=b"e", rate=48_000, channels=2)
+            backup.session.receive_track(sound, asyncio.get_running_loop().time())
+            await asyncio.sleep(0.3)
+            primary.leave()
+            await soon()
+            assert stream.on_air == BACKUP
+            assert [kind for kind, _ in ports.events] == ["switched"]
+
+    run(scenario())
+
+
+def test_another_picture_begins_anew() -> None:
+    async def scenario() -> None:
+        ports = FakePorts()
+        async with simulated_stream(ports) as stream:
+            primary = await stream.add_encoder(PRIMARY)
+            await asyncio.sleep(3.05)
+            assert primary.session is not None
+            primary.session.receive_track(SMALL, asyncio.get_running_loop().time())
+            await soon()
+            begin = "begin VideoTrack AudioTrack"
+            assert stream.recorded == [begin, "finish", begin]
 
     run(scenario())

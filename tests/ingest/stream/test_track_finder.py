@@ -135,7 +135,7 @@ def test_a_clock_that_jumped_begins_anew_only_after_the_decision() -> None:
     finder.add_track(VIDEO, 0.0)
     assert finder.restart() == []
     finder.add_track(AUDIO, 0.0)
-    assert finder.restart() == [SourceBegun((VIDEO, AUDIO))]
+    assert finder.restart() == [SourceBegun((VIDEO, AUDIO), new_clock=True)]
 
 
 def test_a_source_that_leaves_within_the_waiting_time_is_decided() -> None:

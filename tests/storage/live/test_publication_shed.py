@@ -117,7 +117,7 @@ async def test_parts_and_hints_of_a_rung_that_is_shed_come_with_those_of_its_len
     assert 'URI="1.1.m4s"' in tail(LOW.name)[1]
     assert '#EXT-X-MAP:URI="init-1.mp4"' in text(fixture, LOW.name)
     part = fixture.edge.local_part(f"live/{HASH}/{RUN}/{LOW.name}/1.0.m4s")
-    assert part == fixture.edge.local_part(f"live/{HASH}/{RUN}/{TOP.name}/1.0.m4s") is not None
+    assert part == fixture.edge.local_part(f"live/{HASH}/{RUN}/{TOP.name}/0.2.m4s") is not None
 
 
 async def shed_in_the_middle(fixture: PublicationFixture, *, low_latency: bool) -> Publication:

@@ -62,7 +62,15 @@ class RecordedRun:
         self._fake_ports = ports
         self._notify = notify
 
-    def begin(self, tracks: tuple[Track, ...], late: float, *, splice: bool = False) -> None:
+    def begin(
+        self,
+        tracks: tuple[Track, ...],
+        late: float,
+        *,
+        splice: bool = False,
+        continues: bool = False,
+        new_clock: bool = False,
+    ) -> None:
         self.begun.append(tracks)
 
     def slate(self, late: float) -> None:

@@ -137,7 +137,7 @@ def pictures(received: list[str]) -> list[list[int]]:
     """Return the times of the offered packets by source, without repetitions."""
     sources: list[list[int]] = []
     for line in received:
-        if line.startswith(("begin", "splice")):
+        if line.startswith(("begin", "splice", "go on", "restart")):
             sources.append([])
         elif line.startswith("offer"):
             at = int(line.split()[1])

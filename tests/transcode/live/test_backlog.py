@@ -6,7 +6,15 @@ from ingest.stream.gop_buffer import BUFFER_BYTES
 from media.loop_lag import LoopLag
 from media.packet import PACKET_OVERHEAD, MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
-from transcode.live.backlog import QUEUE_BYTES, QUEUE_SECONDS, Backlog, NoSource, SourceStart
+from transcode.live.backlog import (
+    QUEUE_BYTES,
+    QUEUE_SECONDS,
+    Backlog,
+    Joint,
+    NoSource,
+    SourceStart,
+)
+from transcode.live.recent_packets import RECENT_BYTES
 from transcode.protocol.messages import Finish, LeaveOut, Packet
 
 VIDEO = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720)
@@ -97,7 +105,7 @@ def test_packets_after_a_new_beginning_come_when_they_are_offered() -> None:
     assert came(queue) == [50.0, 52.0, 52.1, 54.0]
 
 
-def test_too_many_bytes_are_dropped_up_to_a_keyframe_that_begins_anew() -> None:
+def test_too_many_bytes_are_dropped_until_there_is_room_to_begin_anew() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
     full = QUEUE_BYTES // MIB
@@ -107,11 +115,27 @@ def test_too_many_bytes_are_dropped_up_to_a_keyframe_that_begins_anew() -> None:
     assert not queue.offer(packet(51, key=True, size=MIB), 0.0), "there is no room yet"
     for _ in range(full // 2 + 2):
         queue.pop()
+    assert not queue.offer(packet(52, video=False), 0.0), "a picture leads"
+    assert queue.offer(packet(53), 0.0)
+    assert queue.offer(packet(53, video=False), 0.0)
+    *_, finish, start, picture, _ = all_of(queue)
+    assert isinstance(finish, Finish)
+    assert isinstance(start, SourceStart)
+    assert isinstance(picture, Packet)
+    assert [each.dts for each in start.preroll] == [51, 52]
+    assert picture.dts == 53
+
+
+def test_what_is_too_large_to_lead_up_to_a_beginning_is_dropped_up_to_a_keyframe() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    while queue.offer(packet(0, key=not queue.bytes, size=MIB), 0.0):
+        pass
+    assert len(all_of(queue)) * MIB > RECENT_BYTES
     assert not queue.offer(packet(52, size=MIB), 0.0), "decoding cannot begin here"
     assert not queue.offer(packet(52, video=False), 0.0)
     assert queue.offer(packet(53, key=True), 0.0)
-    assert queue.offer(packet(53, video=False), 0.0)
-    assert kinds(queue)[-4:] == ["Finish", "SourceStart", "Packet", "Packet"]
+    assert kinds(queue) == ["Finish", "SourceStart", "Packet"]
 
 
 def test_what_waited_too_long_makes_it_drop() -> None:
@@ -171,7 +195,7 @@ def test_a_new_engine_begins_at_the_next_keyframe_that_waits() -> None:
     queue.resume_source(SourceStart(video=VIDEO, audio=None, wall_us=1), 1.0)
     assert all_of(queue) == [
         # The keyframe came a second ago.
-        SourceStart(video=VIDEO, audio=None, wall_us=7 - 1_000_000),
+        SourceStart(video=VIDEO, audio=None, wall_us=7 - 1_000_000, joint=Joint.ENGINE),
         Packet(video=True, dts=3, pts=3, key=True, data=b"\0", came_us=7),
         Packet(video=True, dts=4, pts=4, key=False, data=b"\0", came_us=7),
     ]
@@ -215,14 +239,16 @@ def test_it_never_holds_more_than_its_bound_and_begins_at_keyframes(
                 )
                 after_beginning = after_beginning or accepted
                 if was_dropping and accepted:
-                    assert what == "key"
+                    assert what != "sound"
         assert queue.bytes <= QUEUE_BYTES
     held = all_of(queue)
     for index, order in enumerate(held[:-1]):
         if isinstance(order, SourceStart) and index:
             following = held[index + 1]
             assert isinstance(following, Packet)
-            assert following.key
+            lead = order.preroll[0] if order.preroll else following
+            assert lead.key or order.joint is Joint.GROUP, "it waits for a keyframe at worst"
+            assert sum(len(each.data) for each in order.preroll) <= RECENT_BYTES
 
 
 # -- splices and nobody ---------------------------------------------------------------------------
@@ -266,7 +292,8 @@ def test_a_new_engine_repeats_the_slate_of_the_old_one() -> None:
     queue = backlog()
     source = SourceStart(video=VIDEO, audio=AUDIO, wall_us=3)
     queue.resume_slate(source, 4.0)
-    assert all_of(queue) == [SourceStart(video=VIDEO, audio=AUDIO, wall_us=7), NoSource(since=4.0)]
+    again = SourceStart(video=VIDEO, audio=AUDIO, wall_us=7, joint=Joint.ENGINE)
+    assert all_of(queue) == [again, NoSource(since=4.0)]
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -291,18 +318,113 @@ def test_a_source_that_begins_again_in_a_new_engine_stops_before_the_slate() -> 
     assert kinds(queue) == ["SourceStart", "NoSource"]
 
 
-def test_a_new_engine_dates_its_source_by_when_its_keyframe_came() -> None:
+def started(queue: Backlog) -> SourceStart:
+    start = queue.pop()
+    assert isinstance(start, SourceStart)
+    return start
+
+
+@pytest.mark.parametrize("gop", [2, 10])
+def test_a_new_engine_gets_what_the_old_one_had_not_published(gop: int) -> None:
+    """A picture a second; the engine dies when it has got 8 of 12 and published 5."""
     queue = Backlog(lambda: 100_000_000)
     queue.begin((VIDEO, AUDIO), 0.0)
-    for at in range(0, 10):
-        queue.offer(packet(1000 * at, key=at in (0, 6)), float(at))
-    started = queue.pop()
-    assert isinstance(started, SourceStart)
-    queue.pop()  # the engine dies with it
-    queue.resume_source(started, 9.5)
-    again = queue.pop()
-    assert isinstance(again, SourceStart)
-    assert again.wall_us == 100_000_000 - 3_500_000
+    for at in range(12):
+        queue.offer(packet(1000 * at, key=at % gop == 0), float(at) / 10)
+    source = started(queue)
+    for _ in range(8):
+        queue.pop()
+    queue.resume_source(source, 2.0, published=5 * 90_000)
+    again = started(queue)
+    assert [each.dts for each in again.preroll] == [1000 * at for at in range(5 // gop * gop, 5)]
+    assert again.wall_us == 100_000_000 - 1_500_000, "when the first picture that is shown came"
+    sent = all_of(queue)
+    assert [each.dts for each in sent if isinstance(each, Packet)] == [
+        1000 * at for at in range(5, 12)
+    ]
+    assert queue.bytes == 0
+
+
+def test_a_new_engine_needs_no_preroll_if_the_old_one_had_published_nothing() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    for at in range(4):
+        queue.offer(packet(at, key=at == 0), 0.0)
+    source = started(queue)
+    all_of(queue)
+    queue.resume_source(source, 0.0)
+    assert kinds(queue) == ["SourceStart", "Packet", "Packet", "Packet", "Packet"]
+
+
+def test_what_is_too_old_is_not_shown_by_a_new_engine() -> None:
+    queue = backlog()
+    queue.begin((VIDEO,), 0.0)
+    for at in range(12):
+        queue.offer(packet(1000 * at, key=at == 0), float(at))
+        all_of(queue)
+    queue.resume_source(SourceStart(video=VIDEO, audio=None, wall_us=0), 15.0)
+    again = started(queue)
+    assert len(again.preroll) == 5
+    assert [each.dts for each in all_of(queue) if isinstance(each, Packet)] == [
+        1000 * at for at in range(5, 12)
+    ]
+
+
+def test_sound_alone_goes_on_in_a_new_engine_where_it_was() -> None:
+    queue = backlog()
+    queue.begin((AUDIO,), 0.0)
+    for at in range(10):
+        queue.offer(packet(1000 * at, video=False), float(at) / 10)
+    source = started(queue)
+    all_of(queue)
+    queue.resume_source(source, 1.0, published=4 * 90_000)
+    assert started(queue).preroll == ()
+    sent = [each.dts for each in all_of(queue) if isinstance(each, Packet)]
+    assert sent == [1000 * at for at in range(4, 10)]
+
+
+def test_other_sound_and_another_clock_need_no_preroll() -> None:
+    queue = backlog()
+    queue.begin((VIDEO,), 0.0)
+    queue.offer(packet(0, key=True), 0.0)
+    queue.begin((VIDEO, AUDIO), 1.0, joint=Joint.SOUND)
+    queue.offer(packet(1), 1.0)
+    queue.begin((VIDEO, AUDIO), 2.0, joint=Joint.CLOCK)
+    queue.offer(packet(500), 2.0)
+    starts = [each for each in all_of(queue) if isinstance(each, SourceStart)]
+    assert [(each.joint, each.preroll) for each in starts] == [
+        (Joint.NEW, ()),
+        (Joint.SOUND, ()),
+        (Joint.CLOCK, ()),
+    ]
+    queue.resume_source(starts[-1], 2.0)
+    again = started(queue)
+    assert [each.dts for each in again.preroll] == [0, 1], "by another clock: not shown again"
+    assert [each.dts for each in all_of(queue) if isinstance(each, Packet)] == [500]
+
+
+def test_after_a_slate_the_present_group_of_pictures_leads_up_to_the_next_one() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    for at in range(6):
+        queue.offer(packet(at, key=at in (0, 2)), 0.0)
+    queue.begin_slate(3.0)
+    queue.begin((VIDEO, AUDIO), 5.0, joint=Joint.SOUND)
+    queue.offer(packet(6), 5.0)
+    again = [each for each in all_of(queue) if isinstance(each, SourceStart)][1]
+    assert (again.splice, again.joint) == (True, Joint.GROUP)
+    assert [each.dts for each in again.preroll] == [2, 3, 4, 5]
+
+
+def test_a_keyframe_after_a_slate_needs_nothing_before_it() -> None:
+    queue = backlog()
+    queue.begin((VIDEO, AUDIO), 0.0)
+    queue.offer(packet(0, key=True), 0.0)
+    queue.begin_slate(3.0)
+    queue.begin((VIDEO, AUDIO), 5.0, joint=Joint.SOUND)
+    queue.offer(packet(6, key=True), 5.0)
+    again = [each for each in all_of(queue) if isinstance(each, SourceStart)][1]
+    assert again.preroll == ()
 
 
 def test_what_waits_for_a_loop_that_is_held_up_is_not_too_old() -> None:

@@ -83,3 +83,13 @@ def test_a_packet_of_millions_of_units_is_judged_by_the_first_ones(track: VideoT
     with counted_calls() as count:
         assert not keyframes.observe(packet)
     assert count.calls < 1_000
+
+
+def test_a_beginning_in_the_middle_of_a_group_returns_at_the_next_keyframe(
+    track: VideoTrack,
+) -> None:
+    keyframes = KeyframeMonitor()
+    keyframes.watch(track, at_next=True)
+    assert time_of_return(keyframes, track, 2000, 60_000) == 2_000, "not right at the beginning"
+    keyframes.watch(track)
+    assert time_of_return(keyframes, track, 2000, 60_000) == 8_000, "no wait is doubled for it"

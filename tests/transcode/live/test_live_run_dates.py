@@ -67,20 +67,20 @@ async def make(root: Path, source: Source) -> None:
             run.end()
 
 
-async def test_after_an_engine_died_within_a_gop_dates_begin_with_the_next_keyframe(
+async def test_after_an_engine_died_within_a_gop_dates_are_those_of_the_first_packets_shown(
     tmp_path: Path, source: Source
 ) -> None:
+    """The next engine goes on within the GOP, and has the source's own packets again after it."""
     await make(tmp_path, source)
-    for rendition in ("144p", "audio"):
+    # The death can cost the sound a part; nothing of the picture is lost, and some shown again.
+    for rendition, lost_us in (("144p", 0), ("audio", 500_000)):
         segments = playlist(tmp_path, rendition).segments
-        (seam,) = [number for number, each in enumerate(segments) if each.discontinuity]
-        first, again = segments[0].wall_us, segments[seam].wall_us
-        assert first is not None
-        assert again is not None
-        keyframes = [NOON_US + 1000 * each.dts for each in source.pictures if each.key]
-        # What came first is sound, which was shown from the first picture on.
-        assert abs(first - keyframes[0]) <= 30_000
-        assert abs(again - keyframes[2]) <= 30_000
-        listed = sum(each.duration for each in segments[seam:])
-        end = again + rescale(listed, 90_000, 1_000_000)
-        assert abs(end - NOON_US - 8_000_000) <= 150_000
+        assert sum(each.discontinuity for each in segments) == 2
+        elapsed = 0
+        for each in segments:
+            assert each.wall_us is not None
+            # What came first is sound, which was shown from the first picture on.
+            late_us = each.wall_us - NOON_US - rescale(elapsed, 90_000, 1_000_000)
+            assert -30_000 <= late_us <= lost_us + 30_000
+            elapsed += each.duration
+        assert -0.5 <= elapsed / 90_000 - 8 <= 0.55

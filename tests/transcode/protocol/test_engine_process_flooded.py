@@ -22,6 +22,7 @@ from transcode.protocol.messages import (
     BytesRead,
     EngineReport,
     EpochFinished,
+    Placed,
     Poster,
     Posters,
     Prepared,
@@ -99,6 +100,7 @@ REPORTS: dict[type[EngineReport], Sequence[EngineReport]] = {
         Spliced(epoch=0, reused=None, sequence=0, length=0),
         Spliced(epoch=0, reused=TEXT, sequence=0, length=0),
     ],
+    Placed: [Placed(epoch=0, offset=1)],
     TakenOver: [TakenOver(epoch=0)],
     SoundMoved: [SoundMoved(epoch=0, offset_ms=1)],
     EpochFinished: [

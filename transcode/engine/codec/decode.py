@@ -123,6 +123,10 @@ class TrackVideoDecoder:
         """A pixel's width by its height, once the decoder knows it."""
         return self._context.sample_aspect_ratio or None
 
+    def skip_unreferenced(self, *, on: bool) -> None:
+        """Set whether pictures that no other picture needs are left undecoded from here on."""
+        self._context.skip_frame = "NONREF" if on else "DEFAULT"
+
     def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
         """Decode one access unit; frames come in presentation order, some packets later.
 

@@ -32,10 +32,25 @@ class OutputClock:
         place = self.place(dts, scale)
         jumped = self._newest is not None and abs(place - self._newest) > JUMP
         if jumped and self._newest is not None:
-            self._offset += self._newest + _STEP - place
-            place = self._newest + _STEP
-        self._newest = place
+            self.restart(dts, scale, self._newest + _STEP)
+        else:
+            self._newest = place
         return jumped
+
+    def restart(self, time: int, scale: int, place: int) -> None:
+        """Continue at `place` with the source's time `time`, because its clock has restarted."""
+        self._offset = place - rescale(time, scale, VIDEO_SCALE)
+        self._newest = place
+
+    @property
+    def newest(self) -> int:
+        """How far the output is filled; 0 before the first time."""
+        return self._newest or 0
+
+    @property
+    def offset(self) -> int:
+        """The place of the source's time 0."""
+        return self._offset
 
     def advance_to(self, place: int) -> None:
         """Record that the output was filled up to `place` without the leading track."""

@@ -15,7 +15,7 @@ import msgspec
 
 from media.hls.fmp4 import Sample
 from media.hls.segment import EpochStart
-from media.ladder import AUDIO_RENDITION, Ladder
+from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from media.track import VideoTrack
 from transcode.engine.codec.decode import DecoderFactory
@@ -33,6 +33,7 @@ from transcode.engine.live.video_pipeline import (
     HELD_INTERVAL,
     CodedPicture,
     HoldUntil,
+    Preroll,
     StartSlate,
     VideoPipeline,
 )
@@ -40,7 +41,15 @@ from transcode.engine.output.part_lengths import choose_target
 from transcode.engine.output.rendition_encoder import EncoderStage, RenditionEncoder
 from transcode.engine.output.segment_grid import HOLE, Cut, SegmentGrid
 from transcode.engine.output.segmenter import LiveSegmenter
-from transcode.protocol.messages import Begin, EpochFinished, Packet, Prepared, Spliced, TakenOver
+from transcode.protocol.messages import (
+    Begin,
+    EpochFinished,
+    Packet,
+    Placed,
+    Prepared,
+    Spliced,
+    TakenOver,
+)
 
 __all__ = ["EpochPipeline"]
 
@@ -94,7 +103,7 @@ class EpochPipeline:
             self._part = choose_target(begin.part, self._interval, begin.cut)
         self._frames = 0  # of earlier sources
         self._renditions = begin.ladder.renditions if begin.ladder else ()
-        self._reused = self._source.reusable_rendition(begin.ladder) if self._renditions else None
+        self._reused = self._reusable_rendition(self._source, begin)
         self._encoder_key = self._source.encoder_key
         self._encoder_rate = self._expected_rate()
         self._started = False
@@ -149,6 +158,8 @@ class EpochPipeline:
     def add_packet(self, packet: Packet) -> None:
         """Process the source's next packet."""
         source = self._source
+        if source.take_preroll(packet):
+            return
         if packet.video:
             if source.video is not None and self._renditions:
                 self._add_picture(packet, source, source.video)
@@ -162,7 +173,7 @@ class EpochPipeline:
         the same parameter sets, or neither's do and the encoders fit the new source too.
         """
         source = LiveSource(begin, self._reports)
-        if not self._fits(source, begin.ladder):
+        if not self._fits(source, begin):
             return False
         self._origin = self._end_so_far()
         self._slate_start = None
@@ -171,11 +182,25 @@ class EpochPipeline:
         self._undecoded.clear()
         if self._video is not None and source.video_format is not None:
             self._video.put(source.video_format)
+        self._report_splice(begin.epoch, length)
+        return True
+
+    def continue_source(self, begin: Begin) -> bool:
+        """Continue with other sound or another clock; return False if a new epoch is needed."""
+        source = self._source
+        if self._slate_start is not None or not source.can_continue(begin):
+            return False
+        if begin.audio != source.audio:
+            self._audio.splice(begin.audio)
+        source.continue_with(begin)
+        self._report_splice(begin.epoch, 0)
+        return True
+
+    def _report_splice(self, epoch: int, length: int) -> None:
         sequence = self._grid.sequence - 1
         self._reports.send(
-            Spliced(epoch=begin.epoch, reused=self._reused_name, sequence=sequence, length=length)
+            Spliced(epoch=epoch, reused=self._reused_name, sequence=sequence, length=length)
         )
-        return True
 
     def show_slate(self, picture: bytes | None) -> None:
         """End the source; show its last picture, then a slate until `extend_slate`'s time."""
@@ -265,9 +290,18 @@ class EpochPipeline:
         access = source.classify(packet, track)
         if access is None:
             return
-        clock = source.clock or self._start(source, packet, track.scale)
+        clock = source.clock
+        if clock is None:
+            first = source.first_shown(packet, track)
+            clock = self._start(source, packet, first, track.scale)
+        before = clock.offset
         dts, pts = source.place_picture(packet, clock, track)
+        if clock.offset != before:
+            self._report_place(source, clock)
         entry = access is AccessPoint.ENTRY
+        if pts < source.shown_from:
+            self._decode((packet.data, dts, pts), entry=entry)
+            return
         own = self._copy is None or source.can_reuse(packet, access)
         cuts = self._grid.add_picture(pts, idr=entry, own=own)
         for cut in cuts:
@@ -340,14 +374,18 @@ class EpochPipeline:
 
     def _add_sound(self, packet: Packet, source: LiveSource, scale: int) -> None:
         clock = source.clock
+        if source.awaits_clock and self._renditions:
+            source.early_sound.append(packet)
+            return
         if clock is None:
-            if self._renditions:
-                source.early_sound.append(packet)
-                return
-            clock = self._start(source, packet, scale)
+            clock = self._start(source, packet, packet.pts, scale)
         if not self._renditions:
+            before = clock.offset
+            source.restart_clock(packet.pts, scale, self._audio.end)
             if clock.advance(packet.pts, scale):
                 self._reports.count_trouble("clock jumped", packet.pts)
+            if clock.offset != before:
+                self._report_place(source, clock)
             source.newest_ms = rescale(packet.pts, scale, MILLISECONDS)
         pts = clock.place(packet.pts, scale)
         if self._renditions:
@@ -393,8 +431,15 @@ class EpochPipeline:
         rates += [self._source.rate] if self._source.rate is not None else []
         return min(max(rates), Fraction(MOST_RATE)) if rates else None
 
-    def _fits(self, source: LiveSource, ladder: Ladder | None) -> bool:
+    def _reusable_rendition(self, source: LiveSource, begin: Begin) -> Rendition | None:
+        """Return the rendition that the source's own packets can make from its beginning on."""
+        if begin.ladder is None or begin.preroll:
+            return None
+        return source.reusable_rendition(begin.ladder)
+
+    def _fits(self, source: LiveSource, begin: Begin) -> bool:
         """Return whether a source can follow without a change that players must know of."""
+        ladder = begin.ladder
         rungs = ladder.renditions if ladder is not None and source.video is not None else ()
         if not self._started or self._decoders is not None:
             return False
@@ -405,7 +450,7 @@ class EpochPipeline:
             return True
         if self._is_too_fast(source):
             return False
-        reuses = source.reusable_rendition(ladder) is not None
+        reuses = self._reusable_rendition(source, begin) is not None
         if self._copy is None:
             return not reuses and source.encoder_key == self._encoder_key
         return reuses and same_parameter_sets(self._source.config, source.config)
@@ -425,20 +470,29 @@ class EpochPipeline:
         # A held picture is repeated up to the newest time.
         return self._grid.newest + (1 if self._grid.holds_picture else self._source.step)
 
-    def _start(self, source: LiveSource, first: Packet, scale: int) -> OutputClock:
-        """Start the source's leading track with the first packet that is shown.
+    def _start(self, source: LiveSource, packet: Packet, first: int, scale: int) -> OutputClock:
+        """Start the source's leading track at its time `first`, with its first packet to be shown.
 
         The first source starts the renditions, too, and that packet dates the epoch.
         """
-        clock = source.begin(first.pts, scale, self._origin)
-        if not self._started:
-            if first.came_us:
-                start = EpochStart(epoch=self.number, start=self._origin, came_us=first.came_us)
-                self._reports.send(start)
-            if self._renditions:
-                self._start_pictures()
+        clock = source.begin(first, scale, self._origin)
+        self._report_place(source, clock)
+        if not self._started and packet.came_us:
+            start = EpochStart(epoch=self.number, start=self._origin, came_us=packet.came_us)
+            self._reports.send(start)
+        if not self._started and self._renditions:
+            self._start_pictures()
+            if source.preroll:  # the first picture to be shown may not be the next one
+                for cut in self._grid.add_picture(self._origin, idr=False, own=False):
+                    self._apply_cut(cut)
         self._started = True
+        if source.preroll and self._video is not None:
+            self._video.put(Preroll(tuple(source.preroll), self._origin))
+            source.preroll.clear()
         return clock
+
+    def _report_place(self, source: LiveSource, clock: OutputClock) -> None:
+        self._reports.send(Placed(epoch=source.number, offset=clock.offset))
 
     def _start_pictures(self) -> None:
         source = self._source

@@ -3,7 +3,7 @@
 Pure. The part target of an epoch depends on its frame rate, and must be known before its first
 part. Not every source declares a rate, and some declare a wrong one, so it is measured: over 0.3 s
 of decode times, and two pictures at least. The packets are then handled at once, before a first
-part could have been complete, so viewers do not wait for this.
+part could have been complete, so viewers do not wait for this. A preroll counts, too.
 """
 
 from fractions import Fraction
@@ -48,10 +48,10 @@ class FirstPackets:
     @property
     def suffice(self) -> bool:
         """True if no more need be held; without a picture none need."""
-        return (
-            self.begin.video is None
-            or self.begin.ladder is None
-            or self._span(pictures=True) >= _MEASURED
+        if self.begin.video is None or self.begin.ladder is None:
+            return True
+        return len(self.packets) >= self.begin.preroll and (
+            self._span(pictures=True) >= _MEASURED
             or self._span(pictures=False) >= _MOST_SOUND
             or len(self.packets) >= _MOST_PACKETS
         )

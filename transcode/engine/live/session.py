@@ -97,6 +97,8 @@ class LiveSession:
             self._posters.finish()
 
     def _begin(self, order: Begin) -> None:
+        if order.continues and self._epoch is not None and self._epoch.continue_source(order):
+            return
         if order.splice and self._epoch is not None and self._epoch.splice(order):
             return
         self._finish()

@@ -36,6 +36,9 @@ _PLAUSIBLE_RATE: Final = 240
 _MOST_REORDER: Final = 5  # seconds
 # Sound that arrives before the first keyframe may belong to its time: about 1.5 s of it is kept.
 _EARLY_SOUND: Final = 64
+# Of a preroll's sound, this much from before the beginning is decoded: four frames of HE-AAC, which
+# the first one that is heard refers to.
+_PRIMING: Final = VIDEO_SCALE // 5
 # How far the sound may be ahead before the last picture is repeated; see `audio_pipeline` for the
 # reverse. Encoders send both in the order of their times, give or take a few frames; for one that
 # does not the wait grows, up to the time for which players do not notice held-back sound.
@@ -43,6 +46,8 @@ _PATIENCE: Final = VIDEO_SCALE
 _MOST_PATIENCE: Final = MOST_OFFSET + _PATIENCE
 # Once sound has been missing for this long, its earlier delay no longer counts.
 _SOUND_GONE: Final = 4 * VIDEO_SCALE
+# The error of times in whole milliseconds, of which three are added: less than half a frame.
+_ROUNDING: Final = 3 * VIDEO_SCALE // 1000
 # How long a picture is shown if that is unknown: a frame of 30 a second. More than a tenth of a
 # second is a hole, which the next source need not repeat.
 _STEP: Final = VIDEO_SCALE // 30
@@ -56,8 +61,9 @@ class LiveSource:
 
     `frames` counts the pictures read, and `newest_ms` is the newest packet's time in the source's
     own milliseconds. `mismatched` is True if its pictures differ from its configuration. `step` is
-    how long its newest picture is shown. `in_order`: its pictures are decoded in the order in which
-    they are shown, even if it does not declare that.
+    how long its newest picture is shown. `shown_from` is where its first picture that is shown
+    belongs; `preroll` are the pictures that lead up to it. `in_order`: its pictures are decoded in
+    the order in which they are shown, even if it does not declare that.
     """
 
     def __init__(self, begin: Begin, reports: ReportWriter, *, in_order: bool = False) -> None:
@@ -70,6 +76,12 @@ class LiveSource:
         self.step = _STEP
         self.clock: OutputClock | None = None
         self.early_sound: deque[Packet] = deque(maxlen=_EARLY_SOUND)
+        self.preroll: list[bytes] = []
+        self.shown_from = 0
+        self._preroll_left = begin.preroll  # packets of it that are still to come
+        self._lead: int | None = None  # from its newest decode time to the newest picture's time
+        self._preroll_shown = 0  # the newest picture's time in it
+        self._clock_restarts = False
         self._in_order = in_order
         self._reuse = begin.reuse
         self._longest = begin.longest
@@ -153,8 +165,83 @@ class LiveSource:
     def begin(self, first: int, scale: int, origin: int) -> OutputClock:
         """Place the leading track's first time at `origin`; return the clock that does so."""
         self.clock = OutputClock(first=first, scale=scale, origin=origin)
-        self._newest_sound = origin
+        self._newest_sound = self.shown_from = origin
+        if self.preroll and self.audio is not None:
+            since = origin - _PRIMING
+            recent = [
+                packet
+                for packet in self.early_sound
+                if self.clock.place(packet.pts, self.audio.scale) >= since
+            ]
+            self.early_sound = deque(recent, _EARLY_SOUND)
         return self.clock
+
+    @property
+    def awaits_clock(self) -> bool:
+        """True until the leading track's next packet shows how its times are placed."""
+        return self.clock is None or self._clock_restarts
+
+    def can_continue(self, begin: Begin) -> bool:
+        """Return whether the pictures of `begin` are the next ones of this source."""
+        return begin.video == self.video
+
+    def continue_with(self, begin: Begin) -> None:
+        """Continue with what `begin` changes."""
+        self.number, self.audio = begin.epoch, begin.audio
+        if begin.new_clock and self.clock is not None:
+            self._clock_restarts = True
+            self._entry = None
+            self._anchor = SoundAnchor()
+            self.early_sound.clear()
+
+    def restart_clock(self, time: int, scale: int, at: int) -> None:
+        """Place the leading track's next time at `at`, if its clock has restarted."""
+        if self._clock_restarts and self.clock is not None:
+            self._clock_restarts = False
+            self.clock.restart(time, scale, at)
+            self._newest_sound = at
+
+    # -- preroll ----------------------------------------------------------------------------------
+
+    def take_preroll(self, packet: Packet) -> bool:
+        """Keep a packet if it belongs to the preroll; return whether it does."""
+        if self._preroll_left <= 0:
+            return False
+        self._preroll_left -= 1
+        if not packet.video:
+            # Sound of the time before the beginning is cut off, that of the time after it is not.
+            self.early_sound.append(packet)
+        elif packet.data and self._parser is not None:
+            self._add_to_preroll(packet, self._parser)
+        return True
+
+    def first_shown(self, packet: Packet, track: VideoTrack) -> int:
+        """Return the source's time from which pictures are shown; `packet` is the first of them.
+
+        After a preroll the first one shown may be decoded later. It is the one that follows what
+        the preroll shows. Times in the preroll may come from another clock, so only their
+        differences count.
+        """
+        if self._lead is None or not self.preroll:
+            return packet.pts
+        lead = min(max(self._lead, 0), _MOST_REORDER * track.scale)
+        turn = packet.dts + lead - rescale(_ROUNDING, VIDEO_SCALE, track.scale)
+        return min(turn, packet.pts)
+
+    def _add_to_preroll(self, packet: Packet, parser: AccessPointParser) -> None:
+        try:
+            access = parser.classify(packet.data, key=packet.key)
+        except AvcError as error:
+            self._reports.count_trouble("packet not parsed", error)
+            return
+        if access is AccessPoint.ENTRY:
+            self.preroll.clear()
+        elif access is AccessPoint.OTHER and not self.preroll:
+            return
+        newest = max(self._preroll_shown, packet.pts) if self.preroll else packet.pts
+        self._preroll_shown = newest
+        self._lead = newest - packet.dts
+        self.preroll.append(packet.data)
 
     # -- picture ----------------------------------------------------------------------------------
 
@@ -179,7 +266,9 @@ class LiveSource:
         self, packet: Packet, clock: OutputClock, track: VideoTrack
     ) -> tuple[int, int]:
         """Count a picture; return its decode and presentation time."""
-        if clock.advance(packet.dts, track.scale):
+        if self._clock_restarts:
+            self.restart_clock(packet.dts, track.scale, clock.newest + self.step)
+        elif clock.advance(packet.dts, track.scale):
             self._reports.count_trouble("clock jumped", packet.dts)
         dts, pts = clock.place(packet.dts, track.scale), clock.place(packet.pts, track.scale)
         if self._last is not None and dts > self._last:
@@ -207,7 +296,7 @@ class LiveSource:
 
     def _is_awaited(self, packet: Packet, access: AccessPoint, track: VideoTrack) -> bool:
         """Return False for a packet before the first entry, in time or in presentation order."""
-        if self.clock is None:
+        if self.clock is None and not self.preroll:
             self._waits_since = packet.dts if self._waits_since is None else self._waits_since
             waited = rescale(packet.dts - self._waits_since, track.scale, VIDEO_SCALE)
             if access is AccessPoint.OTHER or (

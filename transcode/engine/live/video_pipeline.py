@@ -41,6 +41,7 @@ __all__ = [
     "HELD_INTERVAL",
     "CodedPicture",
     "HoldUntil",
+    "Preroll",
     "StartSlate",
     "VideoFormat",
     "VideoPipeline",
@@ -62,6 +63,16 @@ CodedPicture = tuple[bytes, int, int]
 class HoldUntil(msgspec.Struct, frozen=True, gc=False):
     """No picture will come for the time up to `until`: repeat the last one."""
 
+    until: int
+
+
+class Preroll(msgspec.Struct, frozen=True, gc=False):
+    """The pictures that lead up to those of the source, which are shown from `until` on.
+
+    They begin with an access point and are decoded, but not shown.
+    """
+
+    pictures: tuple[bytes, ...]
     until: int
 
 
@@ -88,7 +99,10 @@ class StartSlate(msgspec.Struct, frozen=True, gc=False):
     picture: VideoFrame | None
 
 
-class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | VideoFormat]):
+_Item = CodedPicture | Cut | HoldUntil | Preroll | StartSlate | VideoFormat
+
+
+class VideoPipeline(PipelineStage[_Item]):
     """Decodes pictures of `video` (None: there are none yet) and feeds `stages`, largest first.
 
     It owns the stages and finishes them. `successor` is the stage of the top rung if the source's
@@ -132,15 +146,18 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
         self._shown: VideoFrame | None = None
         self._scaled: VideoFrame | None = None  # the frame that the stages have, scaled
         self._last: int | None = None
+        self._shown_from: int | None = None  # after a preroll
         super().__init__("decoding", _DEPTH)
 
-    def handle(self, item: CodedPicture | Cut | HoldUntil | StartSlate | VideoFormat) -> None:
+    def handle(self, item: _Item) -> None:
         """Decode a packet, record a cut, hold the picture, or change the source."""
         match item:
             case Cut():
                 self._add_cut(item)
             case HoldUntil():
                 self._hold_until(item.until)
+            case Preroll():
+                self._lead_up(item)
             case StartSlate():
                 self._change_source(None)
                 self._slate = item
@@ -200,6 +217,23 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
         while self._cuts and self._packets - self._cuts[0][0] > _PATIENCE:
             self._open_with_repeat(self._cuts.popleft()[1])
 
+    def _lead_up(self, preroll: Preroll) -> None:
+        """Decode what the pictures after a preroll refer to."""
+        self._decoder, self._decoder_closed = self._open_decoder(), False
+        self._shown_from = preroll.until
+        decoder = self._decoder
+        if not isinstance(decoder, TrackVideoDecoder):
+            return
+        decoder.skip_unreferenced(on=True)
+        # Their own times do not count: a decoder returns pictures in the order that the codec says.
+        first = preroll.until - len(preroll.pictures)
+        for at, data in enumerate(preroll.pictures, first):
+            try:
+                self._show_all(decoder.decode(data, at, at))
+            except FFmpegError as error:
+                self._reports.count_trouble("picture not decoded", error)
+        decoder.skip_unreferenced(on=False)
+
     def _hold_until(self, until: int) -> None:
         """Repeat the last picture up to `until`; a frame for an earlier time is late afterwards."""
         while self._cuts and self._cuts[0][1].at <= until:
@@ -254,11 +288,17 @@ class VideoPipeline(PipelineStage[CodedPicture | Cut | HoldUntil | StartSlate | 
 
     def _show_all(self, frames: list[VideoFrame]) -> None:
         for frame in frames:
-            if frame.pts is None or (self._last is not None and frame.pts <= self._last):
+            if self._leads_up(frame):
+                self._shown = frame
+            elif frame.pts is None or (self._last is not None and frame.pts <= self._last):
                 self._reports.count_trouble("picture out of order", frame.pts)
                 self._shown = frame  # still the newest, if it has to be repeated
             else:
                 self._show(frame, frame.pts)
+
+    def _leads_up(self, frame: VideoFrame) -> bool:
+        """Return whether a picture belongs to a preroll, or to the time before it ends."""
+        return self._shown_from is not None and (frame.pts or 0) < self._shown_from
 
     def _show(self, frame: VideoFrame, pts: int) -> None:
         """Pass a frame on, as the first of a segment if it has reached a cut."""
