@@ -72,8 +72,9 @@ async def test_after_an_engine_died_within_a_gop_dates_are_those_of_the_first_pa
 ) -> None:
     """The next engine goes on within the GOP, and has the source's own packets again after it."""
     await make(tmp_path, source)
-    # The death can cost the sound a part; nothing of the picture is lost, and some shown again.
-    for rendition, lost_us in (("144p", 0), ("audio", 500_000)):
+    # Renditions ended up to a part apart, and the dates of none may go back: so what is shown again
+    # in one dates the others later.
+    for rendition in ("144p", "audio"):
         segments = playlist(tmp_path, rendition).segments
         assert sum(each.discontinuity for each in segments) == 2
         elapsed = 0
@@ -81,6 +82,6 @@ async def test_after_an_engine_died_within_a_gop_dates_are_those_of_the_first_pa
             assert each.wall_us is not None
             # What came first is sound, which was shown from the first picture on.
             late_us = each.wall_us - NOON_US - rescale(elapsed, 90_000, 1_000_000)
-            assert -30_000 <= late_us <= lost_us + 30_000
+            assert -30_000 <= late_us <= 530_000
             elapsed += each.duration
         assert -0.5 <= elapsed / 90_000 - 8 <= 0.55
