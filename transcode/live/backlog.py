@@ -249,13 +249,18 @@ class Backlog:
             return self._with_preroll(order, arrived)
         return order
 
-    def resume_source(self, source: SourceStart, now: float, published: int | None = None) -> None:
+    def resume_source(
+        self, source: SourceStart, now: float, published: int | None = None, *, again: bool = True
+    ) -> None:
         """Start `source` again in a new engine, after the media that were published.
 
         `published` is where those end, by the clock of the source's leading track in ticks of
         90 000 a second; None if none were. What is too old, and what no preroll can lead up to, is
-        left out. The wall clock is that of the arrival of the first packet that is shown.
+        left out. The wall clock is that of the arrival of the first packet that is shown. Unless
+        `again`, no packet is sent that another engine got: it begins at the next queued keyframe.
         """
+        if not again:
+            self._recent.begin(source.video, source.audio)
         preroll, sent = self._recent.split(published, arrived_since=now - QUEUE_SECONDS)
         self._recent.begin(source.video, source.audio)
         for packet in preroll:

@@ -303,7 +303,9 @@ class LiveRun:
             self.backlog.resume_slate(self._source, self._clock())
         elif self._source is not None:  # a new engine for a source that is still sending
             end = published.source_end(self._epochs.newest)
-            self.backlog.resume_source(self._source, self._clock(), end)
+            # Packets that two engines died of, one after the other, may cost the next one, too.
+            again = end is not None or self._source.joint is not Joint.ENGINE
+            self.backlog.resume_source(self._source, self._clock(), end, again=again)
         while True:
             while self.backlog:
                 await self._send(child, self.backlog.pop())

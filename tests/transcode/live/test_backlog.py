@@ -201,6 +201,20 @@ def test_a_new_engine_begins_at_the_next_keyframe_that_waits() -> None:
     ]
 
 
+@pytest.mark.parametrize(("again", "expected"), [(True, [0, 1, 2, 3, 4]), (False, [3, 4])])
+def test_a_new_engine_gets_the_packets_of_the_old_one_again_unless_they_are_to_blame(
+    again: bool, expected: list[int]
+) -> None:
+    queue = backlog()
+    queue.begin((VIDEO,), 0.0)
+    for at in range(5):
+        queue.offer(packet(at, key=at in (0, 3)), 0.0)
+    for _ in range(3):  # the beginning, and two packets
+        queue.pop()
+    queue.resume_source(SourceStart(video=VIDEO, audio=None, wall_us=1), 1.0, again=again)
+    assert [each.dts for each in all_of(queue) if isinstance(each, Packet)] == expected
+
+
 def test_a_new_engine_does_not_begin_what_another_source_follows() -> None:
     queue = backlog()
     queue.offer(packet(0), 0.0)
