@@ -98,7 +98,8 @@ def _item(row: tuple[Any, ...], key: str) -> dict[str, Any]:  # Any: columns of 
             "iframe": f'<iframe src="{BASE}/embed/{hash_}" title="{escape(shown)}"'
             f' style="width:100%;aspect-ratio:16/9;border:0" loading="lazy" allow="{_LEAVE}"'
             ' allowfullscreen referrerpolicy="strict-origin-when-cross-origin"></iframe>',
-            "script": f'<script async src="{BASE}/embed.js" data-video="{hash_}"></script>',
+            "script": f'<script async src="{BASE}/embed.js" data-video="{hash_}"'
+            f' data-title="{escape(shown)}" data-shape="16/9"></script>',
             "link": f"{BASE}/watch/{hash_}",
         },
         "project_json": f"{BASE}/json/projects/{key}.json",

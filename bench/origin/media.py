@@ -18,14 +18,14 @@ from storage.live.publication import LiveWindow, Publication
 from storage.objects.addresses import live_playlist, live_segment
 from storage.objects.disk import DiskObjects
 
-__all__ = ["SEGMENT_BYTES", "SteppedRun", "publish", "publish_long"]
+__all__ = ["PARTS", "SEGMENT_BYTES", "SteppedRun", "publish", "publish_long"]
 
 SEGMENT_BYTES: Final = 2_000_000
 _NOON_US: Final = 1_769_860_800_000_000  # 2026-01-31T12:00:00Z
 _TICKS: Final = 180_000  # 2 s
 _SECONDS: Final = 2
 _LISTED: Final = 15  # 30 s
-_PARTS: Final = 4  # of a segment with low latency
+PARTS: Final = 4  # of a segment with low latency
 _LONG: Final = 360  # 12 minutes, a playlist of 26 kB
 
 _TOP: Final = Rendition(name="1080p", width=1920, height=1080, rate=8_000_000, source_size=True)
@@ -66,7 +66,7 @@ class SteppedRun:
     ) -> "SteppedRun":
         """Publish 30 s, and store them."""
         run = cls(await _opened(objects, edge, hash_, low_latency=True))
-        for _ in range((_LISTED + 1) * _PARTS):
+        for _ in range((_LISTED + 1) * PARTS):
             await run.publish_part()
         await run._run.store_pending()
         return run
@@ -76,12 +76,12 @@ class SteppedRun:
         for name, size in _SIZES.items():
             if self.part == 0:
                 await self._run.append(_start(name, self.msn))
-            piece = bytes(size // _PARTS)
-            await self._run.append(_part(name, self.msn, self.part, _TICKS // _PARTS, piece))
-            if self.part == _PARTS - 1:
-                await self._run.append(_segment(name, self.msn, _PARTS, len(piece) * _PARTS))
+            piece = bytes(size // PARTS)
+            await self._run.append(_part(name, self.msn, self.part, _TICKS // PARTS, piece))
+            if self.part == PARTS - 1:
+                await self._run.append(_segment(name, self.msn, PARTS, len(piece) * PARTS))
         self.part += 1
-        if self.part == _PARTS:
+        if self.part == PARTS:
             self.msn, self.part = self.msn + 1, 0
 
 

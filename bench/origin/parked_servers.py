@@ -26,7 +26,7 @@ import uvloop
 
 from api.http.response import HttpRequest, HttpResponse, Representation, media_headers, respond
 from api.origin.routes import PLAYLIST_TYPE
-from bench.origin.media import SteppedRun
+from bench.origin.media import PARTS, SteppedRun
 from bench.origin.ours import BenchOrigin
 from headend.config.listen_sockets import bind
 from headend.http.descriptors import raise_limit
@@ -94,7 +94,9 @@ async def _publish_on_signal(run: SteppedRun, app: _Plain | None) -> None:
 
 def _print_event(event: str, run: SteppedRun, **facts: int) -> None:
     target = f"/{run.address}?_HLS_msn={run.msn}&_HLS_part={run.part}"
-    request = {"target": target, "part": f"{run.msn}.{run.part}.m4s"}
+    # A first part has the name of its hint, which counts the parts of the segment before it.
+    place = (run.msn, run.part) if run.part else (run.msn - 1, PARTS)
+    request = {"target": target, "part": "{}.{}.m4s".format(*place)}
     print(json.dumps({"event": event, **request, **facts}), flush=True)
 
 

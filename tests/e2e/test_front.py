@@ -82,7 +82,9 @@ def _variant(at: Front, stream: ServiceProcess) -> str | None:
     assert status == OK
     playlist = m3u8.parse(body.decode())
     assert isinstance(playlist, MultivariantPlaylist)
-    return f"{folder}/{playlist.variants[0].uri}" if playlist.variants else None
+    listed = f"{folder}/{playlist.variants[0].uri}"
+    status, body = at.curl(listed)
+    return listed if status == OK and b"#EXTINF" in body else None
 
 
 def test_blocking_requests_are_answered_once_the_media_exist(

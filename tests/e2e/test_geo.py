@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.browser import Chromium
 from tests.support.e2e.foreign_site import site
-from tests.support.e2e.hls_reader import addresses, media, multivariant
+from tests.support.e2e.hls_reader import addresses, has_segments, media, multivariant
 from tests.support.e2e.publishers import ffmpeg, publishing, tool
 from tests.support.e2e.service import SCALE, Answer, ServiceProcess, fetch, service
 from tests.support.geo_database import GERMAN, NOWHERE, ROMANIAN, SIXTH, countries
@@ -93,7 +93,7 @@ def test_a_live_stream_plays_in_its_countries_only(
 ) -> None:
     url = f"{headend.server}/{headend.key}"
     with publishing(ffmpeg(small_source, url, "-stream_loop", "-1")):
-        poll(lambda: multivariant(headend.playlist), within=15, what="a playlist")
+        poll(lambda: has_segments(headend.playlist), within=15, what="playlists")
         poster = f"{headend.http}/live/{headend.hash}/poster/360p.jpg"
         poll(lambda: fetch(poster).status == 200, within=15, what="a poster")
         default = poster.replace("360p", "default")

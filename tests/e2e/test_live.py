@@ -16,6 +16,7 @@ from tests.support.e2e.hls_reader import (
     collect,
     decoder_errors,
     frames,
+    has_segments,
     media,
     multivariant,
     picture_digests,
@@ -62,6 +63,7 @@ def test_every_rung_is_whole_in_step_and_silent_in_ffmpeg(
             lambda: multivariant(headend.playlist), within=40, what="a multivariant playlist"
         )
         listed = time.time()
+        poll(lambda: has_segments(headend.playlist), what="a segment of each rendition")
         first = media(addresses(headend.playlist)["720p"]).segments[0]
         # The wall clock of the first segment is when its first picture came: one GOP (2 s) + 1.5 s.
         assert first.wall_us is not None

@@ -28,7 +28,7 @@ _NO_SETS: Final = b"\x01\x64\x00\x1f\xff\xe0\x00"
 
 
 def plays(stream: ServiceProcess, rendition: str) -> bool:
-    answer = fetch(f"{stream.http}/live/{stream.hash}/index.m3u8")
+    answer = fetch(f"{stream.http}/live/{stream.hash}/index.m3u8?latency=normal")
     return answer.status == 200 and f"/{rendition}/" in answer.body.decode()
 
 

@@ -126,7 +126,8 @@ def sum_of(running: ServiceProcess, number: str) -> str:
     """Return the SHA-256 of a video's source file."""
     answer = fetch(f"{running.http}/api/videos/{number}", token=running.token)
     record: JsonObject = answer.json["data"]  # type: ignore[assignment]
-    (source,) = Path(running.data, "objects", "sources", record["hash"]).iterdir()
+    sources = Path(running.data, "objects", "sources", record["hash"]).iterdir()
+    source = max(sources, key=lambda each: each.stat().st_mtime_ns)  # a former one is kept
     with source.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

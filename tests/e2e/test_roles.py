@@ -316,7 +316,7 @@ def test_the_api_may_run_beside_the_whole_service(tmp_path: Path, small_source: 
 
 @pytest.mark.parametrize("role", ["ingest", pytest.param("api", marks=pytest.mark.prove)])
 def test_a_role_without_a_database_says_what_to_run(tmp_path: Path, role: str) -> None:
-    assert "run `headend migrate` first" in refusal(role, tmp_path / "none", *FREE)
+    assert "headend migrate` first" in refusal(role, tmp_path / "none", *FREE)
     assert not (tmp_path / "none").exists()
 
 

@@ -125,6 +125,8 @@ ELSEWHERE: Final = {
     "pause_stream": "a run, of an ingest (tests/api/streams/test_commands.py)",
     "resume_stream": "the same",
     "drill_failover": "the same",
+    "allow_encoders": "a stream that was ended (tests/api/streams/test_commands.py)",
+    "restore_file": "a replaced file (tests/api/uploads/test_single_request_restoring.py)",
     "create_upload": "tus, with headers of its own (tests/api/uploads/test_resumable.py)",
     "append": "the same",
     "end_upload": "the same",

@@ -128,7 +128,7 @@ async def test_only_what_is_sent_changes(api_service: ApiService) -> None:
     assert (await edit_stream(api_service, stream, title="Other")) == {
         **before,
         "title": "Other",
-        "embed": {**before["embed"], "iframe": before["embed"]["iframe"].replace("Mine", "Other")},
+        "embed": {name: text.replace("Mine", "Other") for name, text in before["embed"].items()},
     }
 
 

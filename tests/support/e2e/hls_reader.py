@@ -40,6 +40,13 @@ def media(url: str) -> MediaPlaylist:
     return playlist
 
 
+def has_segments(url: str) -> bool:
+    """Return whether each playlist lists a segment; at first there are parts alone."""
+    if multivariant(url) is None:
+        return False
+    return all(media(address).segments for address in addresses(url).values())
+
+
 def addresses(url: str) -> dict[str, str]:
     """Return the URLs of a stream's media playlists by rendition, including audio."""
     playlist = multivariant(url)

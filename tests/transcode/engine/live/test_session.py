@@ -69,7 +69,9 @@ def test_the_top_rung_has_the_sources_times(output: EngineOutput, two_seconds: S
     # Players place a run by its first decode time, which is not before the first picture. Those
     # that should have been decoded before it share the time of a frame.
     moved = sum(dts <= 0 for dts, _ in own)
-    assert [dts for dts, _ in times[moved + 1 :]] == [dts for dts, _ in own[moved + 1 :]]
+    # The last one of a part may be a millisecond early, to keep the part within its target.
+    later = pytest.approx([dts for dts, _ in own[moved + 1 :]], abs=90)
+    assert [dts for dts, _ in times[moved + 1 :]] == later
     assert times[moved][0] == pytest.approx(own[moved][0], abs=90)  # frames of whole milliseconds
     assert times[0][0] == 0
     steps = [after - before for (before, _), (after, _) in itertools.pairwise(times[: moved + 1])]
