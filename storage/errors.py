@@ -21,6 +21,7 @@
         ├── TooManyBackups         the caller's: the stream has as many backups as it may have
         ├── TooManyUploads         the caller's: the project has as many open uploads as it may have
         ├── UploadHeld             no fault: another host stores the upload's file just now
+        ├── FileChanged            the caller's: the video has another file meanwhile
         ├── NoFormerFile           the caller's: the video's file was not replaced, or long ago
         ├── UploadInProgress       the caller's: the video's first file has not been uploaded yet
         ├── UploadLinkSpent        the caller's: an upload link was used or has expired
@@ -42,6 +43,7 @@ __all__ = [
     "CatalogError",
     "CatalogNotEmpty",
     "CatalogUnavailable",
+    "FileChanged",
     "HashTaken",
     "HostGone",
     "HostNameTaken",
@@ -219,6 +221,14 @@ class NoFormerFile(CatalogError):
 
     def __init__(self, video: int) -> None:
         super().__init__(f"video {video} has no former file")
+        self.video = video
+
+
+class FileChanged(CatalogError):
+    """The video's file is not any more the one that was to be exchanged."""
+
+    def __init__(self, video: int) -> None:
+        super().__init__(f"the file of video {video} was replaced meanwhile")
         self.video = video
 
 

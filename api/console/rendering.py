@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from api.http.static_files import BUNDLE, public_name
+from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from media.no_op import never
 from media.ticks import utc
@@ -69,6 +70,7 @@ class Renderer:
             "here": self.here,
             "bytes": bytes_text,
             "duration": duration_text,
+            "timestamp": format_timestamp,
         }
 
     def url(self, path: str) -> str:

@@ -3,13 +3,15 @@
 import contextlib
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Annotated, Final
 
 from litestar import Controller, post, put
 from litestar.di import NamedDependency
+from litestar.params import QueryParameter
 
 from api.http.auth import ApiRequest, needs_write
 from api.http.error_statuses import CHANGE_ERRORS, FORM_ERRORS
-from api.http.errors import ApiError, documented
+from api.http.errors import ApiError, documented, invalid
 from api.http.multipart_schemas import FileForm, PosterForm, VideoForm
 from api.http.parameters import missing, still_there
 from api.intake.upload_intake import (
@@ -28,6 +30,7 @@ from api.intake.upload_intake import (
 from api.library.lookup import PROJECT
 from api.library.quotas import ProjectQuotas
 from api.ports import FileFacts
+from api.schemas.timestamps import parse_timestamp
 from api.uploads.replace_file import replace_from_form
 from api.uploads.video_form import receive_video_form
 from api.videos.lookup import VIDEO
@@ -36,11 +39,21 @@ from api.videos.schemas import VideoAdded, VideoChanged
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
-from storage.errors import NoFormerFile
+from storage.errors import FileChanged, NoFormerFile
 from storage.objects import addresses
 from storage.objects.base import ObjectError
 
 __all__ = ["VideoFilesController", "VideoUploadController"]
+
+_NO_MOMENT: Final = "The uploaded_at must be a moment like 2026-01-31T12:00:00.123456Z."
+
+UploadedAt = Annotated[
+    str | None,
+    QueryParameter(
+        description="Only if this is the video's `uploaded_at`; 409 if it has another file by now.",
+        schema_extra={"type": "string", "one_of": None},
+    ),
+]
 
 
 class VideoUploadController(Controller):
@@ -146,20 +159,29 @@ class VideoFilesController(Controller):
         video_presenter: NamedDependency[VideoPresenter],
         intake: NamedDependency[UploadIntake],
         now_us: NamedDependency[int],
+        uploaded_at: UploadedAt = None,
     ) -> VideoChanged:
         """Give a video the file again that it had before its present one, for seven days.
 
         The present file becomes the former one, so that doing it twice changes nothing. What plays
         stays until all of the file is transcoded. A recording that was replaced has no former file.
         """
+        uploaded_us = None if uploaded_at is None else parse_timestamp(uploaded_at)
+        if uploaded_at is not None and uploaded_us is None:
+            raise invalid({"uploaded_at": [_NO_MOMENT]})
         number = video.video.id
         former = await catalog.former_files.find(number, now_us)
         if former is None or await intake.objects.stat(former.file.source) is None:
             raise _no_former_file()
         try:
-            whole = await catalog.former_files.take_back(number, now_us, by=request.auth.id)
+            whole = await catalog.former_files.take_back(
+                number, now_us, by=request.auth.id, uploaded_us=uploaded_us
+            )
         except NoFormerFile as error:
             raise _no_former_file() from error
+        except FileChanged as error:
+            message = "The video has another file meanwhile: look at it again."
+            raise ApiError(HTTPStatus.CONFLICT, message) from error
         message = "The former file is back."
         return VideoChanged(
             message=message, video=video_presenter.full(still_there(whole, "video"))

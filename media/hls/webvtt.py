@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Cue", "escape", "render", "render_runs", "split", "timestamp"]
+__all__ = ["Cue", "escape", "numbers", "render", "render_runs", "split", "timestamp"]
 
 _BLANK: Final = re.compile(r"\n[ \t]*(?=\n|$)")
 # Not allowed in a payload: controls, and the two Unicode line separators.
@@ -78,15 +78,22 @@ def render(cues: Iterable[Cue], *, ticks: int | None = None) -> str:
     return "\n".join(blocks)
 
 
+def numbers(cue: Cue, step: int, count: int) -> range:
+    """Return the numbers, from 0, of the segments in which a cue is shown.
+
+    `count` segments of `step` milliseconds each; what is shown after the last is in that one.
+    """
+    last = count - 1
+    return range(min(cue.start // step, last), min((cue.end - 1) // step, last) + 1)
+
+
 def split(cues: Sequence[Cue], step: int, count: int) -> list[list[Cue]]:
     """Return the cues of `count` segments of `step` milliseconds each.
 
-    A cue that is shown in several segments is in each of them (RFC 8216, 3.5); what is shown after
-    the last segment is in that one.
+    A cue that is shown in several segments is in each of them (RFC 8216, 3.5).
     """
     segments: list[list[Cue]] = [[] for _ in range(count)]
     for cue in cues:
-        first, last = cue.start // step, (cue.end - 1) // step
-        for number in range(min(first, count - 1), min(last, count - 1) + 1):
+        for number in numbers(cue, step, count):
             segments[number].append(cue)
     return segments

@@ -15,6 +15,7 @@ import msgspec
 
 from media.hls.segment import InitSection, Part, Segment
 from media.ladder import AUDIO_RENDITION, BOX_NUMBERS, Ladder
+from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from storage.catalog.records.transcoding import (
     MadeRung,
     MadeSubtitles,
@@ -41,6 +42,7 @@ from transcode.vod.asset_plan import (
     length_and_warnings,
     order_for,
     planned_spans,
+    playing_ticks,
 )
 from transcode.vod.attempt_cleanup import mark_replaced
 from transcode.vod.core_budget import CoreBudget
@@ -313,7 +315,10 @@ class AssetAttempt:
         if self._ladder is None or not probed.subtitles:
             return ()
         tracks = await read_subtitles(self._work.hash, path, outcome.warnings)
-        length_ms = probed.length_us // 1000
+        # What the container claims may be the end of a subtitle that is shown for ever.
+        made = self._piece(outcome).renditions
+        ticks = playing_ticks(made, self._surveyed.spans)
+        length_ms = rescale(ticks, VIDEO_SCALE, MILLISECONDS) or probed.length_us // 1000
         return await store_subtitles(
             self._context.objects, self._work.hash, self._media_folder, tracks, length_ms
         )

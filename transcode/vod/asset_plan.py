@@ -3,17 +3,18 @@
 Pure: values and rules.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from media.ladder import STANDARD_LABELS, Ladder, Rendition, ladder_for
-from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
+from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE, rescale
 from storage.catalog.records.transcoding import MadeSubtitles, VideoWork
 from storage.job_leases import HEARTBEAT_SECONDS, HeldJob, HeldSpan, PlannedSpan
 from transcode.protocol.file_messages import AssetOrder, SpanOrder
 from transcode.protocol.messages import Probed
-from transcode.vod.rendition_store import MadePiece
+from transcode.vod.rendition_store import MadePiece, MadeRendition
 
 __all__ = [
     "AssetProgress",
@@ -22,6 +23,7 @@ __all__ = [
     "length_and_warnings",
     "order_for",
     "planned_spans",
+    "playing_ticks",
     "seconds_left",
     "span_folder",
 ]
@@ -128,6 +130,14 @@ def planned_spans(spans: tuple[SpanOrder, ...]) -> list[PlannedSpan]:
         facts = msgspec.json.encode(span).decode()
         planned.append(PlannedSpan(number=number, cost=max(1, cost), facts=facts))
     return planned
+
+
+def playing_ticks(made: Iterable[MadeRendition], spans: Sequence[SpanOrder]) -> int:
+    """Return how long what is made and what the spans make play; 0 if there is nothing of it."""
+    lengths = [sum(each.duration for each in one.segments) for one in made]
+    if spans:
+        lengths.append(spans[-1].end - ORIGIN_SECONDS * VIDEO_SCALE)
+    return max(lengths, default=0)
 
 
 def length_and_warnings(claimed_us: int, ticks: int) -> tuple[int, list[str]]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from media.hls.webvtt import Cue, render, split
+from media.hls.webvtt import Cue, numbers, render, split
 from media.languages import language_name
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from storage.catalog.records.transcoding import MadeSubtitles
@@ -81,7 +81,7 @@ async def store_subtitles(
 ) -> tuple[MadeSubtitles, ...]:
     """Store subtitles below a folder of a video and return what was stored.
 
-    `length_ms` is the video's length, 0 if it is not known.
+    `length_ms` is the length of what plays, 0 if it is not known.
 
     Raises:
         ObjectError: some could not be stored.
@@ -123,14 +123,18 @@ def _file(cues: Sequence[Cue]) -> bytes:
 
 
 def _segments(cues: Sequence[Cue], length_ms: int) -> tuple[int, list[list[Cue]]]:
-    """Return the length of segments and the cues of each; (0, []) if cues last for too long."""
-    end = max(length_ms, *(cue.end for cue in cues), 1)
+    """Return the length of segments and the cues of each; (0, []) if cues last for too long.
+
+    A cue may be meant to be shown for ever, or to begin after the end: it makes no segment longer.
+    """
+    end = length_ms or max((cue.end for cue in cues), default=1)
     step = max(_SEGMENT_MS, -(-end // _MOST_SEGMENTS))
+    count = -(-end // step)
     whole = sum(len(cue.text) for cue in cues)
-    copied = sum(len(cue.text) * ((cue.end - 1) // step - cue.start // step + 1) for cue in cues)
+    copied = sum(len(cue.text) * len(numbers(cue, step, count)) for cue in cues)
     if copied > _MOST_COPIES * whole + _SPARE_LETTERS:
         return 0, []
-    return step, split(cues, step, -(-end // step))
+    return step, split(cues, step, count)
 
 
 def _unique_title(title: str, taken: set[str]) -> str:

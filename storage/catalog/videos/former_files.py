@@ -12,9 +12,10 @@ from sqlalchemy import RowMapping, Select, delete, select
 from media.ticks import DAY_US
 from storage.catalog.engine.database import Database
 from storage.catalog.records.videos import VideoFile, WholeVideo
+from storage.catalog.schema.tables import videos
 from storage.catalog.schema.upload_tables import former_files
 from storage.catalog.videos import replacement
-from storage.errors import NoFormerFile
+from storage.errors import FileChanged, NoFormerFile
 
 __all__ = ["FORMER_DAYS", "FormerFile", "FormerFiles"]
 
@@ -45,17 +46,25 @@ class FormerFiles:
         async with self._database.reading() as connection:
             return _read((await connection.execute(_query(video, now_us))).mappings().one_or_none())
 
-    async def take_back(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
+    async def take_back(
+        self, video: int, now_us: int, *, by: int | None, uploaded_us: int | None = None
+    ) -> WholeVideo | None:
         """Give a video its former file again, as a replacement; the present one is the former then.
 
-        Returns None if there is no such video.
+        With `uploaded_us`, only if the present file came at that time: who saw another one does not
+        mean this one. Returns None if there is no such video.
 
         Raises:
             NoFormerFile: there is none, or it has been replaced for too long.
+            FileChanged: the present file is another one.
         """
         async with self._database.writing() as connection:
             if await replacement.lock(connection, video) is None:
                 return None
+            if uploaded_us is not None:
+                came = select(videos.c.uploaded_us).where(videos.c.id == video)
+                if (await connection.execute(came)).scalar_one() != uploaded_us:
+                    raise FileChanged(video)
             query = _query(video, now_us).with_for_update()
             former = _read((await connection.execute(query)).mappings().one_or_none())
             if former is None:

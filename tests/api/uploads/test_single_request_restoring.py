@@ -8,9 +8,9 @@ from tests.support.api.application import ApiService, Json
 from tests.support.api.upload_clips import clip, upload
 
 
-async def restore(api_service: ApiService, number: int) -> tuple[int, Json]:
+async def restore(api_service: ApiService, number: int, **seen: str) -> tuple[int, Json]:
     path = f"/api/videos/{number}/restore-file"
-    answer = await api_service.client.post(path, headers=api_service.owner)
+    answer = await api_service.client.post(path, params=seen, headers=api_service.owner)
     return answer.status_code, answer.json()
 
 
@@ -51,3 +51,17 @@ async def test_a_former_file_that_is_not_there_any_more_is_not_promised(
     assert (await put(api_service, first["id"], video=("b.mp4", clip("320x180", "2")))).is_success
     await objects.delete(f"sources/{first['hash']}/1")
     assert (await restore(api_service, first["id"]))[0] == 409
+
+
+async def test_only_the_file_that_was_seen_is_exchanged(api_service: ApiService) -> None:
+    number = (await upload(api_service))["video"]["id"]
+    answer = await put(api_service, number, video=("b.mp4", clip("320x180", "2")))
+    present = answer.json()["video"]["uploaded_at"]
+    assert await restore(api_service, number, uploaded_at="2026-01-31T12:00:00.123456Z") == (
+        409,
+        {"message": "The video has another file meanwhile: look at it again."},
+    )
+    status, body = await restore(api_service, number, uploaded_at="now")
+    assert (status, set(body["errors"])) == (422, {"uploaded_at"})
+    status, body = await restore(api_service, number, uploaded_at=present)
+    assert (status, body["message"]) == (200, "The former file is back.")

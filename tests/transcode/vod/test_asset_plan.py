@@ -14,9 +14,11 @@ from transcode.vod.asset_plan import (
     length_and_warnings,
     order_for,
     planned_spans,
+    playing_ticks,
     seconds_left,
     span_folder,
 )
+from transcode.vod.rendition_store import MadeRendition, MadeSegment
 
 SECOND = 90_000
 
@@ -103,6 +105,17 @@ def test_a_stretch_costs_its_pictures_and_a_little_for_those_before_it() -> None
     spans = planned_spans(stretches)
     assert [(each.number, each.cost) for each in spans] == [(1, 900), (2, 930)]
     assert msgspec.json.decode(spans[1].facts, type=SpanOrder) == stretches[1]
+
+
+def test_what_plays_lasts_as_long_as_the_longest_of_what_is_made() -> None:
+    segment = MadeSegment(sequence=0, size=1, duration=4 * SECOND, frames=100, init=1)
+    sound = MadeRendition(name="audio", codecs="", size=1, inits={}, segments=(segment,) * 3)
+    none = msgspec.structs.replace(sound, segments=())
+    assert playing_ticks((), ()) == 0
+    assert playing_ticks((none, sound), ()) == 12 * SECOND
+    # The output's clock begins at 10 s.
+    spans = (stretch(first=10, key=10, pictures=9), stretch(first=40, key=40, pictures=9))
+    assert playing_ticks((sound,), spans) == 60 * SECOND
 
 
 @pytest.mark.parametrize(

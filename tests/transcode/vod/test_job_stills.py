@@ -38,3 +38,16 @@ async def test_a_film_has_its_previews_and_subtitles_named_and_counted(
     visibility = await vod.catalog.visibility.find(hash_)
     assert visibility is not None
     assert visibility.previews == "previews-1-1"
+
+
+async def test_a_subtitle_that_is_shown_for_ever_leaves_segments_short(
+    vod: VodFixture, tmp_path: Path
+) -> None:
+    """The file claims to last as long, which is 20 hours."""
+    always = ("eng", "Name", "1\n00:00:01,000 --> 20:00:00,000\nThe name\n")
+    whole = await vod.transcode(subtitled(tmp_path / "a.mkv", (GERMAN, always), seconds=12))
+    subtitles = (await vod.variants(whole)).subtitles
+    assert [each.name for each in subtitles] == ["Deutsch", "Name"]
+    for each in subtitles:
+        segments = (await vod.playlist(whole, each.uri)).segments
+        assert [round(segment.duration / 90_000) for segment in segments] == [10, 2]

@@ -69,8 +69,8 @@ async def test_a_track_is_cut_into_segments_that_each_have_what_is_shown_in_them
         "\n00:00:09.000 --> 00:00:21.000\nb\n",
         "\n00:00:40.000 --> 00:00:41.000\nc\n",
     )
-    assert segments == [first + second, second, second, "", last]
-    assert (made.segments, made.segment_ms) == (5, 10_000)
+    assert segments == [first + second, second, second, last]
+    assert (made.segments, made.segment_ms) == (4, 10_000)
     assert made.peak == 97  # bits a second: the first has 122 bytes
 
 
@@ -89,6 +89,15 @@ async def test_a_track_has_few_segments_however_long_it_is(
 ) -> None:
     made, _ = await stored_segments(tmp_path, (Cue(1_000, 2_000, "a"),), length_ms)
     assert (made.segments, made.segment_ms) == (segments, segment_ms)
+
+
+@pytest.mark.parametrize(
+    "odd", [Cue(0, 360_000_000, "for ever"), Cue(350_000_000, 360_000_000, "late")]
+)
+async def test_a_cue_after_the_end_makes_no_segment_longer(tmp_path: Path, odd: Cue) -> None:
+    made, segments = await stored_segments(tmp_path, (Cue(1_000, 2_000, "a"), odd), 25_000)
+    assert (made.segments, made.segment_ms) == (3, 10_000)
+    assert odd.text in segments[-1]
 
 
 async def test_words_that_are_always_shown_are_not_multiplied(tmp_path: Path) -> None:

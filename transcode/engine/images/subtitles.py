@@ -130,14 +130,16 @@ def _read(upload: Upload, tracks: list[_TrackReader]) -> None:
     if not tracks or picture is None:
         return
     start = first_picture_time(upload, picture)
-    by_index = {track.stream.index: track for track in tracks}
-    for stream in upload.streams:
-        if stream.index not in by_index:
-            stream.discard = Discard.all
+    # Before others are discarded: FFmpeg seeks to the first packet of a stream that is wanted, and
+    # Matroska's reader leaves out what the other tracks have before that.
     try:
         upload.seek(0)
     except FFmpegError:
         return
+    by_index = {track.stream.index: track for track in tracks}
+    for stream in upload.streams:
+        if stream.index not in by_index:
+            stream.discard = Discard.all
     streams: list[Stream] = [track.stream for track in tracks]
     for packet in demux(upload, streams):
         by_index[packet.stream.index].add(packet, start)

@@ -6,7 +6,7 @@ from media.ticks import DAY_US
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import VideoFile, VideoRecord
-from storage.errors import NoFormerFile
+from storage.errors import FileChanged, NoFormerFile
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 from tests.support.shared_engines import ON_BOTH
 
@@ -53,6 +53,19 @@ async def test_a_former_file_is_taken_back_as_often_as_one_likes(
     ]  # fmt: skip
     # Each is the number of a file of its own: what is cached of another is never wrong.
     assert [each.facts["generation"] for each in events.items[:3]] == [4, 3, 2]
+
+
+@ON_BOTH
+async def test_who_saw_another_file_does_not_undo_what_somebody_else_did(
+    catalog: Catalog, project: ProjectRecord
+) -> None:
+    video = await replaced(catalog, project)
+    files = catalog.former_files
+    assert await files.take_back(video.id, NOW_US + 1, by=1, uploaded_us=NOW_US) is not None
+    with pytest.raises(FileChanged):
+        await files.take_back(video.id, NOW_US + 2, by=1, uploaded_us=NOW_US)
+    assert await source_of(catalog, video.id) == video.source
+    assert await files.take_back(video.id, NOW_US + 3, by=1, uploaded_us=NOW_US + 1) is not None
 
 
 @ON_BOTH

@@ -38,6 +38,15 @@ def test_all_kinds_of_text_are_read(tmp_path: Path, name: str, codec: str) -> No
     assert probed(path).subtitles == 2
 
 
+@pytest.mark.parametrize("name", ["a.mkv", "a.mp4"])
+def test_words_before_the_first_ones_of_another_track_are_read(tmp_path: Path, name: str) -> None:
+    early = ("eng", "Early", "1\n00:00:01,000 --> 00:00:02,000\nFirst\n")
+    path = subtitled(tmp_path / name, (GERMAN, early), seconds=4)
+    german, english = extract_subtitles(path).of(SubtitleTrack)
+    assert [cue.start for cue in german.cues] == [2000, 20_000]
+    assert english.cues == (Cue(1000, 2000, "First"),)
+
+
 def test_a_film_without_subtitles_has_none(tmp_path: Path) -> None:
     path = film(tmp_path / "a.mp4", *X264, seconds=1, sound=None)
     assert extract_subtitles(path).of(SubtitleTrack) == []
