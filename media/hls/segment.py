@@ -64,7 +64,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part", gc=False):
     """A part of a segment: `sequence` is its segment's, `index` counts from 0 within it.
 
     `duration` is in ticks of 90 000 a second for every rendition, including audio. `independent`:
-    it begins with a sync sample. `frames` is a count, 0 if unknown.
+    it begins with a sync sample.
     """
 
     rendition: str
@@ -73,7 +73,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag="part", gc=False):
     duration: int
     independent: bool
     data: bytes
-    frames: int = 0
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, tag="segment", gc=False):

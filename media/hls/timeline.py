@@ -25,7 +25,7 @@ from media.hls.playlist import TARGET_SECONDS, PartialSegment, PlaylistSegment, 
 from media.hls.timeline_segments import ClosedSegment, OpenSegment, SegmentPage
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 
-__all__ = ["HOLD_BACK_PARTS", "PAGE_SEGMENTS", "Timeline"]
+__all__ = ["HOLD_BACK_PARTS", "PAGE_SEGMENTS", "Timeline", "common_part_target"]
 
 # A page of 2 s segments spans two minutes. At least as many of the newest segments are not in
 # pages: they span more than the skip boundary (24 s), so a delta update begins among them.
@@ -496,6 +496,16 @@ def _without_map(segment: PlaylistSegment) -> PlaylistSegment:
     if segment.gap and segment.map_uri is not None:
         return msgspec.structs.replace(segment, map_uri=None)
     return segment
+
+
+def common_part_target(timelines: Iterable[Timeline], part_target: int) -> int:
+    """Return the target that all renditions of a run can announce for parts of `part_target`.
+
+    Players that wait for one rendition stay as far behind as for the others (RFC 8216bis, 4.4.3.8:
+    PART-HOLD-BACK counts by the greatest target), so it shrinks in all of them at once.
+    """
+    shrunk = (each.with_part_target(part_target).part_target for each in timelines)
+    return max(shrunk, default=part_target)
 
 
 def _page_end(next_msn: int, recent: int) -> int:

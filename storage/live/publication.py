@@ -28,7 +28,7 @@ import msgspec
 
 from media.hls.playlist import TARGET_SECONDS, PartialSegment
 from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
-from media.hls.timeline import Timeline
+from media.hls.timeline import Timeline, common_part_target
 from media.hls.timeline_segments import ClosedSegment
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE
@@ -387,12 +387,13 @@ class Publication:
         self._part_target = part
         self._writer.prepare(renditions, max(self.epochs, epoch + 1), reused, part_target=part)
         self._queue.add(None)  # a restart must know what viewers see from now on
+        target = common_part_target(self._timelines.values(), part)
         for name in names:
             timeline = self._timelines.get(name)
             self._timelines[name] = (
                 Timeline(part_target=part, sequence=self._steps.next_sequence)
                 if timeline is None
-                else timeline.with_part_target(part)
+                else timeline.with_part_target(target)
             )
 
     async def append(
@@ -502,7 +503,8 @@ class Publication:
             timeline = timeline.close(uri, segment.duration, gap=segment.gap, hint=hint)
         else:
             timeline = timeline.with_segment(step.playlist_entry(name), hint=hint)
-        timeline = timeline.with_part_target(self._part_target)
+        timelines = (self._timelines | {name: timeline}).values()
+        timeline = timeline.with_part_target(common_part_target(timelines, self._part_target))
         if not segment.gap:
             address = live_segment(self.hash, self.run, name, step.sequence)
             await self._edge.put_part(address, closed.data)

@@ -140,16 +140,16 @@ class StepBuilder:
                     needed[name] = min(needed.get(name, segment.init), segment.init)
         return needed
 
-    def unstored_sizes(self) -> dict[str, list[tuple[int, int, int]]]:
-        """Return size, duration and frames of all media of unstored steps, by rendition."""
-        sizes: dict[str, list[tuple[int, int, int]]] = {}
+    def unstored_sizes(self) -> dict[str, list[tuple[int, int]]]:
+        """Return size and duration of all media of unstored steps, by rendition."""
+        sizes: dict[str, list[tuple[int, int]]] = {}
         for step in (*self._completed.values(), *self._open.values()):
             for name, each in step.segments.items():
                 if not each.gap:
-                    sizes.setdefault(name, []).append((each.size, each.duration, each.frames))
+                    sizes.setdefault(name, []).append((each.size, each.duration))
         for name, filling in self._filling.items():
             sizes.setdefault(name, []).extend(
-                (len(part.data), part.duration, part.frames) for part in filling.parts
+                (len(part.data), part.duration) for part in filling.parts
             )
         return {name: listed for name, listed in sizes.items() if listed}
 

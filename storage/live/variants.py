@@ -62,21 +62,17 @@ class RenditionMeasure(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_parts(
-        cls, sizes: Iterable[tuple[int, int, int]], rung: Rendition | None = None
+        cls, sizes: Iterable[tuple[int, int]], rung: Rendition | None = None
     ) -> "RenditionMeasure":
-        """Return the measure of a run's first parts: the size, duration and frames of each.
+        """Return the measure of a run's first parts: the size and duration of each.
 
         `rung` is that of an encoder. Its rate counts then, since first parts have a keyframe each
-        and are larger than others.
+        and are larger than others. The frame rate stays unknown: reordered pictures share the time
+        of a frame at a run's beginning.
         """
-        size, ticks, frames = (sum(each) for each in zip(*sizes, strict=True))
-        measure = cls(
-            size=size if rung is None else rung.rate * ticks // (8 * VIDEO_SCALE),
-            ticks=ticks,
-            frames=frames,
-            span=ticks if frames else 0,
-        )
-        return msgspec.structs.replace(measure, rate=frame_rate(measure, 0))
+        size, ticks = (sum(each) for each in zip(*sizes, strict=True))
+        encoded = None if rung is None else rung.rate * ticks // (8 * VIDEO_SCALE)
+        return cls(size=size if encoded is None else encoded, ticks=ticks)
 
     @property
     def average(self) -> int:

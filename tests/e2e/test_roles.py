@@ -247,6 +247,7 @@ def test_streams_of_a_killed_ingest_are_marked_as_off_the_air(
     with api_role(ingest) as api:
         with publishing(command):
             poll(lambda: flags(api)["live"], within=20, what="live")
+            poll(lambda: multivariant(api.playlist), what="a stored playlist")
             ingest.stop(signal.SIGKILL)
         poll(lambda: not flags(api)["live"], within=20, what="off air")
         # What was listed can still be fetched.

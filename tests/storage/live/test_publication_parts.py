@@ -3,8 +3,10 @@
 from fractions import Fraction
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from media.hls.segment import Part
 from media.ticks import VIDEO_SCALE
 from storage.edge.memory import MemoryEdge
 from storage.live.publication import Publication
@@ -146,3 +148,20 @@ async def test_the_part_target_shrinks_once_longer_parts_have_left(tmp_path: Pat
     await begin(publication, maker, HALF)
     await append_all(publication, maker.step(part=HALF, discontinuity=True))
     assert targets(edge) == of("0.5")
+
+
+async def test_all_renditions_announce_the_same_part_target(tmp_path: Path) -> None:
+    disk, edge, clock = DiskObjects(tmp_path), MemoryEdge(), ManualClock()
+    publication = await open_run(disk, edge, clock)
+    maker = ReportMaker(TOP)
+    # Sound divides a segment otherwise: its parts are shorter than the target.
+    for part, steps in ((HALF, 3), (HALF * 24 // 25, 8)):
+        await begin(publication, maker, part)
+        for number in range(steps):
+            for each in maker.step(part=part, discontinuity=maker.epoch > 0 and number == 0):
+                if isinstance(each, Part) and each.rendition == "audio":
+                    each = msgspec.structs.replace(each, duration=each.duration * 24 // 25)
+                await append_all(publication, [each])
+            assert len(set(targets(edge))) == 1
+        maker.epoch += 1
+    assert targets(edge) == of("0.48")

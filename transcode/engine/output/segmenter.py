@@ -179,7 +179,6 @@ class Segmenter:
                 duration=length,
                 independent=samples[0].key,
                 data=data,
-                frames=len(samples),
             )
         )
         segment.parts += 1
