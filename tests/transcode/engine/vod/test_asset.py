@@ -23,7 +23,7 @@ from tests.support.engine.made_assets import (
 from tests.support.engine.numbered_films import numbered
 from tests.support.engine.sources import ffmpeg, source_of
 from tests.support.engine.upload_files import read
-from transcode.protocol.file_messages import Ready
+from transcode.protocol.file_messages import Ready, Surveyed
 from transcode.protocol.messages import EpochFinished, Refused
 
 
@@ -84,8 +84,11 @@ def test_times_that_jump_go_through_the_live_ladder(tmp_path: Path) -> None:
     first = numbered(tmp_path / "a.ts", *OWN, "-c:a", "aac", seconds=4, size=SMALL)
     later = tmp_path / "b.ts"
     ffmpeg("-i", first, "-c", "copy", "-output_ts_offset", "100", "-y", later)
-    (tmp_path / "c.ts").write_bytes(first.read_bytes() + later.read_bytes())
-    output = made_of(tmp_path / "c.ts")
+    path = tmp_path / "c.ts"
+    path.write_bytes(first.read_bytes() + later.read_bytes())
+    copied = read("asset", path, msgspec.structs.replace(film_for(path), encode=False))
+    assert (copied.status, copied.of(Segment), len(copied.of(Surveyed))) == (0, [], 1)
+    output = made_of(path)
     survey = surveyed(output)
     assert (survey.spans, survey.reason) == ((), "the times jump")
     assert output.in_step()
