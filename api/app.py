@@ -213,8 +213,8 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     service cannot do, and the `room` of its machine. For `end_holds_seconds` encoders of a stream
     that was ended are refused. Without `operations` there are no endpoints about the installation
     as a whole. `command` is how an operator starts ours in a shell; `knows_countries`: those of
-    viewers can be looked up. `files_wait` returns True while no file is begun because live streams
-    need this machine.
+    viewers can be looked up. `files_wait` returns True while no pictures of files are begun to be
+    encoded, because live streams need this machine.
     """
     callers = rate_limiter or CallerRateLimiter(UNLIMITED)
     sessions = BrowserSessions.of(catalog, addresses, clock_us)

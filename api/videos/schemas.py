@@ -152,7 +152,7 @@ class VideoStatusBody(msgspec.Struct, frozen=True, kw_only=True):
 
     `state` is uploading, queued, transcoding, completed or failed; `reason` says why it failed.
     `waits_for` is "live streams" while these need the machine on which files are transcoded, so
-    that nothing new is begun, and "" otherwise.
+    that no pictures are encoded that were not begun before, and "" otherwise.
     """
 
     state: str

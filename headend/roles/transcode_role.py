@@ -67,14 +67,14 @@ def create_file_workers(
     settings: TranscodeSettings,
     catalog: Catalog,
     objects: MediaStore,
-    may_begin: Callable[[], bool] = always,
+    may_encode: Callable[[], bool] = always,
     *,
     health: StoreHealth | None = None,
 ) -> TranscodeWorkers:
     """Return the transcoding workers of this process.
 
-    They start with `run`, and begin a file only while `may_begin` returns True and the store is
-    well by `health`.
+    They start with `run`. They begin a file only while the store is well by `health`, and to encode
+    pictures only while `may_encode` returns True.
     """
     cores = usable_cores(settings)
     transcoder = VideoTranscoder(
@@ -87,9 +87,10 @@ def create_file_workers(
         cores=CoreBudget(cores),
         lease_us=round(settings.lease_seconds * MICROSECONDS),
         health=health or create_store_health(catalog, objects),
+        may_encode=may_encode,
     )
     most = min(settings.workers or cores, cores)
-    return TranscodeWorkers(transcoder, size=most, new_owner=_new_owner, may_begin=may_begin)
+    return TranscodeWorkers(transcoder, size=most, new_owner=_new_owner)
 
 
 def import_rules(settings: ImportSettings) -> ImportRules:
@@ -102,7 +103,8 @@ def file_workers(
 ) -> tuple[BackgroundTask, ...]:
     """Return the tasks that transcode and import files and make previews of recordings.
 
-    They share the health of the store. Work is begun only while `may_begin` returns True.
+    They share the health of the store. While `may_begin` returns False, nothing is begun that
+    encodes pictures of files, and no previews of recordings.
     """
     catalog, objects, settings = context.catalog, context.objects, context.settings
     health = create_store_health(catalog, objects, settings.storage.min_free_bytes)

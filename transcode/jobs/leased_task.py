@@ -2,10 +2,10 @@
 
 It finishes; it fails for good, because of its input; it is put back to be tried later, until it has
 failed too often; it is given back at once when the process stops; or its lease is lost, and what
-the attempt made is removed. An attempt that broke off because the store or the database was away is
-put back and does not count. Each end is recorded until the database answers. Subclasses of
-`LeasedTask` define the steps. Which work is leased next is not decided here: see
-`transcode.jobs.worker_pool`.
+the attempt made is removed. An attempt that broke off because the store or the database was away,
+or because what it needs is not to be had now, is put back and does not count. Each end is recorded
+until the database answers. Subclasses of `LeasedTask` define the steps. Which work is leased next
+is not decided here: see `transcode.jobs.worker_pool`.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from storage.job_leases import HEARTBEAT_SECONDS, HeldJob, HeldSpan, JobLost, Sp
 from transcode.jobs.catalog_retry import longest_wait, until_answered
 from transcode.jobs.store_health import StoreHealth
 
-__all__ = ["AttemptFailed", "InputRefused", "LeasedTask", "TaskEvents"]
+__all__ = ["AttemptFailed", "InputRefused", "LeasedTask", "Postponed", "TaskEvents"]
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +54,8 @@ class AttemptFailed(Exception):
         self.reason = reason
 
 
-class _Interrupted(Exception):
-    """The attempt broke off because the store was not well; `reason` is a sentence."""
+class Postponed(Exception):
+    """The attempt cannot go on now, and is put back without counting; `reason` is a sentence."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -108,6 +108,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
         Raises:
             InputRefused: no attempt can succeed.
             AttemptFailed: this attempt did not.
+            Postponed: it could not go on now.
         """
 
     @abstractmethod
@@ -163,7 +164,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
             await self.clean_up()
         except AttemptFailed as error:
             await self._retry(error.reason)
-        except _Interrupted as error:
+        except Postponed as error:
             await self._put_back(error.reason, failed=False)
         else:
             await self._record(lambda: self.finish(outcome))
@@ -181,11 +182,11 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
                 # Raised in the group they would come out as an ExceptionGroup.
                 except (InputRefused, AttemptFailed) as error:
                     well = await self._health.check_thoroughly()
-                    failure = error if well else _Interrupted(error.reason)
+                    failure = error if well else Postponed(error.reason)
                 except (CatalogBusy, CatalogUnavailable) as error:
                     log.warning("catalog did not answer", extra={**self.facts, "cause": str(error)})
-                    failure = _Interrupted(_NO_CATALOG)
-                except StorageError as error:
+                    failure = Postponed(_NO_CATALOG)
+                except (StorageError, Postponed) as error:
                     failure = error
                 finally:
                     heartbeat.cancel()

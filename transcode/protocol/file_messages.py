@@ -35,12 +35,15 @@ class AssetOrder(msgspec.Struct, frozen=True, kw_only=True):
     """A whole file: survey all of it, then make what is made in one piece.
 
     `ladder` is None if there is no picture; `reuse` allows the file's own packets as the top rung.
-    If the file is not divided into spans, all rungs are made, with `threads` threads.
+    If the file is not divided into spans, all rungs are made, with `threads` threads. Unless
+    `encode` is True, no picture is encoded: that is left to others even if there is one span, and a
+    file with a picture that has no spans is only surveyed.
     """
 
     ladder: Ladder | None
     reuse: bool = False
     threads: int = 1
+    encode: bool = True
 
 
 class SpanOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +54,8 @@ class SpanOrder(msgspec.Struct, frozen=True, kw_only=True):
     the last span. `before` is the time of the picture that precedes the span, `key` that of the
     keyframe where decoding begins; `pictures` counts the pictures from the first cut to `until`.
     Adding `offset` brings the file's own times, in ticks of 90 000 a second, to the output clock.
-    `rate` is in frames per 1000 s. `threads` is the number of threads to use.
+    `rate` is in frames per 1000 s. `threads` is the number of threads to use. `alone` is True if
+    the asset has no other span; orders stored by 0.2 do not say so.
     """
 
     rungs: tuple[Rendition, ...]
@@ -65,6 +69,7 @@ class SpanOrder(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     rate: int
     threads: int = 1
+    alone: bool = False
 
 
 class PreviewOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +108,7 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
 
     `audible` is True if there is sound, and so an audio rendition. `reused` is the rung that its
     own packets make; `kept` is True if its own sound can be used as it is, `mono` if that has one
-    channel. `spans` has more than one item only if other engines are to make them. `reason` is why
+    channel. Other engines are to make `spans` if there are several. `reason` is why
     a long asset is not divided, "" if that needs no reason. `segments` counts the segments; 0 if
     the file is converted in one pass, because it has no picture or its times are not reliable: then
     nothing plays early.

@@ -52,6 +52,7 @@ class VideoAssembler:
         Raises:
             NotMedia: the file cannot be transcoded.
             AttemptFailed: another attempt may succeed.
+            Postponed: another attempt may succeed when pictures may be encoded.
             JobLost: another worker holds the job now.
         """
         try:
@@ -73,7 +74,7 @@ class VideoAssembler:
         spans = self._context.spans
         outcomes = await spans.outcomes(job)
         if not outcomes or outcomes[0] is None:
-            attempt = AssetAttempt(self._context, work, job)
+            attempt = AssetAttempt(self._context, work, job, is_planned=bool(outcomes))
             original = await attempt.make()
             if not attempt.is_planned:
                 return await self._assemble(work, job, original, ())

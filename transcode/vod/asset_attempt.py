@@ -32,6 +32,7 @@ from storage.objects.addresses import video, video_poster
 from storage.objects.base import Objects
 from transcode.inspect.probe import NotMedia, Probed, probe
 from transcode.jobs.catalog_retry import longest_wait, until_answered
+from transcode.jobs.leased_task import Postponed
 from transcode.jobs.store_health import StoreHealth
 from transcode.protocol.file_messages import AssetOrder, Ready, Surveyed
 from transcode.protocol.messages import EngineReport, Progress
@@ -72,7 +73,8 @@ class TranscodeContext(msgspec.Struct, frozen=True, kw_only=True):
 
     `lend` gives a file with an object's bytes (see `MediaStore`); `clock` is monotonic, in seconds;
     `objects` are written to while the store is well according to `health`; `on_work_queued` is
-    called when spans or a job were queued.
+    called when spans or a job were queued; `may_encode` returns False while live streams need the
+    machine.
     """
 
     jobs: Jobs
@@ -85,6 +87,7 @@ class TranscodeContext(msgspec.Struct, frozen=True, kw_only=True):
     now_us: Callable[[], int]
     clock: Callable[[], float]
     on_work_queued: Callable[[], None]
+    may_encode: Callable[[], bool]
 
     async def retry_write(self, write: Callable[[], Awaitable[T]], job: HeldJob) -> T:
         """Write to the catalog until it answers (see `until_answered`), while the job is held."""
@@ -94,10 +97,15 @@ class TranscodeContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssetAttempt:
-    """One attempt; after `make`, `is_planned` is True if there are spans to wait for."""
+    """One attempt; after `make`, `is_planned` is True if there are spans to wait for.
 
-    def __init__(self, context: TranscodeContext, work: VideoWork, job: HeldJob) -> None:
-        self.is_planned = False
+    It is True from the beginning if an older attempt has queued them.
+    """
+
+    def __init__(
+        self, context: TranscodeContext, work: VideoWork, job: HeldJob, *, is_planned: bool = False
+    ) -> None:
+        self.is_planned = is_planned
         self._context = context
         self._work = work
         self._job = job
@@ -110,6 +118,7 @@ class AssetAttempt:
         self._progress = AssetProgress(0, 0.0)
         self._renditions: RenditionStore | None = None
         self._is_short = False
+        self._encodes = True  # pictures
         self._extra_cores = AsyncExitStack()
 
     async def make(self) -> Original:
@@ -118,6 +127,7 @@ class AssetAttempt:
         Raises:
             NotMedia: the file cannot be transcoded.
             AttemptFailed: the engine broke off.
+            Postponed: nothing can be made without encoders, which live streams need.
             ProbeTimeout: the file could not be probed in time.
             OutOfStep: the renditions do not fit together.
             StorageError, OSError: something could not be stored or read.
@@ -176,12 +186,15 @@ class AssetAttempt:
         )
         self._progress = AssetProgress(probed.length_us, self._context.clock())
         waiting = await self._context.jobs.has_due(self._context.now_us())
+        self._encodes = self._context.may_encode() and not self.is_planned
+        takes_more = self._encodes and not waiting
         self._is_short = probed.length_us <= _SHORT_US
         most_extra = _MOST_EXTRA_CORES if self._is_short else _EXTRA_CORES_OF_LONG
         async with self._extra_cores as stack:
-            idle_cores = self._context.cores.idle_ones(0 if waiting else most_extra)
+            idle_cores = self._context.cores.idle_ones(most_extra if takes_more else 0)
             extra = await stack.enter_async_context(idle_cores)
-            order = msgspec.structs.replace(order, threads=1 + extra if self._is_short else 1)
+            threads = 1 + extra if self._is_short else 1
+            order = msgspec.structs.replace(order, threads=threads, encode=self._encodes)
             return await run_engine("asset", self._work.hash, order, path, self._handle)
 
     def _piece(self, outcome: EngineOutcome) -> MadePiece:
@@ -208,7 +221,11 @@ class AssetAttempt:
                 pass
 
     async def _plan_spans(self, survey: Surveyed) -> None:
-        """Queue the spans for all workers, if there are several."""
+        """Queue the spans for all workers, if there are several or this one may not encode.
+
+        Raises:
+            Postponed: it may not, and there are no spans.
+        """
         self._surveyed, self._mono = survey, survey.mono
         if not survey.segments and not self._is_short:  # all rungs are encoded: none plays early
             await self._extra_cores.aclose()
@@ -217,7 +234,9 @@ class AssetAttempt:
             "source surveyed",
             extra={**facts, "spans": len(survey.spans), "reason": survey.reason},
         )
-        if len(survey.spans) > 1:
+        if not (self._encodes or survey.segments or self._ladder is None):
+            raise Postponed("Live streams need the machine, and all of the file must be encoded.")
+        if len(survey.spans) > (1 if self._encodes else 0):
             self.is_planned = True
             spans = planned_spans(survey.spans)
             await self._context.retry_write(

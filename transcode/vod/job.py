@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from media.no_op import do_nothing
+from media.no_op import always, do_nothing
 from storage.catalog.records.transcoding import VideoWork
 from storage.catalog.videos.jobs import Jobs
 from storage.catalog.videos.spans import Spans
@@ -25,7 +25,7 @@ from storage.job_leases import LEASE_US, HeldJob, HeldSpan
 from storage.objects.base import Objects
 from transcode.inspect.probe import NotMedia
 from transcode.jobs.catalog_retry import longest_wait, until_answered
-from transcode.jobs.leased_task import InputRefused, LeasedTask, TaskEvents
+from transcode.jobs.leased_task import InputRefused, LeasedTask, Postponed, TaskEvents
 from transcode.jobs.patient_objects import PatientObjects
 from transcode.jobs.store_health import StoreHealth
 from transcode.vod.assembler import Assembled, VideoAssembler
@@ -47,6 +47,9 @@ log = logging.getLogger(__name__)
 # Every fourth lease is a span of a video that plays already: while many files arrive, its other
 # renditions are made slower, but they are made.
 _MOST_JOBS_IN_A_ROW: Final = 3
+# Files of which nothing can be made without encoders, remembered while live streams need the
+# machine. Each was surveyed to learn that, and each is a parameter of a query.
+_MOST_PASSED_OVER: Final = 1000
 
 
 class VideoTranscoder:
@@ -55,7 +58,9 @@ class VideoTranscoder:
     `lend` gives a file with an object's bytes (see `MediaStore`); `clock` is monotonic, in seconds;
     `cores` is the budget of all its engines together; leases last `lease_us` unless they are
     extended. What is made is stored while the store is well according to `health`. `on_work_queued`
-    is called when more can be leased.
+    is called when more can be leased. While `may_encode` returns False, because live streams need
+    the machine, no picture is encoded that was not begun before: jobs are leased one at a time for
+    what a file can be made into without that, and spans wait.
     """
 
     def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
@@ -71,6 +76,7 @@ class VideoTranscoder:
         lease_us: int = LEASE_US,
         clock: Callable[[], float] = time.monotonic,
         health: StoreHealth | None = None,
+        may_encode: Callable[[], bool] = always,
     ) -> None:
         self.health = health or StoreHealth()
         self.on_work_queued: Callable[[], None] = do_nothing
@@ -78,6 +84,9 @@ class VideoTranscoder:
         self._lease_us = lease_us
         self._last_project: dict[type[HeldJob | HeldSpan], int] = {}
         self._jobs_in_a_row = 0
+        self._may_encode = may_encode
+        self._copied: HeldJob | None = None  # the job that is done while spans wait
+        self._passed_over: set[int] = set()  # jobs that need encoders from their beginning
         self._context = TranscodeContext(
             jobs=jobs,
             transcoding=transcoding,
@@ -89,6 +98,7 @@ class VideoTranscoder:
             now_us=now_us,
             clock=clock,
             on_work_queued=lambda: self.on_work_queued(),
+            may_encode=may_encode,
         )
 
     async def lease(self, owner: str) -> HeldJob | HeldSpan | None:
@@ -100,6 +110,12 @@ class VideoTranscoder:
         Raises:
             CatalogError: the database did not answer.
         """
+        if not self._may_encode():
+            if self._copied is None and len(self._passed_over) < _MOST_PASSED_OVER:
+                self._copied = await self._lease_job(owner)
+                return self._copied
+            return None
+        self._passed_over.clear()
         if self._jobs_in_a_row < _MOST_JOBS_IN_A_ROW:
             return await self._lease_job(owner) or await self._lease_span(owner)
         return await self._lease_span(owner) or await self._lease_job(owner)
@@ -110,6 +126,7 @@ class VideoTranscoder:
             self._context.now_us(),
             lease_us=self._lease_us,
             after=self._last_project.get(HeldJob, 0),
+            passed_over=self._passed_over,
         )
         if job is not None:
             self._last_project[HeldJob] = job.project
@@ -137,13 +154,23 @@ class VideoTranscoder:
         """
         if isinstance(held, HeldSpan):
             await SpanJob(self._context, held).run()
-        else:
-            work = await until_answered(
-                lambda: self._context.transcoding.begin(held, self._context.now_us()),
-                within=longest_wait(held.lease_us),
-                facts={"job": held.id, "attempt": held.attempt},
-            )
-            await VideoJob(self._context, work, held).run()
+            return
+        try:
+            await self._do_job(held)
+        finally:
+            if self._copied is held:
+                self._copied = None
+
+    async def _do_job(self, held: HeldJob) -> None:
+        work = await until_answered(
+            lambda: self._context.transcoding.begin(held, self._context.now_us()),
+            within=longest_wait(held.lease_us),
+            facts={"job": held.id, "attempt": held.attempt},
+        )
+        job = VideoJob(self._context, work, held)
+        await job.run()
+        if job.needs_encoders:
+            self._passed_over.add(held.id)
 
 
 class VideoJob(LeasedTask[HeldJob, Assembled | None]):
@@ -169,6 +196,8 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         self._context = context
         self._work = work
         self._assembler = VideoAssembler(context)
+        self.needs_encoders = False
+        """True once nothing can be made of the file for now, as no picture may be encoded."""
         self._waits_for_spans = False
         self._kept: set[str | None] | None = None  # folders of the video that was completed
 
@@ -193,6 +222,9 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
             assembled = await self._assembler.make(work, job)
         except NotMedia as error:
             raise InputRefused(error.reason) from error
+        except Postponed:
+            self.needs_encoders = True
+            raise
         if assembled is not None:
             await mark_replaced(
                 self._context.objects,

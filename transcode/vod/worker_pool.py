@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from media.no_op import always
 from storage.job_leases import HeldJob, HeldSpan
 from transcode.jobs.worker_pool import WorkerPool
 from transcode.vod.job import VideoTranscoder
@@ -13,23 +12,16 @@ __all__ = ["TranscodeWorkers"]
 class TranscodeWorkers(WorkerPool[HeldJob | HeldSpan]):
     """Transcodes the videos of a catalog, at most `size` jobs and spans at once.
 
-    Each holds a core of the transcoder's budget. `may_begin` returns False while live streams need
-    the machine: then nothing new is begun.
+    Each holds a core of the transcoder's budget.
     """
 
     def __init__(
-        self,
-        transcoder: VideoTranscoder,
-        *,
-        size: int,
-        new_owner: Callable[[], str],
-        may_begin: Callable[[], bool] = always,
+        self, transcoder: VideoTranscoder, *, size: int, new_owner: Callable[[], str]
     ) -> None:
         super().__init__(
             transcoder,
             size=size,
             new_owner=new_owner,
-            may_begin=may_begin,
             place=transcoder.cores.one,
             health=transcoder.health,
         )

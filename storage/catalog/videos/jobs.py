@@ -6,10 +6,21 @@ that too. On PostgreSQL workers skip each other's locked rows (SKIP LOCKED); on 
 transaction locks the whole database.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
-from sqlalchemy import ColumnElement, String, and_, bindparam, delete, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    String,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
@@ -46,7 +57,10 @@ _QUEUED, _RUNNING = "queued", "running"
 _WAITING: Final = "waiting"  # for its spans: not held, and not to be leased
 # A project's jobs are leased by their age.
 _QUEUE: Final = LeaseQueue(
-    jobs, ("run_after_us", "id"), jobs.c.kind == bindparam("kind", type_=String())
+    jobs,
+    ("run_after_us", "id"),
+    jobs.c.kind == bindparam("kind", type_=String()),
+    jobs.c.id.not_in(bindparam("passed_over", type_=Integer(), expanding=True)),
 )
 _NO_FACTS: Final = msgspec.json.encode(JobFacts()).decode()
 
@@ -187,21 +201,25 @@ class Jobs:
         lease_us: int = LEASE_US,
         after: int = 0,
         busy: frozenset[int] = frozenset(),
+        passed_over: Collection[int] = (),
     ) -> HeldJob | None:
         """Lease a job of a kind; None if there is none, or only jobs of the projects `busy`.
+
+        The jobs numbered `passed_over` are not leased.
 
         It is the one that has waited longest of the next project after the one numbered `after`.
         `owner` must be a new random name for each lease, which lasts for `lease_us`. A job whose
         last worker let its lease run out counts that as a failure.
         """
         # Most calls find none: they do not take the write lock.
-        if not await self.has_due(now_us, kind):
+        if not await self.has_due(now_us, kind, passed_over=passed_over):
             return None
+        facts = {"kind": kind, "passed_over": tuple(passed_over)}
         async with self._database.writing() as connection:
-            row = await _QUEUE.lock_next(connection, now_us, after, kind=kind)
+            row = await _QUEUE.lock_next(connection, now_us, after, **facts)
             passed = 0
             while row is not None and row.project_id in busy and passed < len(busy):
-                row = await _QUEUE.lock_next(connection, now_us, row.project_id, kind=kind)
+                row = await _QUEUE.lock_next(connection, now_us, row.project_id, **facts)
                 passed += 1
             if row is None or row.project_id in busy:
                 return None
@@ -229,10 +247,13 @@ class Jobs:
             )
             return job
 
-    async def has_due(self, now_us: int, kind: str = TRANSCODE) -> bool:
-        """Return whether there is a job of a kind that may be leased."""
+    async def has_due(
+        self, now_us: int, kind: str = TRANSCODE, *, passed_over: Collection[int] = ()
+    ) -> bool:
+        """Return whether there is a job of a kind that may be leased, apart from `passed_over`."""
+        facts = {"kind": kind, "passed_over": tuple(passed_over)}
         async with self._database.reading() as connection:
-            return await _QUEUE.is_due(connection, now_us, kind=kind)
+            return await _QUEUE.is_due(connection, now_us, **facts)
 
     async def extend(self, job: HeldJob, now_us: int) -> None:
         """Extend a lease (see `extend`)."""

@@ -44,5 +44,7 @@ async def test_files_that_wait_for_live_streams_say_so_while_these_need_the_mach
         is_busy = True
         job = await site.catalog.jobs.lease("worker", NOW_US)
         assert job is not None
+        await site.catalog.transcoding.begin(job, NOW_US)
+        assert await told() == ("live streams", True, True), "its spans wait"
         await site.catalog.transcoding.fail(job, "damaged", NOW_US)
         assert await told() == ("", False, False), "it does not wait any more"

@@ -4,7 +4,7 @@ import asyncio
 import posixpath
 import secrets
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import msgspec
 
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment
+from media.no_op import always
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.videos import VideoStatus, WholeVideo
@@ -138,6 +139,7 @@ async def vod_fixture(
     *,
     location: str | Path | None = None,
     store: DiskObjects | None = None,
+    may_encode: Callable[[], bool] = always,
 ) -> AsyncGenerator[VodFixture]:
     """Open the catalog and the objects in a folder, which may exist already.
 
@@ -155,5 +157,6 @@ async def vod_fixture(
                 objects=objects,
                 lend=objects.lend,
                 now_us=now_us,
+                may_encode=may_encode,
             )
             yield VodFixture(catalog, objects, transcoder)

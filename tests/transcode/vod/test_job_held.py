@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from media.no_op import do_nothing
+from media.no_op import always, do_nothing
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.videos.spans import Spans
 from storage.job_leases import HeldJob, HeldSpan, JobLost, PlannedSpan
@@ -258,4 +258,5 @@ def context_of(vod: VodFixture) -> TranscodeContext:
         now_us=now_us,
         clock=time.monotonic,
         on_work_queued=do_nothing,
+        may_encode=always,
     )

@@ -231,31 +231,3 @@ async def test_two_workers_share_the_spans_of_one_film(both: VodFixture, own_fil
         running.cancel()
     assert status.state == "completed"
     assert await is_whole(both, await both.whole_video(video))
-
-
-async def test_nothing_is_begun_while_live_streams_need_the_machine(
-    vod: VodFixture, own_film: Path
-) -> None:
-    video = (await vod.add(own_film)).video.id
-    shedding = True
-    asks = 0
-
-    def may_begin() -> bool:
-        nonlocal asks
-        asks += 1
-        return not shedding
-
-    workers = TranscodeWorkers(
-        vod.transcoder, size=1, new_owner=lambda: secrets.token_hex(8), may_begin=may_begin
-    )
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(workers.run())
-
-        async def was_asked() -> bool:
-            return asks > 2
-
-        await until(was_asked, within=PATIENCE)
-        assert (await vod.status(video)).state == "queued"
-        shedding = False
-        assert (await vod.wait_until_ended(video, within=PATIENCE)).state == "completed"
-        running.cancel()

@@ -61,6 +61,8 @@ def make_asset(
             (surveyed.unreliable, surveyed.audible) if surveyed is not None else ("", True)
         )
         reports.send(Surveyed(reason=reason, audible=audible))
+        if order.ladder is not None and not order.encode:
+            return
         os.nice(NICE_ADVANTAGE)
         if reason == LEAP:
             reports.count_trouble("times leap")
@@ -73,9 +75,9 @@ def make_asset(
     with open_upload(descriptor, reports) as upload:
         reports.send(Ready(names=make_originals(upload, surveyed, reports)))
     os.nice(NICE_ADVANTAGE)
-    if len(surveyed.spans) == 1:
+    if len(surveyed.spans) == 1 and order.encode:
         alone = msgspec.structs.replace(surveyed.spans[0], threads=order.threads)
-        make_span(descriptor, alone, reports, alone=True)
+        make_span(descriptor, alone, reports)
     else:
         _finish(reports, surveyed.end, len(surveyed.shown))
 
@@ -85,10 +87,9 @@ def make_span(
     span: SpanOrder,
     reports: ReportWriter,
     *,
-    alone: bool = False,
     limit_cpu: CpuLimiter = do_nothing,
 ) -> None:
-    """Make a span of the file behind a descriptor; `alone` is True if it is the whole asset.
+    """Make a span of the file behind a descriptor.
 
     Raises:
         BadUpload: nothing of the asset can be decoded.
@@ -100,7 +101,7 @@ def make_span(
         progress.start()
         pipeline.run()
         progress.send()
-    if pipeline.is_blank and alone:
+    if pipeline.is_blank and span.alone:
         raise BadUpload(_BLANK)
     _finish(reports, span.end, pipeline.made)
 

@@ -292,6 +292,7 @@ def _spans(result: Survey, rungs: tuple[Rendition, ...]) -> tuple[SpanOrder, ...
             pictures=each.pictures,
             offset=result.offset,
             rate=result.rate,
+            alone=len(bounds) == 1,
         )
         for each in bounds
     )
@@ -334,4 +335,5 @@ def _joined(spans: tuple[SpanOrder, ...]) -> SpanOrder:
         end=last.end,
         until=last.until,
         pictures=sum(each.pictures for each in spans),
+        alone=True,
     )

@@ -54,6 +54,21 @@ async def test_jobs_are_taken_in_the_order_in_which_they_came(
 
 
 @ON_BOTH
+async def test_jobs_that_are_passed_over_stay_for_others(
+    catalog: Catalog, database: Database
+) -> None:
+    videos = [await queued(catalog) for _ in range(3)]
+    first = await leased(catalog, "one")
+    async with database.writing() as connection:
+        await jobs.requeue(connection, first, NOW, failed=False)
+    job = await catalog.jobs.lease("two", NOW, passed_over={first.id})
+    assert job is not None
+    assert job.video == videos[1]
+    assert await catalog.jobs.lease("three", NOW, passed_over={first.id, first.id + 2}) is None
+    assert (await leased(catalog, "four")).video == videos[0]
+
+
+@ON_BOTH
 async def test_many_workers_at_once_take_each_job_once(
     location: str | Path, catalog: Catalog, database: Database
 ) -> None:

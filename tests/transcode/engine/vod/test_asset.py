@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from media.hls.segment import Segment
 from media.ladder import AUDIO_RENDITION
 from tests.support.engine.decoded_output import packets
@@ -10,6 +13,7 @@ from tests.support.engine.made_assets import (
     SECOND,
     SIZE,
     SMALL,
+    film_for,
     is_whole,
     joined,
     made_of,
@@ -18,8 +22,9 @@ from tests.support.engine.made_assets import (
 )
 from tests.support.engine.numbered_films import numbered
 from tests.support.engine.sources import ffmpeg, source_of
-from transcode.protocol.file_messages import Ready
-from transcode.protocol.messages import EpochFinished
+from tests.support.engine.upload_files import read
+from transcode.protocol.file_messages import Ready, Surveyed
+from transcode.protocol.messages import EpochFinished, Refused
 
 
 def test_the_films_own_packets_and_sound_come_first_and_as_they_are(tmp_path: Path) -> None:
@@ -44,12 +49,46 @@ def test_the_films_own_packets_and_sound_come_first_and_as_they_are(tmp_path: Pa
     assert sound_is_continuous(output, 9)
 
 
+def test_without_encoders_the_same_is_copied_and_the_one_span_left(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=3, size=SIZE)
+    order = msgspec.structs.replace(film_for(path), encode=False)
+    copied = read("asset", path, order)
+    assert copied.names == ["480p", AUDIO_RENDITION]
+    assert copied.of(Ready) == [Ready(names=("480p", AUDIO_RENDITION))]
+    assert len(copied.of(EpochFinished)) == 1
+    (span,) = surveyed(copied).spans
+    assert span.alone
+    apart = read("span", path, span)
+    whole = made_of(path)
+    for output, names in ((copied, copied.names), (apart, ["360p"])):
+        for name in names:
+            assert packets(joined(output, name)) == packets(joined(whole, name))
+
+
+@pytest.mark.parametrize(("alone", "refusals"), [(True, 1), (False, 0)])
+def test_a_film_of_one_span_without_a_picture_is_refused(
+    tmp_path: Path, alone: bool, refusals: int
+) -> None:
+    """The file is damaged, and so might be one span of several."""
+    path = numbered(tmp_path / "a.mp4", *OWN, "-c:a", "aac", seconds=2, size=SIZE)
+    order = msgspec.structs.replace(film_for(path), encode=False)
+    (span,) = surveyed(read("asset", path, order)).spans
+    data = path.read_bytes()
+    begins, ends = data.index(b"mdat") + 4, data.index(b"moov") - 4
+    path.write_bytes(data[:begins] + bytes(ends - begins) + data[ends:])
+    output = read("span", path, msgspec.structs.replace(span, alone=alone))
+    assert len(output.of(Refused)) == refusals
+
+
 def test_times_that_jump_go_through_the_live_ladder(tmp_path: Path) -> None:
     first = numbered(tmp_path / "a.ts", *OWN, "-c:a", "aac", seconds=4, size=SMALL)
     later = tmp_path / "b.ts"
     ffmpeg("-i", first, "-c", "copy", "-output_ts_offset", "100", "-y", later)
-    (tmp_path / "c.ts").write_bytes(first.read_bytes() + later.read_bytes())
-    output = made_of(tmp_path / "c.ts")
+    path = tmp_path / "c.ts"
+    path.write_bytes(first.read_bytes() + later.read_bytes())
+    copied = read("asset", path, msgspec.structs.replace(film_for(path), encode=False))
+    assert (copied.status, copied.of(Segment), len(copied.of(Surveyed))) == (0, [], 1)
+    output = made_of(path)
     survey = surveyed(output)
     assert (survey.spans, survey.reason) == ((), "the times jump")
     assert output.in_step()
