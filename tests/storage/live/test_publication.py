@@ -199,8 +199,9 @@ async def test_a_run_is_announced_by_its_first_parts_whatever_the_store_does(
         each.height: (each.bandwidth, each.average, each.frame_rate, each.codecs)
         for each in playlist.variants
     }
-    # Half a second of the source, with a margin; the bound and the rate of the encoder.
-    assert facts == { The frame rate is unknown.
+    # Half a second of the source, with a margin; the bound and the rate of the encoder. How many
+    # frames a second has is unknown.
+    assert facts == {
         720: (10_200_000, 8_000_000, 0, (CODECS["720p"], CODECS["audio"])),
         360: (1_150_000, 800_000, 0, (CODECS["360p"], CODECS["audio"])),
     }
