@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Final
 
 import imageio_ffmpeg
@@ -23,7 +24,7 @@ import msgspec
 
 from bench.players.programs import PROGRAMS
 from bench.players.screen import SIZE
-from tests.support.e2e.clock_video import read_luma
+from tests.support.e2e.clock_video import TWO_RUNGS, read_luma
 from tests.support.e2e.publishers import tool
 from tests.support.waiting import SCALE
 
@@ -31,6 +32,7 @@ __all__ = ["PLAYERS", "Decoding", "PlayerRun", "judge", "playing"]
 
 _WIDTH, _HEIGHT = SIZE
 _GRAY: Final = f"scale={_WIDTH}:{_HEIGHT},format=gray"
+_SHAPE: Final = tuple(map(int, TWO_RUNGS.split("x")))
 _NOBODY: Final = 65534
 FREEZE_SECONDS: Final = 0.5
 _AT_START: Final = 1.0  # seconds: players fill their buffers while they show the first pictures
@@ -44,19 +46,23 @@ _NO_DESKTOP: Final = re.compile(r"dbus|pulse|interface|XDG_RUNTIME|vlcrc|dconf",
 class DesktopPlayer(msgspec.Struct, frozen=True):
     """A player: its command for an address and the folder of its own files.
 
-    `paced`: it writes a picture when it shows it. `framed`: it writes YUV4MPEG2, to the named pipe
-    `pictures` in the folder.
+    `paced`: it writes a picture when it shows it. `framed`: it writes pictures of any size, each
+    after a line, to the named pipe `pictures` in the folder. `bordered`: it keeps the picture's
+    shape, with borders above and below.
     """
 
     command: Callable[[str, Path], list[str]]
     paced: bool = False
     framed: bool = False
+    bordered: bool = False
 
 
-def _ffmpeg(program: str) -> Callable[[str, Path], list[str]]:
+def _ffmpeg(program: str, time_base: str) -> Callable[[str, Path], list[str]]:
     return lambda url, _folder: [
         program, "-nostdin", "-v", "error", "-xerror", "-i", url, "-an",
-        "-fps_mode", "passthrough", "-vf", _GRAY, "-f", "rawvideo", "-",
+        # Its own time base is one over the frame rate, too coarse around a slate.
+        "-fps_mode", "passthrough", "-enc_time_base", time_base, "-vf", _GRAY,
+        "-f", "rawvideo", "-",
     ]  # fmt: skip
 
 
@@ -84,12 +90,12 @@ def _gstreamer(name: str) -> Callable[[str, Path], list[str]]:
 
 
 PLAYERS: Final = {
-    "FFmpeg 5.1": DesktopPlayer(_ffmpeg(tool("ffmpeg"))),
-    "FFmpeg 9.0": DesktopPlayer(_ffmpeg(imageio_ffmpeg.get_ffmpeg_exe())),
+    "FFmpeg 5.1": DesktopPlayer(_ffmpeg(tool("ffmpeg"), "-1")),
+    "FFmpeg 9.0": DesktopPlayer(_ffmpeg(imageio_ffmpeg.get_ffmpeg_exe(), "demux")),
     "mpv": DesktopPlayer(_mpv),
     "VLC": DesktopPlayer(_vlc, paced=True, framed=True),
-    "GStreamer, hlsdemux": DesktopPlayer(_gstreamer("gstreamer-old"), paced=True),
-    "GStreamer, hlsdemux2": DesktopPlayer(_gstreamer("gstreamer"), paced=True),
+    "GStreamer, hlsdemux": DesktopPlayer(_gstreamer("gstreamer-old"), paced=True, bordered=True),
+    "GStreamer, hlsdemux2": DesktopPlayer(_gstreamer("gstreamer"), paced=True, bordered=True),
 }
 
 
@@ -107,28 +113,31 @@ class PlayerRun:
         self.paced = player.paced
         self.process = process
         self.shown: list[tuple[float, int | None]] = []
-        self._log, self._pipe, self._framed, self._kept = log, pipe, player.framed, kept
+        self.errors: list[str] = []  # what it said of errors, once it is closed
+        self._player, self._log, self._pipe, self._kept = player, log, pipe, kept
         self._reader = threading.Thread(target=self._read, name="pictures", daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         width, height = SIZE
         while True:
-            if self._framed:
+            if self._player.framed:
                 line = self._pipe.readline()
-                if line.startswith(b"YUV4MPEG2"):
-                    width, height = (int(line.split()[each][1:]) for each in (1, 2))
-                    continue
                 if not line:
                     return
+                if line != b"FRAME\n":
+                    width, height = (int(line.split()[each][1:]) for each in (1, 2))
+                    continue
             data = self._pipe.read(width * height)
             if len(data) < width * height:
                 return
-            self.shown.append((time.monotonic(), read_luma(data, width, width, height)[0]))
+            at, lines = time.monotonic(), height
+            if self._player.bordered:
+                lines = width * _SHAPE[1] // _SHAPE[0]
+                data = data[(height - lines) // 2 * width :]
+            self.shown.append((at, read_luma(data, width, width, lines)[0]))
 
-    @property
-    def errors(self) -> list[str]:
-        """What it said of errors."""
+    def _faults(self) -> list[str]:
         lines = self._log.read_text(errors="replace").splitlines()
         return [line for line in lines if _FAULT.search(line) and not _NO_DESKTOP.search(line)]
 
@@ -150,17 +159,19 @@ class PlayerRun:
             self._kept = None
         self._reader.join(_END_SECONDS)
         self._pipe.close()
+        self.errors = self._faults()
 
 
 @contextmanager
-def playing(name: str, url: str, folder: Path) -> Generator[PlayerRun]:
+def playing(name: str, url: str) -> Generator[PlayerRun]:
     """Let a player play an address for the length of the block."""
     player = PLAYERS[name]
-    folder.mkdir(parents=True)
-    environment = {**os.environ, "HOME": str(folder), "GST_DEBUG": "1", "GST_DEBUG_NO_COLOR": "1"}
-    log = folder / "log"
-    fifo = folder / "pictures"
     with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="headend-player-")))
+        folder.chmod(0o755)  # VLC runs as another user
+        log, fifo = folder / "log", folder / "pictures"
+        home = {"HOME": str(folder)}
+        environment = {**os.environ, **home, "GST_DEBUG": "1", "GST_DEBUG_NO_COLOR": "1"}
         errors = stack.enter_context(log.open("wb"))
         if player.framed:
             os.mkfifo(fifo)
