@@ -38,9 +38,16 @@ FREEZE_SECONDS: Final = 0.5
 _AT_START: Final = 1.0  # seconds: players fill their buffers while they show the first pictures
 _END_SECONDS: Final = 10.0
 _PICTURES_PER_SECOND: Final = 30
-_FAULT: Final = re.compile(r"error|fail|invalid|corrupt|missing|conceal|non-existing", re.I)
-# What VLC says on a machine without a desktop, about no picture.
-_NO_DESKTOP: Final = re.compile(r"dbus|pulse|interface|XDG_RUNTIME|vlcrc|dconf", re.I)
+_FAULT: Final = re.compile(
+    r"error|fail|invalid|corrupt|missing|conceal|non-existing", re.IGNORECASE
+)
+# What is said of no picture: by VLC on a machine without a desktop, and by FFmpeg 9 of the end of a
+# connection that it opens anew, and of the variant that it stops reading (also of its own HLS).
+_OF_NO_PICTURE: Final = re.compile(
+    r"dbus|pulse|interface|XDG_RUNTIME|vlcrc|dconf|HTTP response: End of file"
+    r"|\[NULL @ \w+\] (Invalid NAL unit size|missing picture in access unit)",
+    re.IGNORECASE,
+)
 
 
 class DesktopPlayer(msgspec.Struct, frozen=True):
@@ -139,7 +146,7 @@ class PlayerRun:
 
     def _faults(self) -> list[str]:
         lines = self._log.read_text(errors="replace").splitlines()
-        return [line for line in lines if _FAULT.search(line) and not _NO_DESKTOP.search(line)]
+        return [line for line in lines if _FAULT.search(line) and not _OF_NO_PICTURE.search(line)]
 
     def finish(self, within: float) -> bool:
         """Wait until the player has ended by itself; return whether it did in time."""
