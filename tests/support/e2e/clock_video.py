@@ -43,6 +43,7 @@ __all__ = [
     "middle",
     "of_levels",
     "offsets",
+    "read_luma",
 ]
 
 # Wide and low: the ladders are those of 360p, 480p and 720p, with a quarter of the pixels.
@@ -76,19 +77,22 @@ def encoder(
     video: str = X264,
     channels: int = 2,
     seconds: float | None = None,
+    began: int | None = None,
 ) -> list[str]:
     """Return the command of an encoder that sends the clock in real time.
 
     `channels=0` means no sound. HEVC requires an ffmpeg with enhanced RTMP. With `seconds` it
-    encodes a file of that length as fast as possible.
+    encodes a file of that length as fast as possible. The first picture's clock is `began`
+    (milliseconds, not 0) if that is given, or else the time of day.
     """
     paced = ["-re"] if seconds is None else []
     now = f"mod(floor(ld(0)+T*1000),{WRAP_MS})"
     bit = f"mod(floor({now}/pow(2,X)),2)"
     # Rows 0 to 2: bits, the lowest left; 3 to 5: the inverted bits; 6 and 7: the flash; then noise,
     # so that there is something to encode. The time of day is taken with the first picture.
+    start = "floor(time(0)*1000)" if began is None else str(began)
     luma = (
-        f"if(eq(ld(0),0),st(0,floor(time(0)*1000)));"
+        f"if(eq(ld(0),0),st(0,{start}));"
         f"if(lt(Y,3),16+219*{bit},if(lt(Y,6),235-219*{bit},"
         f"if(lt(Y,8),16+219*lt(mod(T,1),0.1),16+200*random(2))))"
     )
@@ -136,11 +140,15 @@ def of_levels(plain: list[int], inverted: list[int]) -> int | None:
 def read(frame: VideoFrame) -> tuple[int | None, bool]:
     """Return the clock of a picture (None if it is unreadable), and whether the flash is on."""
     plane = frame.planes[0]
-    data, stride = bytes(plane), plane.line_size
+    return read_luma(bytes(plane), plane.line_size, frame.width, frame.height)
+
+
+def read_luma(data: bytes, stride: int, width: int, height: int) -> tuple[int | None, bool]:
+    """Return the clock of a luma plane, as `read` does; `stride` is the length of a row."""
 
     def level(row: float, column: float) -> int:
         """Return the mean of nine pixels in the middle of a cell, `row` counted from the top."""
-        y, x = int(row * frame.height / _ROWS), int((column + 0.5) * frame.width / _BITS)
+        y, x = int(row * height / _ROWS), int((column + 0.5) * width / _BITS)
         lines = (y - 2, y, y + 2)
         return sum(sum(data[line * stride + x - 1 : line * stride + x + 2]) for line in lines) // 9
 
