@@ -312,6 +312,7 @@ class Publication:
             for name in step.segments.keys() - step.gaps:
                 self._queue.add_segment(step.sequence, name, shown.media[step.sequence, name])
             self._queue.add(StepToList(step, *self._beginning()))
+        self._borrowed.begin(self._steps.next_sequence)
 
     def set_observer(self, observer: PublicationObserver) -> None:
         """Report each stored step to this observer alone, after the steps that are on disk."""

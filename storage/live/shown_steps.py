@@ -269,11 +269,15 @@ def _step(
             init=max(_init_number(segment.map_uri), before.init),
             gap=data is None,
         )
-    # As long as the longest of the others.
-    longest = max(filled.values(), key=lambda each: each.duration)
+    # As long as the longest of the others; a step that has left the playlists as the one before it.
+    known = filled or {
+        name: msgspec.structs.replace(each, start=previous.end)
+        for name, each in previous.segments.items()
+    }
+    longest = max(known.values(), key=lambda each: each.duration)
     missing = {
         name: msgspec.structs.replace(
-            longest, size=0, parts=0, init=previous.segments[name].init, gap=True
+            longest, size=0, frames=0, parts=0, init=previous.segments[name].init, gap=True
         )
         for name in names
         if name not in filled

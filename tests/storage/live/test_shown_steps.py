@@ -434,3 +434,17 @@ async def test_the_next_run_ends_the_one_before_where_viewers_saw_its_end(
         for name in NAMES:
             newest = on_disk(disk, name).segments[-1]
             assert (newest.uri, newest.duration, newest.gap) == ("3.m4s", TWO // 2, False)
+
+
+async def test_a_run_goes_on_after_more_steps_than_renditions_may_be_apart(
+    tmp_path: Path, store: RedisEdgeStore
+) -> None:
+    """The first host could not store for minutes."""
+    with DiskObjects(tmp_path) as disk:
+        host = await first_host(disk, store)
+        await host.make(2)
+        await host.show(*(report for _ in range(70) for report in interleaved(host.maker.step())))
+        host = await next_host(disk, store)
+        await host.begin()
+        await host.make(2, discontinuity=True)
+        assert host.publication.next_sequence == 74
