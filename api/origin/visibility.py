@@ -35,6 +35,9 @@ _FALLBACK: Final = 300.0
 # Seconds that a request waits for the catalog if there is a cached record: players have larger
 # buffers, and a healthy catalog answers in milliseconds.
 _PATIENCE: Final = 0.5
+# Where nothing was to be seen, so many times as long: it may have been published since, no viewer
+# has a buffer that runs empty, and a player gives up at a 404.
+_UNSEEN_PATIENCE: Final = 10
 # Blocking requests use a slightly older record: at low latency, each part would otherwise be
 # delayed by a query.
 _CONFIRMED: Final = 2.0
@@ -120,7 +123,8 @@ class VisibilityCache:
     """Decides access, with cached records of the catalog; `clock` is monotonic, in seconds.
 
     `is_owner` checks the `Authorization` header of a request, `is_signed_in` its cookies if it has
-    no such header. A request waits `patience` seconds for the catalog if there is a cached record.
+    no such header. A request waits `patience` seconds for the catalog if there is a cached record,
+    and ten times as long if nobody but the owner could see anything then.
     `run_queries` must run beside it, or a request that begins a query waits for its end.
     """
 
@@ -241,8 +245,10 @@ class VisibilityCache:
         entry = self._entries.get(hash_)
         if entry is None or self._clock() - entry.answered >= _FALLBACK:
             return await asyncio.shield(query.answer)
+        is_seen = entry.decision.access is not AccessLevel.NONE
+        patience = self._patience if is_seen else self._patience * _UNSEEN_PATIENCE
         try:
-            async with asyncio.timeout_at(query.began + self._patience):
+            async with asyncio.timeout_at(query.began + patience):
                 return await asyncio.shield(query.answer)
         except (TimeoutError, StorageError):
             # No request waits until the next attempt. The answer may have come just now.

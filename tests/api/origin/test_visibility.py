@@ -129,16 +129,52 @@ def test_while_the_catalog_fails_its_last_answer_counts_for_five_minutes(
     assert [each.levelname for each in caplog.records] == ["WARNING"]
 
 
-async def test_known_viewers_do_not_wait_for_a_slow_catalog() -> None:
-    answering = asyncio.Event()
-    answering.set()
+class SlowCountingRecords(CountingRecords):
+    """The public records, which are found while `answering` is set."""
 
-    class SlowCountingRecords(CountingRecords):
-        async def find(self, hash_: str, /) -> PublicRecord | None:
-            await answering.wait()
-            return await super().find(hash_)
+    def __init__(self) -> None:
+        super().__init__()
+        self.answering = asyncio.Event()
+        self.answering.set()
 
+    async def find(self, hash_: str, /) -> PublicRecord | None:
+        await self.answering.wait()
+        return await super().find(hash_)
+
+
+async def test_what_was_published_just_now_is_no_404_of_a_slow_catalog() -> None:
     public_records = SlowCountingRecords()
+    public_records.stream = msgspec.structs.replace(STREAM, published=False)
+    visibility = VisibilityCache(
+        public_records,
+        public_records.is_owner,
+        public_records.country,
+        clock=public_records.clock,
+        patience=0.02,
+    )
+    viewer = Requester("DE", [])
+    async with asyncio.TaskGroup() as tasks:
+        background = tasks.create_task(visibility.run_queries())
+        await asyncio.sleep(0)  # it begins
+        assert (await visibility.lookup(HASH, viewer)).access is AccessLevel.NONE
+        public_records.stream = STREAM
+        public_records.answering.clear()
+        public_records.clock.now += 1
+        asyncio.get_running_loop().call_later(0.06, public_records.answering.set)
+        assert (await visibility.lookup(HASH, viewer)).access is AccessLevel.OPEN
+        # A catalog that does not answer at all has its old answer counted in the end.
+        public_records.stream = msgspec.structs.replace(STREAM, published=False)
+        public_records.clock.now += 1
+        assert (await visibility.lookup(HASH, viewer)).access is AccessLevel.NONE
+        public_records.answering.clear()
+        public_records.clock.now += 1
+        assert (await visibility.lookup(HASH, viewer)).access is AccessLevel.NONE
+        background.cancel()
+
+
+async def test_known_viewers_do_not_wait_for_a_slow_catalog() -> None:
+    public_records = SlowCountingRecords()
+    answering = public_records.answering
     visibility = VisibilityCache(
         public_records,
         public_records.is_owner,

@@ -77,9 +77,19 @@ class FailingFront:
         return self._count("req_tot", "writing,BACKEND")
 
     def _count(self, column: str, proxy: str = "s3,FRONTEND") -> int:
-        line = next(x for x in self._tell("show stat").splitlines() if x.startswith(proxy))
-        titles = self._tell("show stat").splitlines()[0].lstrip("# ").split(",")
-        return int(dict(zip(titles, line.split(","), strict=False))[column])
+        # A client has an answer a moment before its request is counted.
+        poll(lambda: not self._is_busy(), within=2, what="requests' ends")
+        return int(self._statistics()[proxy][column])
+
+    def _is_busy(self) -> bool:
+        lines = self._statistics()
+        return any(int(lines[f"{name},BACKEND"]["scur"]) for name in ("gateway", "writing"))
+
+    def _statistics(self) -> dict[str, dict[str, str]]:
+        """Return the statistics by the names of proxy and service."""
+        titles, *lines = self._tell("show stat").lstrip("# ").splitlines()
+        values = [dict(zip(titles.split(","), x.split(","), strict=False)) for x in lines if x]
+        return {f"{each['pxname']},{each['svname']}": each for each in values}
 
     @contextmanager
     def running(self) -> Generator[None]:
