@@ -67,7 +67,16 @@ class Relay:
             self._loop.run_until_complete(self._serve())
         finally:
             self._ready.set()
+            self._end_tasks()
             self._loop.close()
+
+    def _end_tasks(self) -> None:
+        """Cancel what is still relayed, such as a connection that came during the end."""
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self._loop.run_until_complete(asyncio.wait(tasks))
 
     def started(self) -> None:
         """Wait until `port` is known."""
