@@ -34,7 +34,7 @@ NO_QUOTAS: Final = QuotaLimits()
 class QuotaCheck:
     """Finds what would exceed a project's quotas; without a quota nothing is counted.
 
-    `clock_us` is the wall clock.
+    `clock_us` is the catalog's clock.
     """
 
     def __init__(self, usage: Usage, limits: QuotaLimits, clock_us: Callable[[], int]) -> None:
