@@ -34,7 +34,7 @@ from headend.own_command import runnable
 from media.ticks import MICROSECONDS, utc
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
-from storage.cleanup.cleanups import media_cleanups, upload_cleanups
+from storage.cleanup.cleanups import find_stopped, media_cleanups, upload_cleanups
 from storage.cleanup.confirmation import TooMuchDue, Unconfirmed, is_unusual
 from storage.cleanup.old_trash import TRASH_FOLDERS, count_due
 from storage.cleanup.orphans import AGE_US, TooManyUnknown, find_unknown, find_unused
@@ -393,18 +393,9 @@ async def _orphans(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding
 
 async def _expiry(catalog: Catalog, now_us: int) -> Finding:
     """Check that no cleanup waits for a confirmation because so much has expired."""
-    waiting = [
-        str(TooMuchDue(what, due))
-        for what, due in (
-            ("recordings", await catalog.recordings.count_expired(now_us)),
-            ("former files", await catalog.former_files.count_expired(now_us)),
-            ("uploads", await catalog.uploads.count_expired(now_us)),
-            ("upload links", await catalog.links.count_expired(now_us)),
-        )
-        if is_unusual(due.count, due.total)
-    ]
-    if waiting:
-        return Finding(topic="expiry", verdict="act", text="; ".join(waiting))
+    stopped = await find_stopped(catalog, now_us)
+    if stopped:
+        return Finding(topic="expiry", verdict="act", text="; ".join(map(str, stopped)))
     return Finding(topic="expiry", verdict="well", text="no more than usual is over")
 
 

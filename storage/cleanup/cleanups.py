@@ -7,16 +7,22 @@ from functools import partial
 from typing import Final
 
 from storage.catalog import Catalog
-from storage.cleanup.expired_recordings import remove_expired_recordings
-from storage.cleanup.expired_uploads import remove_expired_uploads, remove_old_links
-from storage.cleanup.former_files import remove_former_files
+from storage.cleanup.confirmation import TooMuchDue, is_unusual
+from storage.cleanup.expired_recordings import RECORDINGS, remove_expired_recordings
+from storage.cleanup.expired_uploads import (
+    LINKS,
+    UPLOADS,
+    remove_expired_uploads,
+    remove_old_links,
+)
+from storage.cleanup.former_files import FORMER_FILES, remove_former_files
 from storage.cleanup.old_trash import empty_old_trash
 from storage.cleanup.orphans import remove_orphans
 from storage.cleanup.periodic import Cleanup
 from storage.cleanup.store_clock import store_now_us
 from storage.objects.base import Objects
 
-__all__ = ["media_cleanups", "upload_cleanups"]
+__all__ = ["find_stopped", "media_cleanups", "upload_cleanups"]
 
 _TEN_MINUTES: Final = 600.0
 _HOUR: Final = 3600.0
@@ -56,3 +62,18 @@ def media_cleanups(objects: Objects, catalog: Catalog, *, trash_days: int) -> tu
         Cleanup(what="orphans", seconds=6 * _HOUR, clean=clean),
         Cleanup(what="old trash", seconds=_HOUR, clean=trash),
     )
+
+
+async def find_stopped(catalog: Catalog, now_us: int) -> tuple[TooMuchDue, ...]:
+    """Return why cleanups of rows stop until an operator confirms that so much is over.
+
+    Raises:
+        StorageError: the catalog failed.
+    """
+    found = (
+        (RECORDINGS, await catalog.recordings.count_expired(now_us)),
+        (FORMER_FILES, await catalog.former_files.count_expired(now_us)),
+        (UPLOADS, await catalog.uploads.count_expired(now_us)),
+        (LINKS, await catalog.links.count_expired(now_us)),
+    )
+    return tuple(TooMuchDue(what, due) for what, due in found if is_unusual(due.count, due.total))

@@ -10,11 +10,11 @@ from storage.objects.addresses import video
 from storage.objects.base import ObjectError, Objects
 from storage.objects.trash import discard
 
-__all__ = ["ExpiringRecordings", "remove_expired_recordings"]
+__all__ = ["RECORDINGS", "ExpiringRecordings", "remove_expired_recordings"]
 
 log = logging.getLogger(__name__)
 
-_WHAT: Final = "recordings"
+RECORDINGS: Final = "recordings"
 
 
 class ExpiringRecordings(Protocol):
@@ -40,7 +40,7 @@ async def remove_expired_recordings(
         TooMuchDue: so many have expired that an operator must confirm it.
         StorageError: the catalog failed; the rest remains.
     """
-    require_usual(_WHAT, await recordings.count_expired(now_us), confirmed=confirmed)
+    require_usual(RECORDINGS, await recordings.count_expired(now_us), confirmed=confirmed)
     count = 0
     while (hash_ := await recordings.expire(now_us)) is not None:
         try:

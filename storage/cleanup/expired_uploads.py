@@ -21,7 +21,9 @@ from storage.objects.upload_pieces import remove_upload
 
 __all__ = [
     "AGE_US",
+    "LINKS",
     "MAX_FAILURES",
+    "UPLOADS",
     "UploadCatalog",
     "UploadLinkCatalog",
     "remove_expired_uploads",
@@ -36,7 +38,8 @@ _AT_ONCE: Final = 200
 # A disk with so many failures fails as a whole, and takes 20 s each time.
 MAX_FAILURES: Final = 20
 _EXPIRED: Final = "upload expired"
-_UPLOADS, _LINKS = "uploads", "upload links"
+LINKS: Final = "upload links"
+UPLOADS: Final = "uploads"
 _NEVER_US: Final = -1  # by then no time is over
 
 
@@ -117,7 +120,7 @@ async def remove_old_links(
         TooMuchDue: they are so many that an operator must confirm it.
         StorageError: the catalog failed.
     """
-    require_usual(_LINKS, await links.count_expired(now_us), confirmed=confirmed)
+    require_usual(LINKS, await links.count_expired(now_us), confirmed=confirmed)
     return await links.remove_expired(now_us)
 
 
@@ -154,7 +157,7 @@ async def remove_expired_uploads(
     finally:
         this_pass.log_failures()
     if stops:
-        raise TooMuchDue(_UPLOADS, due)
+        raise TooMuchDue(UPLOADS, due)
     return this_pass.removed
 
 

@@ -7,9 +7,9 @@ from storage.cleanup.confirmation import require_usual
 from storage.objects.base import Objects
 from storage.objects.trash import discard
 
-__all__ = ["FormerFileCatalog", "remove_former_files"]
+__all__ = ["FORMER_FILES", "FormerFileCatalog", "remove_former_files"]
 
-_WHAT: Final = "former files"
+FORMER_FILES: Final = "former files"
 
 
 class FormerFileCatalog(Protocol):
@@ -35,7 +35,7 @@ async def remove_former_files(
         TooMuchDue: they are so many that an operator must confirm it.
         StorageError: the catalog or the store failed; the rest remains.
     """
-    require_usual(_WHAT, await former.count_expired(now_us), confirmed=confirmed)
+    require_usual(FORMER_FILES, await former.count_expired(now_us), confirmed=confirmed)
     count = 0
     while (address := await former.expire(now_us)) is not None:
         await discard(objects, address, now_us)

@@ -9,7 +9,7 @@ import pytest
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile
-from storage.cleanup.cleanups import media_cleanups, upload_cleanups
+from storage.cleanup.cleanups import find_stopped, media_cleanups, upload_cleanups
 from storage.cleanup.confirmation import Unconfirmed
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
@@ -78,7 +78,13 @@ async def test_a_clock_that_is_a_month_ahead_removes_little(
         await fill(catalog, objects, 11, now_us)
         before = await everything(objects)
         assert await clean(catalog, objects, now_us) == (0, 0)
+        assert await find_stopped(catalog, now_us) == ()
         assert await clean(catalog, objects, now_us + MONTH_US) == (0, 4)
+        stopped = [str(each) for each in await find_stopped(catalog, now_us + MONTH_US)]
+        whats = ("former files", "uploads", "upload links")
+        assert [each.split(":")[0] for each in stopped] == [
+            f"the time of 11 of 11 {what} is over" for what in whats
+        ]
         assert await everything(objects) == before
 
 
