@@ -281,13 +281,13 @@ def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
     "--clean",
     "cleans",
     is_flag=True,
-    help="First remove orphaned files (to the trash) and expired uploads.",
+    help="First remove orphaned files and what has expired (to the trash).",
 )
 @click.option(
     "--confirm",
     "confirms",
     is_flag=True,
-    help="With --clean: also if the database knows few of the media.",
+    help="With --clean: also if unusually much is to be removed (see the lines with ACT).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(settings: ServiceSettings, *, cleans: bool, confirms: bool, as_json: bool) -> None:
@@ -365,7 +365,7 @@ def print_console_link(*, number: int | None, settings: ServiceSettings) -> None
 
     async def work(catalog: Catalog) -> None:
         try:
-            click.echo(await console_link(catalog, base, wall_clock_us(), number))
+            click.echo(await console_link(catalog, base, catalog.clock.now_us(), number))
         except NoSuchToken as error:
             raise _Failure(str(error)) from error
 
@@ -386,7 +386,8 @@ def token_create(name: str, *, project: int | None, write: bool, settings: Servi
     """Create a token and print it; it cannot be shown again."""
 
     async def work(catalog: Catalog) -> None:
-        record, text = await catalog.tokens.add(name, project, write=write, now_us=wall_clock_us())
+        now_us = catalog.clock.now_us()
+        record, text = await catalog.tokens.add(name, project, write=write, now_us=now_us)
         _print_row(record.id, text)
 
     _with_catalog(settings, work)
@@ -419,7 +420,9 @@ def token_revoke(number: int, *, descendants: bool, settings: ServiceSettings) -
     async def work(catalog: Catalog) -> None:
         if await catalog.tokens.find(number) is None:
             raise _Failure(f"there is no token {number}")
-        for record in await catalog.tokens.revoke(number, wall_clock_us(), descendants=descendants):
+        for record in await catalog.tokens.revoke(
+            number, catalog.clock.now_us(), descendants=descendants
+        ):
             _print_row(record.id, "revoked", record.name)
 
     _with_catalog(settings, work)

@@ -30,7 +30,6 @@ from headend.security_log import security_log
 from headend.systemd import keep_watchdog, notify
 from headend.welcome import welcome
 from storage.errors import CatalogUnavailable, StorageError
-from storage.wall_clock import wall_clock_us
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
 
@@ -121,7 +120,8 @@ async def _instructions(running: RunningService) -> str:
     terminal = sys.stdout.isatty()
     if not terminal or running.catalog is None:
         return welcome(running, terminal=terminal)
-    link = await first_link(running.catalog, running.addresses.http, wall_clock_us())
+    now_us = running.catalog.clock.now_us()
+    link = await first_link(running.catalog, running.addresses.http, now_us)
     return welcome(running, terminal=terminal, link=link)
 
 

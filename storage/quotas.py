@@ -13,10 +13,11 @@ import msgspec
 
 from media.ticks import DAY_US, MICROSECONDS
 from storage.catalog.projects.usage import ProjectUsage, Usage
+from storage.catalog.videos.past_files import PAST_DAYS
 
 __all__ = ["NO_QUOTAS", "QUOTA_DAYS", "QuotaCheck", "QuotaLimits"]
 
-QUOTA_DAYS: Final = 30  # the period over which minutes are counted
+QUOTA_DAYS: Final = PAST_DAYS  # the period over which minutes are counted
 _MINUTE_US: Final = 60 * MICROSECONDS
 
 
@@ -34,7 +35,7 @@ NO_QUOTAS: Final = QuotaLimits()
 class QuotaCheck:
     """Finds what would exceed a project's quotas; without a quota nothing is counted.
 
-    `clock_us` is the wall clock.
+    `clock_us` is the catalog's clock.
     """
 
     def __init__(self, usage: Usage, limits: QuotaLimits, clock_us: Callable[[], int]) -> None:

@@ -1,4 +1,4 @@
-"""This host's wall clock. Leases use the database's clock (`storage.catalog.engine.clock`)."""
+"""This host's wall clock. What is stored goes by `storage.catalog.engine.clock` instead."""
 
 import time
 

@@ -69,7 +69,7 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     trash_days: Annotated[
         int,
         describe(
-            "orphaned files stay in the trash for this long; 0: removed at once",
+            "orphaned and expired files stay in the trash for this long; 0: an hour at most",
             unit="days",
             ge=0,
             le=3650,

@@ -31,23 +31,19 @@ from headend.install.locks import schema_in_use
 from headend.install.media_store import bucket_of, open_store, read_store
 from headend.install.redis_finding import redis_finding
 from headend.own_command import runnable
-from media.ticks import DAY_US, MICROSECONDS, utc
+from media.ticks import MICROSECONDS, utc
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
-from storage.cleanup.expired_uploads import remove_expired_uploads
-from storage.cleanup.orphans import (
-    AGE_US,
-    TooManyUnknown,
-    find_unknown,
-    find_unused,
-    remove_orphans,
-)
+from storage.cleanup.cleanups import find_stopped, media_cleanups, upload_cleanups
+from storage.cleanup.confirmation import TooMuchDue, Unconfirmed, is_unusual
+from storage.cleanup.old_trash import TRASH_FOLDERS, count_due
+from storage.cleanup.orphans import AGE_US, TooManyUnknown, find_unknown, find_unused
 from storage.errors import StorageError
 from storage.installation_key import StoreMismatch
 from storage.objects import addresses
 from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3_bucket import S3Bucket
-from storage.objects.trash import empty_trash, find_trash
+from storage.objects.trash import find_trash
 from storage.wall_clock import wall_clock_us
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
@@ -93,17 +89,19 @@ async def examine(
     files = read_store(folder, bucket_of(settings))
     try:
         async with open_catalog(catalog_location(settings), migrate=False) as catalog:
+            stored_us = _stored_us(catalog, now_us)
             for check in (
                 partial(_installation, catalog, files),
                 partial(_damage, catalog),
                 partial(_restrictions, settings, catalog),
-                partial(_jobs, catalog, now_us),
-                partial(_clock, catalog, now_us, wall_us),
+                partial(_jobs, catalog, stored_us),
+                partial(_clock, catalog, stored_us, wall_us),
+                partial(_expiry, catalog, stored_us),
                 partial(_missing, catalog, files),
-                partial(_orphans, catalog, files, now_us),
-                partial(_uploads, catalog, files, now_us),
-                partial(_trash, files, settings.storage.trash_days),
-                *_of_delivery(settings, catalog, files, now_us),
+                partial(_orphans, catalog, files, stored_us),
+                partial(_uploads, catalog, files, stored_us),
+                partial(_trash, files, settings.storage.trash_days, stored_us),
+                *_of_delivery(settings, catalog, files, stored_us),
             ):
                 findings.append(await _checked(check))
     except StorageError as error:
@@ -125,25 +123,33 @@ async def examine_briefly(
 ) -> tuple[Finding, ...]:
     """Return the findings that need neither every file nor the whole database.
 
-    They are those on settings, certificates, restrictions and jobs; `catalog` is the service's own.
+    They are those on settings, certificates, restrictions, jobs and what has expired. `catalog` is
+    the service's own.
     """
     certificates = partial(_certificates, settings, Path(settings.data) / "tls", now_us)
     return (
         _countries(settings),
         *await asyncio.to_thread(certificates),
         await _checked(partial(_restrictions, settings, catalog)),
-        await _checked(partial(_jobs, catalog, now_us)),
+        await _checked(partial(_jobs, catalog, _stored_us(catalog, now_us))),
+        await _checked(partial(_expiry, catalog, _stored_us(catalog, now_us))),
     )
 
 
-async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = False) -> int:
-    """Remove orphans and expired uploads, and empty the trash; return how many were removed.
+def _stored_us(catalog: Catalog, now_us: int) -> int:
+    """Return the time that stored dates are compared with; `now_us` is this machine's."""
+    return catalog.clock.now_us() if catalog.is_shared else now_us
 
-    `confirmed`: also if the catalog knows few of the media.
+
+async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = False) -> int:
+    """Do each cleanup once (`storage.cleanup.cleanups`); return how many objects were removed.
+
+    `confirmed`: also what a cleanup stops at until an operator confirms it.
 
     Raises:
-        StorageError: the catalog or the disk failed, or the catalog knows too few of the media
-            (`TooManyUnknown`) or none (`StoreMismatch`); the rest remains.
+        Unconfirmed: a cleanup has stopped; the others were done.
+        StorageError: the catalog or the disk failed, or the catalog knows none of the media
+            (`StoreMismatch`); the rest remains.
         DataFolderError: the database is being migrated, or the data folder cannot be used.
     """
     folder = Path(settings.data)
@@ -152,12 +158,19 @@ async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = Fal
         store = open_store(folder, bucket_of(settings), has_cdn_copies=has_copies)
         with schema_in_use(folder), store as objects:
             await bind_objects(catalog, objects, store=objects.location)
-            removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
-            removed += await remove_orphans(
-                objects, catalog.references, now_us, confirmed=confirmed
-            )
-            await empty_trash(objects, now_us - settings.storage.trash_days * DAY_US)
-            await catalog.links.remove_expired(now_us)
+            stored_us, days = _stored_us(catalog, now_us), settings.storage.trash_days
+            removed = 0
+            stopped: list[Unconfirmed] = []
+            for cleanup in (
+                *upload_cleanups(objects, catalog),
+                *media_cleanups(objects, catalog, trash_days=days),
+            ):
+                try:
+                    removed += await cleanup.clean(stored_us, confirmed=confirmed)
+                except Unconfirmed as error:
+                    stopped.append(error)
+            if stopped:
+                raise Unconfirmed("; ".join(map(str, stopped)))
             return removed
 
 
@@ -309,7 +322,6 @@ async def _jobs(catalog: Catalog, now_us: int) -> Finding:
 
 async def _clock(catalog: Catalog, now_us: int, wall_us: Callable[[], int]) -> Finding:
     if catalog.is_shared:
-        await catalog.clock.synchronize()
         skew = wall_us() - catalog.clock.now_us()
         if abs(skew) > _SKEW_US:
             way = "ahead of" if skew > 0 else "behind"
@@ -379,7 +391,15 @@ async def _orphans(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding
     return await _tidy("leftovers", files, removable)
 
 
-async def _trash(files: StoredFiles, days: int) -> Finding:
+async def _expiry(catalog: Catalog, now_us: int) -> Finding:
+    """Check that no cleanup waits for a confirmation because so much has expired."""
+    stopped = await find_stopped(catalog, now_us)
+    if stopped:
+        return Finding(topic="expiry", verdict="act", text="; ".join(map(str, stopped)))
+    return Finding(topic="expiry", verdict="well", text="no more than usual is over")
+
+
+async def _trash(files: StoredFiles, days: int, now_us: int) -> Finding:
     """Show what cleanups moved to the trash."""
     items = [
         FindingItem(path=f"objects/{each}", what="trash", bytes=await files.size(each))
@@ -387,7 +407,12 @@ async def _trash(files: StoredFiles, days: int) -> Finding:
     ]
     room = sum(item.bytes or 0 for item in items)
     text = f"{size_text(room)}, each deleted after {days} days" if items else "empty"
-    return Finding(topic="trash", verdict="well", text=text, items=tuple(items[:_MOST_SHOWN]))
+    due = await count_due(files, now_us, days=days)
+    stops = days > 0 and is_unusual(due.count, due.total)
+    if stops:
+        text += f": {TooMuchDue(TRASH_FOLDERS, due)}"
+    verdict = "act" if stops else "well"
+    return Finding(topic="trash", verdict=verdict, text=text, items=tuple(items[:_MOST_SHOWN]))
 
 
 async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:

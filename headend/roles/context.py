@@ -87,7 +87,6 @@ async def open_context(
         )
         first = await read_installation(catalog)
         if catalog.is_shared:
-            await catalog.clock.synchronize()
             clock = BackgroundTask("database's clock", catalog.clock.keep_synchronized)
             await stack.enter_async_context(run_in_background(clock))
         store = open_store(

@@ -99,7 +99,7 @@ async def run_ingest(
     now_us = catalog.clock.now_us
     recorder = _create_recorder(context, now_us)
     name = None if presence is None else presence.name
-    journal = CatalogJournal(catalog, wall_clock_us, name)
+    journal = CatalogJournal(catalog, now_us, name)
     events = EventQueue(journal.happened)
     transcoding = LiveTranscoding(
         objects=context.objects.using(LIVE),
@@ -248,9 +248,9 @@ async def _reset_streams(catalog: Catalog, presence: HostPresence | None) -> Col
     Return them if this is the only host.
     """
     if presence is None:
-        return await catalog.live_state.reset(wall_clock_us())
+        return await catalog.live_state.reset(catalog.clock.now_us())
     await catalog.live_state.reset_unowned(
-        wall_clock_us(), dead_seconds=presence.dead_seconds, besides=presence.host
+        catalog.clock.now_us(), dead_seconds=presence.dead_seconds, besides=presence.host
     )
     return ()
 
@@ -276,7 +276,7 @@ def _create_recorder(context: RoleContext, now_us: Callable[[], int]) -> Recorde
         min_free_bytes=context.settings.storage.min_free_bytes,
         now_us=now_us,
         name_of=slug,
-        write_event=CatalogJournal(context.catalog, wall_clock_us).happened,
+        write_event=CatalogJournal(context.catalog, now_us).happened,
     )
 
 
@@ -284,7 +284,7 @@ async def _save_posters(
     catalog: Catalog, hash_: PublicHash, labels: Sequence[str], size: tuple[int, int]
 ) -> bool:
     """Save that a stream has new posters (see `transcode.live.posters`)."""
-    return await catalog.streams.set_posters(hash_, labels, size, now_us=wall_clock_us())
+    return await catalog.streams.set_posters(hash_, labels, size, now_us=catalog.clock.now_us())
 
 
 async def _abandoned(
@@ -324,7 +324,7 @@ async def _end_abandoned(
     await transcoding.end_older([each for each in hashes if each not in checked], window)
     await transcoding.end_abandoned(hashes, window)
     try:
-        await catalog.live_state.end_pauses(hashes, wall_clock_us())
+        await catalog.live_state.end_pauses(hashes, catalog.clock.now_us())
     except StorageError as error:
         log.warning("pauses not taken back", extra={"cause": repr(error)})
 

@@ -1,19 +1,17 @@
-"""Removes media from disk and edge: of deleted streams and videos, and of expired recordings."""
+"""Removes the media of deleted streams and videos from disk and edge."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
 from media.stream_keys import PublicHash
-from storage.catalog.videos.recordings import Recordings
 from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.objects.base import Objects
 from storage.objects.upload_pieces import remove_upload
 
-__all__ = ["StoredMedia", "delete_expired_recordings", "keep_deleting_expired_recordings"]
+__all__ = ["StoredMedia"]
 
 log = logging.getLogger(__name__)
 
@@ -53,41 +51,3 @@ class StoredMedia:
             await delete(address)
         except StorageError as error:
             log.warning("media not removed", extra={"address": address, "cause": str(error)})
-
-
-_INTERVAL_SECONDS: Final = 3600.0
-
-
-async def delete_expired_recordings(recordings: Recordings, media: StoredMedia, now_us: int) -> int:
-    """Delete the recordings that have expired and return their number.
-
-    Raises:
-        StorageError: the catalog failed; the rest remains.
-    """
-    count = 0
-    while (hash_ := await recordings.expire(now_us)) is not None:
-        await media.remove([hash_])
-        count += 1
-    return count
-
-
-async def keep_deleting_expired_recordings(
-    recordings: Recordings,
-    media: StoredMedia,
-    now_us: Callable[[], int],
-    verify: Callable[[], Awaitable[None]],
-) -> None:
-    """Delete expired recordings now and every hour, until cancelled.
-
-    `verify` raises `StorageError` unless media and catalog belong together; then nothing is done.
-    """
-    while True:
-        try:
-            await verify()
-            count = await delete_expired_recordings(recordings, media, now_us())
-        except StorageError as error:
-            log.warning("recordings not expired", extra={"cause": str(error)})
-        else:
-            if count:
-                log.info("recordings expired", extra={"videos": count})
-        await asyncio.sleep(_INTERVAL_SECONDS)

@@ -93,7 +93,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
         async def owner(authorization: str | None, hash_: str, /) -> bool:
             return await is_owner(catalog, authorization, hash_)
 
-        sessions = BrowserSessions.of(catalog, addresses)
+        sessions = BrowserSessions.of(catalog, addresses, catalog.clock.now_us)
 
         async def signed_in(cookie: str | None, hash_: str, /) -> bool:
             return await is_signed_in_owner(catalog, sessions, cookie, hash_)

@@ -14,7 +14,6 @@ from typing import Final
 from headend.install.locks import DataFolderError, writer_vacancy
 from storage.catalog import Catalog
 from storage.errors import StorageError
-from storage.wall_clock import wall_clock_us
 
 __all__ = ["keep_resetting_stale_streams", "keep_resetting_unowned_streams"]
 
@@ -56,7 +55,7 @@ async def keep_resetting_stale_streams(
 async def _reset_streams(catalog: Catalog) -> bool:
     try:
         async with asyncio.timeout(_WRITE_SECONDS):
-            await catalog.live_state.reset(wall_clock_us())
+            await catalog.live_state.reset(catalog.clock.now_us())
     except (StorageError, TimeoutError) as error:
         log.warning("streams not taken off the air", extra={"cause": repr(error)})
         return False
@@ -103,7 +102,7 @@ async def _reset_unowned(catalog: Catalog, dead_seconds: float) -> bool:
     try:
         async with asyncio.timeout(_WRITE_SECONDS):
             count = await catalog.live_state.reset_unowned(
-                wall_clock_us(), dead_seconds=dead_seconds
+                catalog.clock.now_us(), dead_seconds=dead_seconds
             )
     except (StorageError, TimeoutError) as error:
         log.warning("streams not taken off the air", extra={"cause": repr(error)})

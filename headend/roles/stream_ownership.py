@@ -22,7 +22,6 @@ from storage.catalog.hosts.owners import OrphanedStream
 from storage.edge.base import Edge
 from storage.errors import HostGone, StorageError
 from storage.objects.addresses import live_stream
-from storage.wall_clock import wall_clock_us
 from transcode.live.service import LiveTranscoding
 
 __all__ = ["CatalogOwnership", "OrphanedRuns", "OwnershipWatch", "SoleRuns"]
@@ -133,7 +132,7 @@ class CatalogOwnership:
         Raises:
             StorageError: the catalog does not answer.
         """
-        await self._catalog.live_state.end_pauses([hash_], wall_clock_us())
+        await self._catalog.live_state.end_pauses([hash_], self._catalog.clock.now_us())
 
 
 class OwnershipWatch:

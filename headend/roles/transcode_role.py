@@ -16,7 +16,6 @@ from storage.catalog import Catalog
 from storage.job_leases import HeldJob
 from storage.objects.store import MediaStore
 from storage.quotas import QuotaCheck
-from storage.wall_clock import wall_clock_us
 from transcode.imports.download import DownloadLimits
 from transcode.imports.http_client import ImportClient
 from transcode.imports.importer import Importer
@@ -161,7 +160,9 @@ def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool[H
         places=settings.at_once,
         health=health,
         refuse_file=QuotaCheck(
-            context.catalog.usage, quota_limits(context.settings.quotas), wall_clock_us
+            context.catalog.usage,
+            quota_limits(context.settings.quotas),
+            context.catalog.clock.now_us,
         ).refuse_file,
     )
     return WorkerPool(

@@ -8,7 +8,7 @@ catalog and the objects of one data folder (`headend.roles.context`).
 import asyncio
 import shutil
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib.metadata import version
@@ -45,7 +45,7 @@ from headend.roles.context import RoleContext, open_context
 from headend.roles.edge_metrics import EdgeMetrics
 from headend.roles.host_presence import HostPresence, open_presence
 from headend.roles.ingest_role import IngestRole, run_ingest
-from headend.roles.media_remover import StoredMedia, keep_deleting_expired_recordings
+from headend.roles.media_remover import StoredMedia
 from headend.roles.operations import InstallationReporter
 from headend.roles.origin_role import OriginRole
 from headend.roles.project_remover import keep_removing_projects
@@ -61,14 +61,12 @@ from media.no_op import do_nothing, never
 from storage.bus.redis import RedisBus
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
-from storage.cleanup.expired_uploads import keep_removing_expired_uploads
-from storage.cleanup.former_files import keep_removing_former_files
-from storage.cleanup.orphans import keep_removing_orphans
+from storage.cleanup.cleanups import media_cleanups, upload_cleanups
+from storage.cleanup.periodic import Cleanup, keep_cleaning
 from storage.cleanup.withdrawn_copies import keep_deleting_withdrawn_copies
 from storage.errors import StorageError
 from storage.objects.disk_threads import VIEWERS
 from storage.objects.store import MediaStore
-from storage.wall_clock import wall_clock_us
 
 __all__ = ["API", "INGEST", "ROLES", "SERVE", "TRANSCODE", "Role", "RunningService"]
 
@@ -170,7 +168,7 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
             *_delete_copies(context),
             _remove_projects(context),
             # Beside a bucket, received files are in this process's own data folder.
-            *([_remove_expired_uploads(context)] if bucket_of(settings) is not None else []),
+            *(_clean_uploads(context) if bucket_of(settings) is not None else ()),
         ),
         _run_broadcaster(context, origin.clients) as broadcaster,
         _serve_http(
@@ -212,50 +210,22 @@ ROLES: Final = {role.name: role for role in (SERVE, INGEST, API, TRANSCODE)}
 
 
 def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
-    """Return the background tasks that remove orphans, expired recordings and expired uploads."""
-    catalog, objects, verify = context.catalog, context.objects, context.verify
-    media = StoredMedia(objects, context.edge)
-    return (
-        BackgroundTask(
-            "orphans",
-            partial(
-                keep_removing_orphans,
-                objects,
-                catalog.references,
-                wall_clock_us,
-                verify,
-                trash_days=context.settings.storage.trash_days,
-            ),
-        ),
-        BackgroundTask(
-            "former files",
-            partial(
-                keep_removing_former_files, objects, catalog.former_files, wall_clock_us, verify
-            ),
-        ),
-        BackgroundTask(
-            "expired recordings",
-            partial(
-                keep_deleting_expired_recordings, catalog.recordings, media, wall_clock_us, verify
-            ),
-        ),
-        _remove_expired_uploads(context),
-    )
+    """Return the background tasks that remove what is over or not needed any more."""
+    days = context.settings.storage.trash_days
+    media = media_cleanups(context.objects, context.catalog, trash_days=days)
+    return (*_repeated(context, media), *_clean_uploads(context))
 
 
-def _remove_expired_uploads(context: RoleContext) -> BackgroundTask:
-    """Return the task that removes expired uploads, and bytes of no upload in the scratch."""
-    catalog = context.catalog
-    return BackgroundTask(
-        "expired uploads",
-        partial(
-            keep_removing_expired_uploads,
-            context.objects,
-            catalog.uploads,
-            catalog.links,
-            wall_clock_us,
-            context.verify,
-        ),
+def _clean_uploads(context: RoleContext) -> tuple[BackgroundTask, ...]:
+    """Return the tasks that remove expired uploads, and bytes of no upload in the scratch."""
+    return _repeated(context, upload_cleanups(context.objects, context.catalog))
+
+
+def _repeated(context: RoleContext, cleanups: Sequence[Cleanup]) -> tuple[BackgroundTask, ...]:
+    now_us, verify = context.catalog.clock.now_us, context.verify
+    return tuple(
+        BackgroundTask(cleanup.what, partial(keep_cleaning, cleanup, now_us, verify))
+        for cleanup in cleanups
     )
 
 
@@ -278,7 +248,7 @@ def _delete_copies(context: RoleContext) -> tuple[BackgroundTask, ...]:
         keep_deleting_withdrawn_copies,
         context.objects,
         context.catalog.cdn_folders,
-        wall_clock_us,
+        context.catalog.clock.now_us,
         context.verify,
         is_in_use=context.settings.storage.delivery == "cdn",
     )
@@ -317,7 +287,7 @@ async def _run_broadcaster(
         secret=context.first.broadcaster_secret,
         limits=context.settings.broadcaster,
         address_of=clients.client_address,
-        find_holding=holding_in(context.catalog),
+        find_holding=holding_in(context.catalog, context.catalog.clock.now_us),
     )
     async with (
         delivering_notices(context.catalog.outbox, broadcaster.hub, context.bus),
@@ -351,7 +321,9 @@ def _application(
         address_of=origin.clients.client_address,
     )
     first = context.first
-    guard = needs_token(catalog, callers, BrowserSessions.of(catalog, addresses))
+    guard = needs_token(
+        catalog, callers, BrowserSessions.of(catalog, addresses, catalog.clock.now_us)
+    )
     problems = _problems(context, presence)
     media = StoredMedia(context.objects, context.edge)
     release = version("headend")

@@ -69,7 +69,7 @@ class Catalog:
         self.is_shared = database.is_shared
         """Whether processes on other machines may use it, too: then hosts own streams."""
         self.clock = DatabaseClock(database.now_us)
-        """The clock by which leases are made and judged; processes that lease read it regularly."""
+        """The clock of stored dates, ages and leases; a process that goes on reads it regularly."""
         self.installation = Installation(database)
         self.projects = Projects(database)
         self.usage = Usage(database)
@@ -129,4 +129,7 @@ async def open_catalog(location: str | Path, *, migrate: bool) -> AsyncGenerator
             await migrations.migrate(database)
         else:
             await migrations.check(database)
-        yield Catalog(database)
+        catalog = Catalog(database)
+        if catalog.is_shared:  # or its clock would be this host's until it is read
+            await catalog.clock.synchronize()
+        yield catalog

@@ -1,9 +1,10 @@
 """Removal of what is no longer needed.
 
-`orphans` are objects without a row, `expired_uploads` and `former_files` what is in their names,
-and `withdrawn_copies` those for a CDN of what not everyone may see any more.
+`orphans` are objects without a row; `expired_recordings`, `expired_uploads` and `former_files` are
+what is in their names, and `withdrawn_copies` those for a CDN of what not everyone may see any
+more. `cleanups` lists all but the last, and `periodic` repeats them.
 
-What no row references goes to the trash (`storage.objects.trash`), since a database from a backup
-does not know what is newer. `headend.roles` deletes the recordings whose time is over, as their
-rows say.
+What no row references, and what has expired, goes to the trash (`storage.objects.trash`), since a
+database from a backup does not know what is newer, and a clock may be wrong. Where unusually much
+would go, an operator must confirm it (`confirmation`). `old_trash` deletes it some days later.
 """

@@ -1,16 +1,18 @@
 """Removes resumable uploads that have expired.
 
-It removes their rows, the videos that they were meant for, and their bytes. Bytes without a row,
-which a process that died in between left behind, are moved to the trash.
+It removes their rows and the videos that they were meant for, and moves their bytes to the trash;
+so it does with bytes without a row, which a process that died in between left behind. The bytes of
+an upload whose video was deleted are deleted.
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from media.ticks import MICROSECONDS
+from storage.catalog.queries.due import Due
+from storage.cleanup.confirmation import TooMuchDue, is_unusual, require_usual
 from storage.errors import StorageError
 from storage.objects import addresses
 from storage.objects.base import ObjectError, Objects
@@ -19,26 +21,34 @@ from storage.objects.upload_pieces import remove_upload
 
 __all__ = [
     "AGE_US",
+    "LINKS",
     "MAX_FAILURES",
+    "UPLOADS",
     "UploadCatalog",
     "UploadLinkCatalog",
-    "keep_removing_expired_uploads",
     "remove_expired_uploads",
+    "remove_old_links",
 ]
 
 log = logging.getLogger(__name__)
 
 # An upload's row and its first byte are milliseconds apart, never an hour.
 AGE_US: Final = 3600 * MICROSECONDS
-_AGAIN_SECONDS: Final = 600.0
 _AT_ONCE: Final = 200
 # A disk with so many failures fails as a whole, and takes 20 s each time.
 MAX_FAILURES: Final = 20
 _EXPIRED: Final = "upload expired"
+LINKS: Final = "upload links"
+UPLOADS: Final = "uploads"
+_NEVER_US: Final = -1  # by then no time is over
 
 
 class UploadCatalog(Protocol):
     """The uploads in the catalog."""
+
+    async def count_expired(self, now_us: int) -> Due:
+        """Return how many open uploads have expired, of all."""
+        ...
 
     async def find_expired(self, now_us: int, most: int) -> tuple[str, ...]:
         """Return up to `most` uploads that have expired or whose video is gone."""
@@ -58,6 +68,10 @@ class UploadCatalog(Protocol):
 class UploadLinkCatalog(Protocol):
     """The upload links in the catalog."""
 
+    async def count_expired(self, now_us: int) -> Due:
+        """Return how many links expired some time ago, of all."""
+        ...
+
     async def remove_expired(self, now_us: int) -> int:
         """Delete the links that expired some time ago."""
         ...
@@ -75,16 +89,20 @@ class _CleanupPass:
         self._failures = 0
         self._first: ObjectError | None = None
 
-    def fail(self, error: ObjectError) -> None:
-        """Note that an object could not be removed.
+    @contextmanager
+    def failing(self) -> Generator[None]:
+        """Note if an object cannot be removed within the block.
 
         Raises:
             _TooManyFailures: too many could not.
         """
-        self._failures += 1
-        self._first = self._first or error
-        if self._failures >= MAX_FAILURES:
-            raise _TooManyFailures("too many objects cannot be removed") from error
+        try:
+            yield
+        except ObjectError as error:
+            self._failures += 1
+            self._first = self._first or error
+            if self._failures >= MAX_FAILURES:
+                raise _TooManyFailures("too many objects cannot be removed") from error
 
     def log_failures(self) -> None:
         """Write one line about all of them."""
@@ -93,26 +111,69 @@ class _CleanupPass:
             log.warning("upload files not removed", extra=facts)
 
 
-async def remove_expired_uploads(files: Objects, uploads: UploadCatalog, now_us: int) -> int:
+async def remove_old_links(
+    links: UploadLinkCatalog, now_us: int, *, confirmed: bool = False
+) -> int:
+    """Remove the links that expired some time ago, and return their number.
+
+    Raises:
+        TooMuchDue: they are so many that an operator must confirm it.
+        StorageError: the catalog failed.
+    """
+    require_usual(LINKS, await links.count_expired(now_us), confirmed=confirmed)
+    return await links.remove_expired(now_us)
+
+
+async def remove_expired_uploads(
+    files: Objects,
+    uploads: UploadCatalog,
+    now_us: int,
+    *,
+    store_us: int | None = None,
+    confirmed: bool = False,
+) -> int:
     """Remove expired uploads and bytes of no upload; return how many uploads were removed.
+
+    `store_us` is the time by which the ages of bytes are judged (`storage.cleanup.store_clock`).
 
     If an object cannot be removed, its upload's row is still deleted, and the next calls try the
     object again as one of no upload. After `MAX_FAILURES` such objects the rest remains for the
     next call.
 
     Raises:
+        TooMuchDue: so many have expired that an operator must confirm it; the rest was done.
         StorageError: the catalog failed, or the disk cannot be listed.
     """
+    due = await uploads.count_expired(now_us)
+    stops = is_unusual(due.count, due.total) and not confirmed
+    old_us = (now_us if store_us is None else store_us) - AGE_US
     this_pass = _CleanupPass()
     try:
         with suppress(_TooManyFailures):
-            await _remove(files, uploads, now_us, this_pass)
+            await _remove_deleted(files, uploads, now_us, this_pass)
+            if not stops:
+                await _remove_expired(files, uploads, now_us, this_pass)
+            await _discard_unknown(files, uploads, now_us, old_us, this_pass)
     finally:
         this_pass.log_failures()
+    if stops:
+        raise TooMuchDue(UPLOADS, due)
     return this_pass.removed
 
 
-async def _remove(
+async def _remove_deleted(
+    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: _CleanupPass
+) -> None:
+    """Remove uploads whose video was deleted."""
+    while names := await uploads.find_expired(_NEVER_US, _AT_ONCE):
+        for name in names:
+            if await uploads.remove(name, _EXPIRED, now_us, by=None, expired=True):
+                this_pass.removed += 1
+                with this_pass.failing():
+                    await remove_upload(files, name)
+
+
+async def _remove_expired(
     files: Objects, uploads: UploadCatalog, now_us: int, this_pass: _CleanupPass
 ) -> None:
     while names := await uploads.find_expired(now_us, _AT_ONCE):
@@ -120,27 +181,29 @@ async def _remove(
             # Another process may have removed it, or a byte may have arrived meanwhile.
             if await uploads.remove(name, _EXPIRED, now_us, by=None, expired=True):
                 this_pass.removed += 1
-                try:
-                    await remove_upload(files, name)
-                except ObjectError as error:
-                    this_pass.fail(error)
+                with this_pass.failing():
+                    await discard(files, addresses.upload(name), now_us)
+                    await discard(files, addresses.upload_pieces(name), now_us)
+
+
+async def _discard_unknown(
+    files: Objects, uploads: UploadCatalog, now_us: int, old_us: int, this_pass: _CleanupPass
+) -> None:
+    """Move bytes of no open upload to the trash that have not changed since `old_us`."""
     stored = [place.rpartition("/")[2] for place in await files.addresses(addresses.UPLOADS)]
     for start in range(0, len(stored), _AT_ONCE):
         batch = stored[start : start + _AT_ONCE]
         open_names = await uploads.find_open(batch)
         for name in batch:
             if name not in open_names:
-                try:
-                    await _discard_old(files, addresses.upload(name), now_us)
-                except ObjectError as error:
-                    this_pass.fail(error)
-    await _discard_pieces(files, uploads, now_us, this_pass)
+                with this_pass.failing():
+                    await _discard_old(files, addresses.upload(name), now_us, old_us)
+    await _discard_pieces(files, uploads, now_us, old_us, this_pass)
 
 
 async def _discard_pieces(
-    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: _CleanupPass
+    files: Objects, uploads: UploadCatalog, now_us: int, old_us: int, this_pass: _CleanupPass
 ) -> None:
-    """Move pieces of no open upload to the trash."""
     unknown = set(await files.folder_names(addresses.PIECES))
     names = sorted(unknown)
     for start in range(0, len(names), _AT_ONCE):
@@ -148,38 +211,12 @@ async def _discard_pieces(
     if not unknown:
         return
     for name, changed_us in (await files.folders(addresses.PIECES)).items():
-        if name in unknown and changed_us < now_us - AGE_US:
-            try:
+        if name in unknown and changed_us < old_us:
+            with this_pass.failing():
                 await discard(files, addresses.upload_pieces(name), now_us)
-            except ObjectError as error:
-                this_pass.fail(error)
 
 
-async def _discard_old(files: Objects, address: str, now_us: int) -> None:
+async def _discard_old(files: Objects, address: str, now_us: int, old_us: int) -> None:
     stat = await files.stat(address)
-    if stat is not None and stat.modified_us < now_us - AGE_US:
+    if stat is not None and stat.modified_us < old_us:
         await discard(files, address, now_us)
-
-
-async def keep_removing_expired_uploads(
-    files: Objects,
-    uploads: UploadCatalog,
-    links: UploadLinkCatalog,
-    now_us: Callable[[], int],
-    verify: Callable[[], Awaitable[None]],
-) -> None:
-    """Remove expired uploads and links now and every ten minutes, until cancelled.
-
-    `verify` raises `StorageError` unless files and catalog belong together; then nothing is done.
-    """
-    while True:
-        try:
-            await verify()
-            removed = await remove_expired_uploads(files, uploads, now_us())
-            await links.remove_expired(now_us())
-        except StorageError as error:
-            log.warning("uploads not removed", extra={"cause": str(error)})
-        else:
-            if removed:
-                log.info("uploads expired", extra={"uploads": removed})
-        await asyncio.sleep(_AGAIN_SECONDS)

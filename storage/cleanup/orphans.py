@@ -9,13 +9,10 @@ A crash leaves few orphans. Where much of the store is unknown to the catalog, t
 likely an old or a wrong one: then nothing is removed until an operator confirms it.
 """
 
-import asyncio
 import logging
 import re
 from collections.abc import (
     AsyncGenerator,
-    Awaitable,
-    Callable,
     Collection,
     Iterable,
     Iterator,
@@ -27,12 +24,12 @@ from typing import Final, Literal, Protocol, TypeVar
 import msgspec
 
 from media.stream_keys import PublicHash, is_hash
-from media.ticks import DAY_US, MICROSECONDS
+from media.ticks import MICROSECONDS
 from storage.catalog.maintenance.references import VideoReferences
-from storage.errors import StorageError
+from storage.cleanup.confirmation import Unconfirmed, is_unusual
 from storage.objects.addresses import video_folder, video_sources
 from storage.objects.base import ObjectError, ObjectMissing, Objects, ObjectStat
-from storage.objects.trash import discard, empty_trash
+from storage.objects.trash import discard
 
 __all__ = [
     "AGE_US",
@@ -43,7 +40,6 @@ __all__ = [
     "UnknownMedia",
     "find_unknown",
     "find_unused",
-    "keep_removing_orphans",
     "remove_orphans",
 ]
 
@@ -51,13 +47,8 @@ log = logging.getLogger(__name__)
 
 # Even on the slowest disks only minutes pass between a file and its row.
 AGE_US: Final = 3600 * MICROSECONDS
-_AGAIN_SECONDS: Final = 6 * 3600.0
 _AT_ONCE: Final = 500
 _MAX_ERRORS: Final = 20  # a disk with so many fails as a whole, and takes 20 s each time
-# A crash leaves only what was being added or deleted at that moment, fewer than ten videos. Failed
-# deletions add up, but never reached a tenth of the store. Only more than both needs an operator.
-_USUALLY_UNKNOWN: Final = 10
-_USUAL_SHARE: Final = 0.1
 # Other folders belong to the operator or to the file system (`lost+found`).
 _OWNER: Final = re.compile(r"[ps]-[0-9A-Za-z]{12}")
 # The folders that transcoding creates below that of a video: media and posters by file and attempt,
@@ -93,10 +84,10 @@ class UnknownMedia(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_suspicious(self) -> bool:
         """True if they are so many that the catalog is more likely an old or a wrong one."""
-        return self.unknown > max(_USUALLY_UNKNOWN, _USUAL_SHARE * self.total)
+        return is_unusual(self.unknown, self.total)
 
 
-class TooManyUnknown(StorageError):
+class TooManyUnknown(Unconfirmed):
     """So much of the store is unknown to the catalog that an operator must confirm the cleanup."""
 
     def __init__(self, media: UnknownMedia) -> None:
@@ -283,23 +274,30 @@ def _batches(names: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 async def remove_orphans(
-    objects: Objects, references: ReferenceCatalog, now_us: int, *, confirmed: bool = False
+    objects: Objects,
+    references: ReferenceCatalog,
+    now_us: int,
+    *,
+    store_us: int | None = None,
+    confirmed: bool = False,
 ) -> int:
     """Move all orphans to the trash and return the number of folders and objects moved.
 
-    An orphan that cannot be moved does not stop the others, up to `_MAX_ERRORS`. `confirmed` means
-    that an operator knows that many are unknown.
+    `store_us` is the time by which their ages are judged (`storage.cleanup.store_clock`). An orphan
+    that cannot be moved does not stop the others, up to `_MAX_ERRORS`. `confirmed` means that an
+    operator knows that many are unknown.
 
     Raises:
         TooManyUnknown: so many are unknown that an operator must confirm; nothing was moved.
         StorageError: the catalog failed, or some orphans could not be moved.
     """
-    unknown = await find_unknown(objects, references, now_us)
+    aged_us = now_us if store_us is None else store_us
+    unknown = await find_unknown(objects, references, aged_us)
     if unknown.is_suspicious and not confirmed:
         raise TooManyUnknown(unknown)
     errors: list[ObjectError] = []
     removed = await _discard(objects, _as_generator(unknown.orphans), now_us, errors)
-    removed += await _discard(objects, find_unused(objects, references, now_us), now_us, errors)
+    removed += await _discard(objects, find_unused(objects, references, aged_us), now_us, errors)
     if errors:
         raise errors[0]
     return removed
@@ -333,43 +331,3 @@ async def _discard(
                 log.debug("orphan removed", extra={"address": orphan.address, "what": orphan.what})
                 removed += 1
     return removed
-
-
-async def keep_removing_orphans(
-    objects: Objects,
-    references: ReferenceCatalog,
-    now_us: Callable[[], int],
-    verify: Callable[[], Awaitable[None]],
-    *,
-    trash_days: int,
-) -> None:
-    """Move orphans to the trash now and every six hours, until cancelled; empty it after some days.
-
-    `verify` raises `StorageError` unless objects and catalog belong together; then nothing is done.
-    """
-    while True:
-        try:
-            await verify()
-            await _clean(objects, references, now_us(), trash_days)
-        except TooManyUnknown as error:
-            log.error("orphans not removed", extra={"cause": str(error)})  # noqa: TRY400 # one line
-        except StorageError as error:
-            log.warning("orphans not removed", extra={"cause": str(error)})
-        await asyncio.sleep(_AGAIN_SECONDS)
-
-
-async def _clean(
-    objects: Objects, references: ReferenceCatalog, now_us: int, trash_days: int
-) -> None:
-    """Move orphans to the trash and empty it, also after orphans that cannot be moved."""
-    failed: ObjectError | None = None
-    removed = 0
-    try:
-        removed = await remove_orphans(objects, references, now_us)
-    except ObjectError as error:
-        failed = error
-    await empty_trash(objects, now_us - trash_days * DAY_US)
-    if failed is not None:
-        raise failed
-    if removed:
-        log.info("orphans removed", extra={"orphans": removed})

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from storage.objects.addresses import UPLOADS, checked, is_arriving
+from storage.objects.addresses import TRASH, UPLOADS, checked, is_arriving
 from storage.objects.base import ObjectMissing, ObjectStat
 from storage.objects.cdn_copies import CopyFinder
 from storage.objects.disk import DiskObjects
@@ -103,10 +103,13 @@ class S3Objects(S3Bucket):
     async def move(self, source: str, target: str) -> None:
         """Copy an object or a folder to another address, then delete it (see `Objects`).
 
-        Files that are being received are of no use elsewhere: they are deleted.
+        What has been received of an upload stays on this machine, at the other address. Imports
+        that are being received can be fetched again: they are deleted.
         """
         checked(target)
-        if is_arriving(source):
+        if source.startswith(f"{UPLOADS}/"):
+            await self.scratch.move(source, target)
+        elif is_arriving(source):
             await self.scratch.delete(source)
         elif _may_arrive(source):
             await self.scratch.delete_tree(source)
@@ -261,8 +264,8 @@ async def fetch_file(
 
 
 def _may_arrive(prefix: str) -> bool:
-    """Return whether files that are being received may be below a folder."""
-    return prefix.partition("/")[0] in {UPLOADS, _SOURCES}
+    """Return whether files that are being received may be below a folder, or were (the trash)."""
+    return prefix.partition("/")[0] in {UPLOADS, _SOURCES, TRASH}
 
 
 def _may_change(address: str) -> bool:

@@ -2,8 +2,9 @@
 
 `trash/20261122T161357Z/videos/HASH` is what was at `videos/HASH` until the cleanup of that second
 (UTC). A database that was restored from a backup has no rows of newer media, and a cleanup cannot
-distinguish these from orphans; an operator can, for some days. The owner's deletions and expired
-media do not go through the trash: owners rely on their removal.
+distinguish these from orphans; an operator can, for some days. Neither can it tell what has expired
+from what a wrong clock makes look so. The owner's deletions do not go through the trash: owners
+rely on their removal.
 """
 
 import re
@@ -13,7 +14,7 @@ from media.ticks import utc
 from storage.objects.addresses import TRASH, trash, trashed
 from storage.objects.base import ObjectError, Objects
 
-__all__ = ["discard", "empty_trash", "find_trash"]
+__all__ = ["TrashFolders", "discard", "empty_trash", "find_trash", "is_from"]
 
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
@@ -22,8 +23,8 @@ _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 class TrashFolders(Protocol):
     """A store whose folders can be listed."""
 
-    async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix` with their last change."""
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`."""
         ...
 
 
@@ -42,8 +43,13 @@ async def find_trash(objects: TrashFolders) -> list[str]:
     Raises:
         ObjectError: the store failed.
     """
-    names = [name for name in await objects.folders(TRASH) if _NAME.fullmatch(name)]
+    names = [name for name in await objects.folder_names(TRASH) if _NAME.fullmatch(name)]
     return [trash(name) for name in sorted(names)]
+
+
+def is_from(folder: str, until_us: int) -> bool:
+    """Return whether a folder of the trash is that of a cleanup at a time or before it."""
+    return folder <= trash(_name(until_us))
 
 
 async def empty_trash(objects: Objects, until_us: int) -> int:
@@ -57,7 +63,7 @@ async def empty_trash(objects: Objects, until_us: int) -> int:
     emptied = 0
     failed: ObjectError | None = None
     for folder in await find_trash(objects):
-        if folder > trash(_name(until_us)):
+        if not is_from(folder, until_us):
             break
         try:
             await objects.delete_tree(folder)

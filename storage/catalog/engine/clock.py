@@ -1,6 +1,6 @@
-"""The database's clock, by which leases are made and judged.
+"""The database's clock: leases, ages and what has expired are judged by it.
 
-All workers share it, so that differences between the hosts' own clocks do not matter. Between two
+All processes share it, so that differences between the hosts' own clocks do not matter. Between two
 readings, this host's monotonic clock advances the time.
 """
 

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.library import label_locks
+from storage.catalog.library import label_batches, label_locks
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.insert_missing import insert_missing
@@ -186,7 +186,7 @@ async def require_category(connection: AsyncConnection, project: int, category: 
 
 
 class Labels:
-    """The catalog's tags and categories: each method is one transaction.
+    """The catalog's tags and categories: each method is one transaction, but for `remove`.
 
     `by` is the number of the caller's token.
     """
@@ -296,8 +296,13 @@ class Labels:
             return record
 
     async def remove(self, kind: Kind, label: int, *, by: int | None, now_us: int) -> bool:
-        """Delete a label, also from records that had it; return False if there is none."""
+        """Delete a label, also from records that had it; return False if there is none.
+
+        A category is taken from the records first, in batches.
+        """
         table = _TABLES[kind]
+        if kind == "category":
+            await label_batches.clear(self._database, "category_id", label)
         async with self._database.writing() as connection:
             if kind == "category":
                 await label_locks.lock_records(connection, "category_id", label)

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.library import label_locks
+from storage.catalog.library import label_batches, label_locks
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import Page, PlayerOptions, PlayerRecord, Sort
@@ -50,7 +50,7 @@ async def require(connection: AsyncConnection, project: int, player: int) -> Non
 
 
 class Players:
-    """The catalog's players: each method is one transaction.
+    """The catalog's players: each method is one transaction, but for `remove`.
 
     `by` is the number of the caller's token.
     """
@@ -161,8 +161,9 @@ class Players:
     async def remove(self, player: int, *, by: int | None, now_us: int) -> bool:
         """Delete a player; return False if there is none.
 
-        Records that used it get the standard player.
+        Records that used it get the standard player first, in batches.
         """
+        await label_batches.clear(self._database, "player_id", player)
         statement = delete(players).where(players.c.id == player)
         statement = statement.returning(players.c.project_id, players.c.name)
         async with self._database.writing() as connection:

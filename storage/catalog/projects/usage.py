@@ -5,7 +5,7 @@ from sqlalchemy import case, func, or_, select
 
 from storage.catalog.engine.database import Database
 from storage.catalog.schema.tables import streams, videos
-from storage.catalog.schema.upload_tables import former_files, uploads
+from storage.catalog.schema.upload_tables import former_files, past_files, uploads
 
 __all__ = ["ProjectUsage", "Usage"]
 
@@ -17,8 +17,8 @@ class ProjectUsage(msgspec.Struct, frozen=True, kw_only=True):
 
     `stored_bytes` are its files, those that can be taken back, what was made of them, its
     recordings, and what its unfinished uploads announced, or may have if they announced no length.
-    `file_us` is the length of the
-    files, in microseconds, that it has from a given time on; recordings are no files.
+    `file_us` is the length, in microseconds, of the files that it added from a given time on, those
+    included that it has no more; recordings are no files.
     """
 
     streams: int
@@ -33,12 +33,16 @@ class Usage:
         self._database = database
 
     async def find(self, project: int, since_us: int) -> ProjectUsage:
-        """Return what a project uses; its files are those added from `since_us` on."""
+        """Return what a project uses; the length is of files that were added from `since_us` on.
+
+        Files that were deleted or replaced are known for 30 days.
+        """
         table = videos.c
         has_file = or_(table.source.is_not(None), table.state == _UPLOADING)
         # A recording's file is what was made of it.
         file_bytes = case((has_file, table.size), else_=0)
-        file_us = case((has_file & (table.created_us >= since_us), table.length_us), else_=0)
+        is_new = func.coalesce(table.uploaded_us, table.created_us) >= since_us
+        file_us = case((has_file & is_new, table.length_us), else_=0)
         of_videos = select(
             func.coalesce(func.sum(file_bytes + table.storage_size), 0),
             func.coalesce(func.sum(file_us), 0),
@@ -56,8 +60,12 @@ class Usage:
             .join(videos, table.id == former_files.c.video_id)
             .where(table.project_id == project)
         )
+        of_past_files = select(func.coalesce(func.sum(past_files.c.length_us), 0)).where(
+            past_files.c.project_id == project, past_files.c.added_us >= since_us
+        )
         of_streams = select(func.count()).where(streams.c.project_id == project)
         async with self._database.reading() as connection:
+            past_us = (await connection.execute(of_past_files)).scalar_one()
             former_bytes = (await connection.execute(of_former_files)).scalar_one()
             stored_bytes, length_us = (await connection.execute(of_videos)).one()
             announced_bytes = (await connection.execute(of_uploads)).scalar_one()
@@ -65,5 +73,5 @@ class Usage:
         return ProjectUsage(
             streams=count,
             stored_bytes=int(stored_bytes) + int(former_bytes) + int(announced_bytes),
-            file_us=int(length_us),
+            file_us=int(length_us) + int(past_us),
         )

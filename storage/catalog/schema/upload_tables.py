@@ -23,6 +23,7 @@ __all__ = [
     "METADATA",
     "former_files",
     "imports",
+    "past_files",
     "recorded_times",
     "recordings",
     "spans",
@@ -73,6 +74,19 @@ former_files = Table(
     Column("replaced_us", BigInteger, nullable=False),
 )
 Index("ix_former_files_replaced_us", former_files.c.replaced_us)
+
+# A file that a video had, by its public hash and the `generation` of the file, until its length
+# does not count any more for the project's quota. Without a foreign key to videos, as above.
+past_files = Table(
+    "past_files",
+    METADATA,
+    Column("hash", String(12), primary_key=True),
+    Column("generation", Integer, primary_key=True, autoincrement=False),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("added_us", BigInteger, nullable=False),
+    Column("length_us", BigInteger, nullable=False),
+)
+Index("ix_past_files_project_id_added_us", past_files.c.project_id, past_files.c.added_us)
 
 # A one-time address to which a browser uploads without a token; `digest` is the SHA-256 of what the
 # address holds. `video_id` is the video whose file it may replace; the link is removed with it.

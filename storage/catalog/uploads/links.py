@@ -15,6 +15,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
 from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.queries.digest import digest
+from storage.catalog.queries.due import Due, count_due
 from storage.catalog.records.common import Page
 from storage.catalog.records.uploads import LinkRecord, ListedLink, UploadDetails
 from storage.catalog.schema.tables import projects as projects_table
@@ -148,6 +149,12 @@ class UploadLinks:
             return await named_rows.page_of(
                 connection, upload_links, conditions, order, _listed, total=None, page=page
             )
+
+    async def count_expired(self, now_us: int) -> Due:
+        """Return how many links have expired for long, of all."""
+        async with self._database.reading() as connection:
+            is_any = _TABLE.id.is_not(None)
+            return await count_due(connection, _TABLE.expires_us < now_us - _KEPT_US, is_any)
 
     async def remove_expired(self, now_us: int) -> int:
         """Remove links whose time has been over for a while; returns how many."""

@@ -19,6 +19,7 @@ from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
 from storage.catalog.queries import named_rows, project_lookup
+from storage.catalog.queries.due import Due, count_due
 from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
@@ -400,6 +401,12 @@ class Uploads:
             facts = {"link": link}
             await event_log.record(connection, project, "upload link deleted", facts, now_us, by=by)
             return names
+
+    async def count_expired(self, now_us: int) -> Due:
+        """Return how many open uploads have expired, of all."""
+        async with self._database.reading() as connection:
+            is_open = _TABLE.state == _OPEN, _TABLE.video_id.is_not(None)
+            return await count_due(connection, _TABLE.expires_us <= now_us, *is_open)
 
     async def find_expired(self, now_us: int, most: int) -> tuple[str, ...]:
         """Return the names of up to `most` uploads whose time is over, or whose video is gone."""

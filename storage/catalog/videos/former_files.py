@@ -1,7 +1,7 @@
 """The file that a video had before its present one (`catalog.former_files`), for seven days.
 
 `storage.catalog.videos.replacement` records it. A video has one at most: with the next replacement
-the file before goes. Its object stays at its address; who removes the row deletes the object.
+the file before goes. Its object stays at its address; who removes the row removes the object.
 """
 
 from typing import Final
@@ -11,6 +11,7 @@ from sqlalchemy import RowMapping, Select, delete, select
 
 from media.ticks import DAY_US
 from storage.catalog.engine.database import Database
+from storage.catalog.queries.due import Due, count_due
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos
 from storage.catalog.schema.upload_tables import former_files
@@ -74,10 +75,16 @@ class FormerFiles:
             )
             return None if replaced is None else replaced[0]
 
+    async def count_expired(self, now_us: int) -> Due:
+        """Return of how many former files the time is over."""
+        replaced = _ROW.replaced_us
+        async with self._database.reading_all() as connection:
+            return await count_due(connection, replaced <= _oldest(now_us), replaced.is_not(None))
+
     async def expire(self, now_us: int) -> str | None:
         """Forget the former file that was replaced first, if its time is over; return its address.
 
-        The caller must delete it. None: there is none.
+        The caller must remove it. None: there is none.
         """
         async with self._database.writing() as connection:
             expired = select(_ROW.video_id, _ROW.source).where(_ROW.replaced_us <= _oldest(now_us))

@@ -32,6 +32,8 @@ from storage.catalog.schema.tables import categories, players, streams, video_re
 from storage.catalog.schema.tables import jobs as jobs_table
 from storage.catalog.schema.tables import projects as projects_table
 from storage.catalog.schema.upload_tables import recordings
+from storage.catalog.videos import past_files
+from storage.catalog.videos import rows as video_rows
 
 __all__ = [
     "PAGE_SIZE",
@@ -350,13 +352,13 @@ async def remove(
 
     `kind` is the event's.
     """
-    query = select(_TABLE.project_id, _TABLE.hash, _TABLE.phase).where(_TABLE.id == video)
-    row = (await connection.execute(query.with_for_update())).one_or_none()
+    row = await video_rows.lock(connection, video)
     if row is None:
         return None
-    project, hash_, phase = row
+    project, hash_ = row.project_id, row.hash
     await connection.execute(delete(videos).where(_TABLE.id == video))
     await event_log.record(connection, project, kind, {}, now_us, subject=hash_, by=by)
+    await past_files.record(connection, row, now_us)
     counters.add(connection, project, "videos", -1)
-    counters.add(connection, project, f"videos.{phase}", -1)
+    counters.add(connection, project, f"videos.{row.phase}", -1)
     return hash_

@@ -21,6 +21,7 @@ from storage.catalog.library import labels, players
 from storage.catalog.library.labels import TagById
 from storage.catalog.queries import counters, project_lookup
 from storage.catalog.queries.casefold import fold
+from storage.catalog.queries.due import Due, count_due
 from storage.catalog.schema.tables import stream_tags, streams, tags, video_resolutions
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import recorded_times, recordings
@@ -412,6 +413,12 @@ class Recordings:
         """Remove a recording of which nothing is to be kept; return False if it is gone already."""
         async with self._database.writing() as connection:
             return await remove(connection, recording)
+
+    async def count_expired(self, now_us: int) -> Due:
+        """Return how many recorded videos have expired, of those that will."""
+        expires = videos_table.c.expires_us
+        async with self._database.reading_all() as connection:
+            return await count_due(connection, expires <= now_us, expires.is_not(None))
 
     async def expire(self, now_us: int) -> PublicHash | None:
         """Delete the recorded video that expired first; returns its hash, None if there is none.

@@ -17,7 +17,7 @@ from storage.catalog.queries import counters, named_rows
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as table
 from storage.catalog.schema.upload_tables import former_files, imports
-from storage.catalog.videos import jobs, rows
+from storage.catalog.videos import jobs, past_files, rows
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
 from storage.errors import NoSuchVideo, UploadInProgress
@@ -116,6 +116,7 @@ async def replace(
             version=_ROW.version + 1,
         )
     )
+    await past_files.record(connection, row, now_us)
     # If they are not known yet, the job will plan them.
     await rows.plan_resolutions(connection, video, file.rungs)
     # The URL that it could be fetched from is not needed any more, and may hold a secret.

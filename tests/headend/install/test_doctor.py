@@ -16,21 +16,22 @@ from click.testing import CliRunner
 from headend.cli import main
 from headend.config.settings import GeoSettings, HttpSettings, ServiceSettings
 from headend.install.certificates import ensure_local_certificates
-from headend.install.doctor import examine
-from headend.install.installation import install
+from headend.install.doctor import clean, examine
+from headend.install.installation import DATABASE, create_data_folder, install
+from media.ticks import DAY_US, MICROSECONDS
 from storage.catalog import open_catalog
 from storage.cleanup.orphans import AGE_US
 from storage.objects.disk import DiskObjects
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import settings_of
 from tests.support.postgres import PostgresServer
-from tests.support.storage.new_videos import new_video
+from tests.support.storage.new_videos import new_upload, new_video
 
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
     "versions", "box",
     "countries", "redis", "disk", "installation", "database", "restrictions", "jobs", "clock",
-    "files", "leftovers",
+    "expiry", "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
 
@@ -340,3 +341,47 @@ async def test_a_country_that_private_addresses_do_not_prove_needs_action(
     )
     findings = await examine(settings, 0)
     assert [each.verdict for each in findings if each.topic == "countries"] == [verdict]
+
+
+def test_what_expired_in_large_numbers_is_removed_only_if_an_operator_confirms_it(
+    folder: Path,
+) -> None:
+    now_us = wall_clock_us()
+
+    async def begin_uploads() -> None:
+        async with open_catalog(folder / DATABASE, migrate=False) as catalog:
+            for number in range(11):
+                expires_us = now_us - MICROSECONDS
+                await catalog.uploads.begin(
+                    1, new_upload(f"u{number}", expires_us=expires_us), now_us
+                )
+
+    asyncio.run(begin_uploads())
+    stray(folder)
+    words = "the time of 11 of 11 uploads is over"
+    code, findings = doctor(folder)
+    assert (code, findings["expiry"]["verdict"]) == (1, "act")
+    assert words in str(findings["expiry"]["text"])
+    stopped = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(folder)])
+    assert (stopped.exit_code, words in stopped.output) == (1, True)
+    assert doctor(folder)[1]["leftovers"]["text"] == "none", "what did not stop was done"
+    code, findings = doctor(folder, "--clean", "--confirm")
+    assert (code, findings["expiry"]["verdict"]) == (0, "well")
+
+
+async def test_a_machine_whose_clock_is_a_month_ahead_cleans_by_that_of_the_database(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    with postgres_server.fresh_database() as url:
+        create_data_folder(tmp_path)
+        await install(tmp_path, url)
+        settings = settings_of(tmp_path, database__url=url)
+        ahead_us = wall_clock_us() + 30 * DAY_US
+        async with open_catalog(url, migrate=False) as catalog:
+            now_us = catalog.clock.now_us()
+            upload = new_upload("one", expires_us=now_us + DAY_US)
+            await catalog.uploads.begin(1, upload, now_us)
+            assert await clean(settings, ahead_us) == 0
+            findings = {each.topic: each for each in await examine(settings, ahead_us)}
+            assert findings["uploads"].verdict == "well"
+            assert await catalog.uploads.find("one") is not None

@@ -1,18 +1,24 @@
 """Each role on its own data folder: what it serves, and when it is ready."""
 
+import logging
+import time
 from pathlib import Path
 from socket import gethostname
 
 import httpx
 import pytest
 
+from api.http.filenames import slug
 from headend.install.installation import install
 from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
+from media.ticks import DAY_US, MICROSECONDS
 from storage.catalog import open_catalog
+from storage.catalog.videos.recordings import MadeRecording
 from tests.support.headend.installed import installed, settings_of
 from tests.support.plain_http import PLAIN
 from tests.support.postgres import PostgresServer
 from tests.support.redis_server import redis_server
+from tests.support.storage.new_videos import new_upload
 from tests.support.waiting import until
 
 
@@ -123,3 +129,44 @@ async def test_a_full_disk_makes_a_service_not_ready_and_alive(tmp_path: Path) -
         (problem,) = ready.json()["problems"]
         assert f"storage.min_free_bytes is {1 << 60}" in problem
         assert (await client.get(f"{running.status}/healthz")).status_code == 200
+
+
+async def test_a_worker_whose_clock_is_a_month_ahead_removes_what_is_over_and_no_more(
+    tmp_path: Path,
+    postgres_server: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    with postgres_server.fresh_database() as url:
+        settings = settings_of(
+            tmp_path, database__url=url, storage__min_free_bytes="0", transcode__cores="1"
+        )
+        await install(tmp_path, url)
+        async with open_catalog(url, migrate=False) as catalog:
+            (stream,) = await catalog.streams.find_all()
+            now_us = catalog.clock.now_us()
+            hashes: dict[str, str] = {}
+            for run, days in (("over", -1), ("kept", 20)):
+                row = await catalog.recordings.begin(stream.key.hash, run, days, now_us)
+                assert row is not None
+                hashes[run] = row.hash
+                made = MadeRecording(media="1-1", size=3, length_us=1, width=0, height=0, rungs=())
+                await catalog.recordings.finish(row, made, now_us, slug)
+            for name, hours in (("kept", 24), ("over", -1)):  # removed in this order
+                expires_us = now_us + hours * 3600 * MICROSECONDS
+                await catalog.uploads.begin(1, new_upload(name, expires_us=expires_us), now_us)
+            # The clock of this host; the server has its own.
+            right = time.time_ns
+            monkeypatch.setattr(time, "time_ns", lambda: right() + 30 * DAY_US * 1000)
+
+            def are_done() -> bool:
+                return {"expired recordings removed", "expired uploads removed"} <= {
+                    *caplog.messages
+                }
+
+            async with TRANSCODE.service(settings):
+                await until(are_done)
+            assert await catalog.videos.find_known(list(hashes.values())) == {hashes["kept"]}
+            assert await catalog.uploads.find("over") is None
+            assert await catalog.uploads.find("kept") is not None

@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile
-from storage.cleanup.expired_uploads import AGE_US, MAX_FAILURES, remove_expired_uploads
+from storage.cleanup.confirmation import TooMuchDue
+from storage.cleanup.expired_uploads import (
+    AGE_US,
+    MAX_FAILURES,
+    remove_expired_uploads,
+    remove_old_links,
+)
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
 from tests.support.storage.new_videos import new_upload
@@ -143,5 +150,52 @@ async def test_pieces_of_no_open_upload_go_to_the_trash_when_they_are_old(
         os.utime(folder, ns=(changed_us * 1000, changed_us * 1000))
     assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 1
     assert await objects.folder_names(addresses.PIECES) == {"going", "new"}
-    trashed = [each.rsplit("/", 3)[1:] for each in await objects.addresses(addresses.TRASH)]
-    assert trashed == [["pieces", "none", "0-a"]]
+    trashed = {each.split("/", 2)[2] for each in await objects.addresses(addresses.TRASH)}
+    assert trashed == {"pieces/none/0-a", "pieces/over/0-a", "uploads/over"}
+
+
+async def test_many_expired_at_once_wait_for_an_operator(
+    catalog: Catalog, objects: DiskObjects
+) -> None:
+    for number in range(11):
+        await begin(catalog, objects, f"over{number}", NOW + HOUR)
+    deleted = await begin(catalog, objects, "deleted", NOW + HOUR)
+    await catalog.videos.remove(deleted, NOW, by=None)
+    await put(objects, "nobodys", NOW)
+    ahead_us = NOW + 30 * 24 * HOUR
+    with pytest.raises(TooMuchDue, match="the time of 11 of 11 uploads is over"):
+        await remove_expired_uploads(objects, catalog.uploads, ahead_us)
+    # What no clock orders goes on.
+    assert await remaining_uploads(objects) == {f"over{number}" for number in range(11)}
+    assert await catalog.uploads.find("over0") is not None
+    removed = await remove_expired_uploads(objects, catalog.uploads, ahead_us, confirmed=True)
+    assert (removed, await remaining_uploads(objects)) == (11, set())
+
+
+async def test_an_upload_of_a_deleted_video_is_deleted_and_not_kept(
+    catalog: Catalog, objects: DiskObjects
+) -> None:
+    deleted = await begin(catalog, objects, "deleted", NOW + 3 * HOUR)
+    await catalog.videos.remove(deleted, NOW, by=None)
+    assert await remove_expired_uploads(objects, catalog.uploads, NOW) == 1
+    assert await remaining_uploads(objects) == set()
+    assert await objects.addresses(addresses.TRASH) == []
+
+
+async def test_bytes_are_old_by_the_stores_clock(catalog: Catalog, objects: DiskObjects) -> None:
+    await put(objects, "nobodys", NOW)
+    later_us, young_us = NOW + 9 * HOUR, NOW + AGE_US
+    for store_us, remaining in ((young_us, {"nobodys"}), (young_us + 1, set[str]())):
+        await remove_expired_uploads(objects, catalog.uploads, later_us, store_us=store_us)
+        assert await remaining_uploads(objects) == remaining
+
+
+async def test_many_old_links_wait_for_an_operator(catalog: Catalog) -> None:
+    for _ in range(11):
+        await catalog.links.add(
+            1, UploadDetails(), most_bytes=1, expires_us=NOW + HOUR, now_us=NOW, by=None
+        )
+    ahead_us = NOW + 30 * 24 * HOUR
+    with pytest.raises(TooMuchDue, match="the time of 11 of 11 upload links is over"):
+        await remove_old_links(catalog.links, ahead_us)
+    assert await remove_old_links(catalog.links, ahead_us, confirmed=True) == 11

@@ -1,34 +1,27 @@
 """Objects without a reference are removed once they are old; referenced ones stay."""
 
 import asyncio
-import logging
 import random
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from media.no_op import do_nothing_async
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.videos import NewVideo
 from storage.cleanup.orphans import (
     AGE_US,
     TooManyUnknown,
-    keep_removing_orphans,
     remove_orphans,
 )
-from storage.installation_key import bind, verify
 from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
 from storage.objects.trash import find_trash
 from tests.support.sql import migrated
 from tests.support.storage.new_videos import new_video
 from tests.support.storage.undeletable_disk import UndeletableDisk
-from tests.support.waiting import until
 
 KEPT, GONE = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 _MADE = ("360p", "audio")
@@ -338,91 +331,17 @@ async def test_a_catalog_that_names_too_few_of_the_media_stops_the_cleanup(
             assert len(await objects.folders("videos")) == known
 
 
-async def test_an_old_catalog_stops_the_cleanup_with_one_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    now_us = _now_us() + 2 * AGE_US
-    with DiskObjects(tmp_path / "objects") as objects:
-        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-            for number in range(11):
-                await objects.put(f"sources/U{number:011}/1", b"x")
-            await _clean_once(objects, catalog, now_us, do_nothing_async, caplog)
-            assert len(await objects.addresses("sources")) == 11
-    [line] = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert line.getMessage() == "orphans not removed"
-    assert "does not know 11 of the 11 videos and streams" in str(vars(line)["cause"])
-
-
-async def test_nothing_is_cleaned_where_store_and_catalog_do_not_belong_together(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    now_us = _now_us() + 2 * AGE_US
-    with DiskObjects(tmp_path / "objects") as objects:
-        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-            await catalog.installation.first_start(1)
-            await bind(objects, catalog.installation, catalog.references, store="s", catalog="c")
-            await objects.put("installation", b"another")
-            await objects.put(f"sources/{GONE}/1", b"x")
-            await objects.put("trash/20200101T000000Z/sources/x", b"x")
-            verifying = partial(verify, objects, catalog.installation, store="s", catalog="c")
-            await _clean_once(objects, catalog, now_us, verifying, caplog)
-            assert await objects.addresses("sources") == [f"sources/{GONE}/1"]
-            assert len(await objects.addresses("trash")) == 1
-
-
-async def test_the_trash_is_emptied_after_its_days(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    now_us = _now_us() + 2 * AGE_US
+async def test_ages_are_judged_by_the_stores_clock(tmp_path: Path) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             await objects.put(f"sources/{GONE}/1", b"x")
-            await _clean_once(objects, catalog, now_us, do_nothing_async, caplog)
-            assert len(await objects.addresses("trash")) == 1
-            await objects.put(f"sources/{KEPT}/1", b"x")
-            now_us += 7 * 24 * AGE_US
-            await _clean_once(objects, catalog, now_us, do_nothing_async, caplog)
-            [address] = await objects.addresses("trash")
-            assert address.endswith(f"/sources/{KEPT}/1")
-
-
-async def test_the_trash_is_emptied_though_an_orphan_stays(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    now_us = _now_us() + 2 * AGE_US
-    with UndeletableDisk(tmp_path / "objects", GONE) as objects:
-        async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-            await objects.put(f"sources/{GONE}/1", b"x")
-            await objects.put("trash/20200101T000000Z/sources/x", b"x")
-            await _clean_once(
-                objects,
-                catalog,
-                now_us,
-                do_nothing_async,
-                caplog,
-                until_text="orphans not removed",
+            await catalog.videos.add(
+                (await catalog.projects.add("films", 1)).id, _arrived(KEPT), 1, by=None
             )
-            assert await objects.addresses("trash") == []
-            assert await objects.addresses("sources") == [f"sources/{GONE}/1"]
-
-
-async def _clean_once(
-    objects: DiskObjects,
-    catalog: Catalog,
-    now_us: int,
-    verifying: Callable[[], Awaitable[None]],
-    caplog: pytest.LogCaptureFixture,
-    *,
-    until_text: str = "orphan",
-) -> None:
-    """Let the background task clean up once; it logs a line with that text when it has."""
-    caplog.clear()
-    async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(
-            keep_removing_orphans(
-                objects, catalog.references, lambda: now_us, verifying, trash_days=7
+            await objects.put(f"sources/{KEPT}/2", b"x")
+            ahead_us = _now_us() + 9 * AGE_US
+            removed = await remove_orphans(
+                objects, catalog.references, ahead_us, store_us=_now_us()
             )
-        )
-        await until(lambda: until_text in caplog.text)
-        task.cancel()
+            assert removed == 0
+            assert await remove_orphans(objects, catalog.references, ahead_us) == 2

@@ -11,12 +11,14 @@ from storage.objects.disk import DiskObjects
 from storage.objects.disk_threads import VIEWERS
 from storage.objects.s3 import S3Objects
 from storage.objects.s3_bucket import PIECE_BYTES
+from storage.objects.trash import discard, empty_trash, find_trash
 from tests.support.storage.s3_server import S3Server
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
 HASH = "AAAAAAAAAAAA"
+NOW_US = 1_790_000_000_000_000
 ARRIVING = [
     addresses.upload("one"),
     addresses.partial_import(HASH),
@@ -78,6 +80,17 @@ async def test_one_copy_serves_all_callers(bucket_store: S3Objects) -> None:
     assert all(task.result() for task in asking)
     copies = [each for each in bucket_store.files.rglob("*") if each.is_file()]
     assert copies == [bucket_store.files / "videos/a/1.m4s"]
+
+
+async def test_the_trash_has_what_was_received_of_an_upload(bucket_store: S3Objects) -> None:
+    arrive(bucket_store)
+    await discard(bucket_store, ARRIVING[0], NOW_US)
+    assert await bucket_store.addresses("uploads") == []
+    [folder] = await find_trash(bucket_store)
+    path = bucket_store.scratch.path(f"{folder}/{ARRIVING[0]}")
+    assert path.read_bytes() == b"half a film"
+    assert await empty_trash(bucket_store, NOW_US) == 1
+    assert not path.exists()
 
 
 async def test_a_copy_is_as_old_as_its_object(

@@ -1,0 +1,66 @@
+"""A category or a player that many videos have is deleted while they are edited."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+from storage.catalog import Catalog
+from storage.catalog.records.common import PlayerOptions
+from storage.catalog.schema.tables import streams, videos
+from storage.catalog.streams.repository import StreamChange
+from storage.catalog.videos.repository import VideoChange
+from tests.support.shared_engines import ON_BOTH
+from tests.support.sql import run_sql
+from tests.support.storage.many_rows import copy_rows, padded
+from tests.support.storage.new_videos import new_video
+
+NOW = 1_800_000_000_000_000
+MANY = 2500  # five batches
+
+
+async def fill(catalog: Catalog, location: str | Path) -> tuple[int, int, int]:
+    """Add many videos with a category and a player; return the first one's number, and theirs."""
+    await catalog.installation.first_start(NOW)
+    category = await catalog.labels.add("category", 1, "c", active=True, by=None, now_us=NOW)
+    player = await catalog.players.add(1, "p", PlayerOptions(), by=None, now_us=NOW)
+    video = (await catalog.videos.add(1, new_video(), NOW, by=None)).video.id
+    await catalog.videos.edit(video, VideoChange(category=category.id), NOW, by=None)
+    await catalog.videos.set_player(video, player.id, NOW, by=None)
+    copy_rows(location, videos, video, MANY, {"hash": padded(location, "V")})
+    return video, category.id, player.id
+
+
+@ON_BOTH
+async def test_an_edit_does_not_wait_for_the_whole_deletion(
+    catalog: Catalog, location: str | Path
+) -> None:
+    video, category, player = await fill(catalog, location)
+    for remove in (
+        partial(catalog.labels.remove, "category", category),
+        partial(catalog.players.remove, player),
+    ):
+        async with asyncio.TaskGroup() as tasks:
+            deleting = tasks.create_task(remove(by=None, now_us=NOW))
+            await asyncio.sleep(0)  # it comes first
+            await catalog.videos.edit(video + 9, VideoChange(title="new"), NOW, by=None)
+            assert not deleting.done()
+        assert deleting.result()
+    for column in ("category_id", "player_id"):
+        remaining = run_sql(location, f"SELECT count(*) FROM videos WHERE {column} IS NOT NULL")
+        assert remaining == [(0,)]
+
+
+async def test_others_keep_theirs_and_versions_stay(catalog: Catalog, location: str | Path) -> None:
+    video, category, player = await fill(catalog, location)
+    (stream,) = await catalog.streams.find_all()
+    await catalog.streams.edit(stream.id, StreamChange(category=category), by=None, now_us=NOW)
+    other = await catalog.labels.add("category", 1, "o", active=True, by=None, now_us=NOW)
+    await catalog.videos.edit(video, VideoChange(category=other.id), NOW, by=None)
+    versions = f"SELECT version FROM {videos.name} UNION ALL SELECT version FROM {streams.name}"
+    before = run_sql(location, versions)
+    assert await catalog.labels.remove("category", category, by=None, now_us=NOW)
+    having = "SELECT category_id FROM videos UNION SELECT category_id FROM streams"
+    assert set(run_sql(location, having)) == {(None,), (other.id,)}
+    assert run_sql(location, f"SELECT DISTINCT player_id FROM {videos.name}") == [(player,)]
+    assert run_sql(location, versions) == before
+    assert not await catalog.labels.remove("category", category, by=None, now_us=NOW)
