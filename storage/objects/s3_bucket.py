@@ -35,9 +35,22 @@ from obstore.exceptions import (
 from obstore.store import S3Store
 
 from media.ladder import AUDIO_RENDITION
-from storage.objects.addresses import INSTALLATION, checked, is_address
+from storage.objects.addresses import (
+    CDN,
+    INSTALLATION,
+    MEDIA_FOLDERS,
+    PIECES,
+    checked,
+    is_address,
+)
 from storage.objects.at_once import do_each
-from storage.objects.base import ObjectChanged, ObjectMissing, ObjectStat, StoreFailed
+from storage.objects.base import (
+    ObjectChanged,
+    ObjectError,
+    ObjectMissing,
+    ObjectStat,
+    StoreFailed,
+)
 
 if TYPE_CHECKING:  # these exist for types alone
     from obstore import Attributes, ObjectMeta, PutMode
@@ -77,6 +90,9 @@ _STATUS: Final = re.compile(r"status code: ([0-9]{3}(?: [A-Za-z]+)*)")
 
 T = TypeVar("T")
 
+# The answer to deleting several objects has a code for each.
+_CODE: Final = re.compile(r"\(code: ([A-Za-z]+)\)")
+_DENIED: Final = "AccessDenied"
 
 class S3Location(msgspec.Struct, frozen=True, kw_only=True):
     """A bucket and a prefix in it, "" for none; `endpoint` is "" for Amazon's own."""
@@ -113,7 +129,14 @@ class S3Bucket:
     of the machine's role. `copy_bytes` is the largest object that the server copies in a request.
     """
 
-    def __init__(self, location: S3Location, *, copy_bytes: int = COPY_BYTES) -> None:
+    def __init__(
+        self,
+        location: S3Location,
+        *,
+        copy_bytes: int = COPY_BYTES,
+        has_cdn_copies: bool = False,
+    ) -> None:
+    `has_cdn_copies`: it also has copies for a CDN (`storage.objects.cdn_copies`).
         self.location = str(location)
         self.origin = location.origin
         self._prefix = f"{location.prefix}/" if location.prefix else ""
@@ -123,6 +146,9 @@ class S3Bucket:
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         """Write an object and replace any that has the address (see `Objects`)."""
+        # Other processes have other names; where nothing can be deleted, each leaves one object.
+        self._check_name = secrets.token_hex(8)
+        self._written = (*MEDIA_FOLDERS, PIECES, *([CDN] if has_cdn_copies else []))
         await self.put_all({address: data}, vital=vital)
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
@@ -317,21 +343,28 @@ class S3Bucket:
         del min_free_bytes
         if await self.stat(INSTALLATION) is None:
             raise StoreFailed(_STORE, "it is gone, or has another installation's media")
-        if not thorough:
-            return
-        address, data = f"checks/{secrets.token_hex(8)}", os.urandom(_CHECK_BYTES)
-        await self.put(address, data)
+        if thorough:
+            for folder in self._written:
+                await self._check_folder(folder)
+
+    async def _check_folder(self, folder: str) -> None:
+        """Write an object to a top folder, read and delete it: a policy may allow other ones."""
+        address, data = f"{folder}/checks/{self._check_name}", os.urandom(_CHECK_BYTES)
         try:
-            if await self.get(address) != data:
-                raise StoreFailed(_STORE, "other bytes were read than written")
-        finally:
-            await self.delete(address)
+            await self.put(address, data)
+            try:
+                if await self.get(address) != data:
+                    raise StoreFailed(address, "other bytes were read than written")
+            finally:
+                await self.delete(address)
+        except ObjectError as error:
+            raise StoreFailed(f"the folder {folder} of the bucket", error.reason) from error
 
     async def send(self, path: Path, address: str) -> None:
         """Write an object from a file of any size, without a limit of time.
 
         Raises:
-            StoreFailed: the bucket or the disk failed.
+            StoreFailed: the bucket or the disk failed; or the file is larger, and was not sent.
         """
 
         async def put() -> None:
@@ -499,10 +532,13 @@ def _attributes(address: str) -> "Attributes":
 
 def _reason(error: Exception) -> str:
     """Return the cause in one line: the client's text has dozens, and shows addresses."""
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
+    answer = _STATUS.search(str(error)) or _CODE.search(str(error))
+    is_denied = answer is not None and answer[1] == _DENIED
+    if is_denied or isinstance(
+        error, PermissionDeniedError | UnauthenticatedError | PermissionError
+    ):
         return "the credentials do not allow it"
-    status = _STATUS.search(str(error))
-    return f"the bucket answered {status[1]}" if status else "the bucket cannot be reached"
+    return f"the bucket answered {answer[1]}" if answer else "the bucket cannot be reached"
 
 
 def _listed(meta: "ObjectMeta", begin: int) -> _Listed:

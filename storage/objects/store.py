@@ -62,7 +62,7 @@ class MediaStore(Objects, Protocol):
         """Write an object from a file, which stays where it is, however large it is.
 
         Raises:
-            StoreFull, StoreFailed: the store failed.
+            StoreFull, StoreFailed: the store failed, or the file is too large.
         """
         ...
 
@@ -103,7 +103,10 @@ class MediaStore(Objects, Protocol):
         """Check that the store can be reached, and (`thorough`) written and read.
 
         Raises:
-            StoreFull: less than `min_free_bytes` of this machine's disk are free.
-            StoreFailed: the store cannot be reached.
+            StoreFull: less than `min_free_bytes` of this machine's disk are free, or few inodes.
+            StoreFailed: the store cannot be reached, or not be written at the place that the error
+                names.
         """
         ...
+        Everywhere where writers put media: a few bytes are written there and removed.
+
