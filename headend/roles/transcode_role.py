@@ -137,7 +137,7 @@ def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool[H
         probe=probe_upload,
         client=ImportClient(allowed=settings.private_networks),
         limits=DownloadLimits(
-            max_bytes=settings.most_bytes,
+            max_bytes=min(settings.most_bytes, context.objects.most_bytes),
             ports=settings.open_ports,
             seconds=settings.most_seconds,
             quiet_seconds=_QUIET_SECONDS,

@@ -59,6 +59,7 @@ _NO_LINK: Final = frozenset(
 _SECONDS: Final = 20.0
 # For all files of a folder: a hard disk lists 10 000 files in 60 s.
 _MANY_SECONDS: Final = 300.0
+_MOST_BYTES: Final = (1 << 63) - 1
 _STORE: Final = "the store"  # in the place of an address, in errors
 # A hard disk writes 6 GB in that time; more is waiting to be written only where memory is ample.
 SYNC_SECONDS: Final = 60.0
@@ -123,6 +124,11 @@ class DiskObjects:
     def location(self) -> str:
         """The folder of the objects, for messages."""
         return str(self.root)
+
+    @property
+    def most_bytes(self) -> int:
+        """The size of the largest file that Linux knows: disks are smaller."""
+        return _MOST_BYTES
 
     def placing(self, address: str) -> Callable[[int, Path], Path]:
         """Return a function that renames a received file to its object, and returns its path."""
