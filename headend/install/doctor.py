@@ -318,6 +318,9 @@ async def _damage(catalog: Catalog) -> Finding:
 
 
 async def _jobs(catalog: Catalog, now_us: int) -> Finding:
+    pause = await catalog.installation.find_pause()
+    if pause is not None:
+        return Finding(topic="jobs", verdict="act", text=pause)
     stuck = await catalog.health.find_stuck_jobs(now_us)
     if not stuck:
         return Finding(topic="jobs", verdict="well", text="none is stuck")

@@ -4,11 +4,14 @@ What `/readyz` answers, and what decides whether jobs are leased, is found by th
 """
 
 import asyncio
+import logging
+import time
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from storage.catalog import Catalog
+from storage.catalog.projects.installation import PAUSE_NOTED_SECONDS
 from storage.errors import StorageError
 from storage.objects.base import StoreFull
 from storage.objects.disk_check import room_problem
@@ -16,10 +19,14 @@ from storage.objects.disk_threads import VIEWERS
 from storage.objects.store import MediaStore
 from transcode.jobs.store_health import StoreHealth
 
-__all__ = ["create_store_health", "find_problems"]
+__all__ = ["create_store_health", "find_problems", "keep_noting_pauses"]
+
+log = logging.getLogger(__name__)
 
 # A disk or a bucket that does not answer for this long makes the service not ready.
 _SECONDS: Final = 5.0
+# How often a pause is looked for.
+_LOOK_SECONDS: Final = 2.0
 
 
 def create_store_health(
@@ -70,3 +77,22 @@ async def find_problems(
         if problem is not None and not (room and isinstance(problem, StoreFull)):
             causes.append(str(problem))
     return causes
+
+
+async def keep_noting_pauses(
+    catalog: Catalog, health: StoreHealth, look_seconds: float = _LOOK_SECONDS
+) -> None:
+    """Record in the catalog, for `headend doctor`, while this process's workers pause."""
+    noted, noted_at = None, time.monotonic()
+    while True:
+        await asyncio.sleep(look_seconds)
+        pause, now = health.pause, time.monotonic()
+        is_old = now - noted_at >= PAUSE_NOTED_SECONDS / 2
+        if pause == noted and (pause is None or not is_old):
+            continue
+        try:
+            await catalog.installation.note_pause(pause)
+        except StorageError as error:
+            log.info("pause not recorded", extra={"cause": str(error)})
+        else:
+            noted, noted_at = pause, now

@@ -3,12 +3,13 @@
 import os
 import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from api.uploads.imports import ImportRules
 from headend.config.settings import ImportSettings, TranscodeSettings
 from headend.roles.context import RoleContext
-from headend.roles.readiness import create_store_health
+from headend.roles.readiness import create_store_health, keep_noting_pauses
 from headend.roles.supervision import BackgroundTask
 from headend.roles.upload_intake import probe_upload, quota_limits
 from media.no_op import always
@@ -103,6 +104,7 @@ def file_workers(
         BackgroundTask("transcoding of files", workers.run),
         BackgroundTask("imports", importers.run),
         BackgroundTask("previews of recordings", previews.run),
+        BackgroundTask("pauses", partial(keep_noting_pauses, catalog, health)),
     )
 
 

@@ -139,6 +139,17 @@ def test_rows_whose_files_are_missing_need_action(film: Path) -> None:
     ]
 
 
+def test_workers_that_pause_need_action(folder: Path) -> None:
+    async def pause() -> None:
+        async with open_catalog(folder / "catalog.sqlite", migrate=False) as catalog:
+            await catalog.installation.note_pause("transcoding pauses: two videos failed")
+
+    asyncio.run(pause())
+    code, findings = doctor(folder)
+    assert (code, findings["jobs"]["verdict"]) == (1, "act")
+    assert findings["jobs"]["text"] == "transcoding pauses: two videos failed"
+
+
 def test_a_job_that_no_worker_takes_needs_action(film: Path) -> None:
     change(film, "UPDATE jobs SET run_after_us = 0")
     code, findings = doctor(film)

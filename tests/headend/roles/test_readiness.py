@@ -1,15 +1,17 @@
 """Whether a process can do its work: its database, the store of its media, and its disk."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from headend.roles.readiness import create_store_health, find_problems
+from headend.roles.readiness import create_store_health, find_problems, keep_noting_pauses
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url
-from storage.objects.base import StoreFull
+from storage.objects.base import StoreFailed, StoreFull
 from tests.support.storage.full_disk import MIB, small_disk
 from tests.support.transcode.transcode_fixture import vod_fixture
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -55,3 +57,25 @@ async def test_a_disk_without_inodes_is_named_once(tmp_path: Path) -> None:
                     vod.catalog, health, folder, store="the disk of the media", min_free_bytes=1
                 )
                 assert "no inodes are left, though bytes may be" in problem
+
+
+async def test_a_pause_is_recorded_for_the_doctor_and_so_is_its_end(tmp_path: Path) -> None:
+    async with vod_fixture(tmp_path / "data") as vod:
+        await vod.catalog.installation.first_start(1)
+        health = create_store_health(vod.catalog, vod.objects)
+        error = StoreFailed("videos/a", "Permission denied")
+        assert [health.is_to_blame(video, error) for video in (1, 2)] == [False, True]
+
+        async def is_recorded() -> bool:
+            return await vod.catalog.installation.find_pause() is not None
+
+        async def is_over() -> bool:
+            return not await is_recorded()
+
+        async with asyncio.TaskGroup() as tasks:
+            noting = tasks.create_task(keep_noting_pauses(vod.catalog, health, 0.01))
+            await until(is_recorded, within=60)
+            assert await vod.catalog.installation.find_pause() == health.pause
+            health.record_success()
+            await until(is_over, within=60)
+            noting.cancel()
