@@ -30,6 +30,7 @@ from headend.install.installation import (
     install,
     move_catalog,
     read_installation,
+    require_unmoved,
 )
 from headend.install.locks import DataFolderError
 from headend.install.media_copy import MediaTarget, copy_media, media_place, media_target
@@ -225,14 +226,20 @@ def migrate(
         raise click.UsageError("--media-endpoint and --media-region need --media-to")
     folder = Path(settings.data)
     try:
+        if to is not None:
+            require_unmoved(folder)
         if media_to is not None:
             target = media_target(settings, media_to, endpoint=media_endpoint, region=media_region)
             _copy_media(settings, target)
         if to is not None:
             copied = asyncio.run(move_catalog(folder, to))
+            done = (
+                f"{copied.location} has all {copied.rows} rows, which were moved before"
+                if copied.was_there
+                else f"moved {copied.rows} rows to {copied.location}"
+            )
             click.echo(
-                f"moved {copied.rows} rows to {copied.location}: start with database.url set to it;"
-                f" {folder / MOVED} is the old database"
+                f"{done}: start with database.url set to it; {folder / MOVED} is the old database"
             )
         if to is not None or media_to is not None:
             return

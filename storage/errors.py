@@ -5,6 +5,7 @@
         ├── BackupInUse            the caller's: a backup whose encoder is sending cannot be removed
         ├── CatalogBusy            no fault: another process holds the write lock; try again
         ├── CatalogNotEmpty        for the operator: a catalog is copied to an empty database only
+        │   └── CopyOutdated       it has an earlier copy, and one of the two was used since
         ├── CatalogUnavailable     a fault outside Headend: the database cannot be read or written
         │   └── CatalogAway        its server does not answer now, and may answer soon
         ├── HostGone               no fault: the host's row was removed; it registers again
@@ -43,6 +44,7 @@ __all__ = [
     "CatalogError",
     "CatalogNotEmpty",
     "CatalogUnavailable",
+    "CopyOutdated",
     "FileChanged",
     "HashTaken",
     "HostGone",
@@ -92,6 +94,20 @@ class CatalogNotEmpty(CatalogError):
             " it has this catalog, set database.url"
         )
         self.location = location
+
+
+class CopyOutdated(CatalogNotEmpty):
+    """The database at `location` has a copy of the catalog in `source` that is not its equal."""
+
+    def __init__(self, location: str, source: str) -> None:
+        CatalogError.__init__(
+            self,
+            f"the database at {location} has a copy of {source} already, and one of them was used"
+            " since: to go on with the copy, set database.url and move that file away; to go on"
+            " with the file, move it to an empty database",
+        )
+        self.location = location
+        self.source = source
 
 
 class CatalogUnavailable(CatalogError):

@@ -5,7 +5,6 @@ the translation of storage errors into responses. Sizes are bytes.
 """
 
 import logging
-import shutil
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -27,6 +26,7 @@ from storage.catalog.records.videos import OWN_POSTERS
 from storage.file_intake import probe_file
 from storage.objects import addresses
 from storage.objects.base import ObjectError, Objects, StoreFull
+from storage.objects.disk_check import room_problem
 from storage.objects.disk_threads import FILES
 from storage.objects.incoming_file import IncomingFile, open_incoming_file
 from storage.objects.store import MediaStore
@@ -121,8 +121,8 @@ async def require_room(intake: UploadIntake, incoming: int | None) -> None:
     Raises:
         ApiError: 503 if it does not.
     """
-    usage = await FILES.run(partial(shutil.disk_usage, intake.objects.scratch.root))
-    if usage.free - (incoming or 0) < intake.least_free:
+    least = intake.least_free + (incoming or 0)
+    if await FILES.run(partial(room_problem, intake.objects.scratch.root, least)) is not None:
         raise _full()
 
 

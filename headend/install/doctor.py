@@ -1,11 +1,13 @@
 """Examines an installation: its data folder, its catalog and its machine.
 
-Examining changes nothing beyond what any reader of the database file does. `clean` runs the cleanup
-once that the service runs periodically (`storage.cleanup`).
+Examining changes nothing beyond what any reader of the database file does; where media are written,
+it writes a few bytes and removes them. `clean` runs the cleanup once that the service runs
+periodically (`storage.cleanup`).
 """
 
 import asyncio
 import datetime
+import os
 import platform
 import shutil
 import sys
@@ -28,7 +30,7 @@ from headend.install.installation import (
     verify_objects,
 )
 from headend.install.locks import schema_in_use
-from headend.install.media_store import bucket_of, open_store, read_store
+from headend.install.media_store import OBJECTS, bucket_of, open_store, read_store
 from headend.install.redis_finding import redis_finding
 from headend.own_command import runnable
 from media.ticks import MICROSECONDS, utc
@@ -41,6 +43,9 @@ from storage.cleanup.orphans import AGE_US, TooManyUnknown, find_unknown, find_u
 from storage.errors import StorageError
 from storage.installation_key import StoreMismatch
 from storage.objects import addresses
+from storage.objects.base import ObjectError
+from storage.objects.disk_check import check_folder, room_problem
+from storage.objects.incoming_file import in_thread
 from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3_bucket import S3Bucket
 from storage.objects.trash import find_trash
@@ -58,6 +63,7 @@ _AHEAD_US: Final = 60 * MICROSECONDS
 _SKEW_US: Final = MICROSECONDS
 _BATCH: Final = 500
 _MOST_SHOWN: Final = 50
+_MEDIA: Final = "the store"  # in the place of an address, in errors
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
 StoredFiles = ReadOnlyObjects | S3Bucket
 _VERSION: Final = "import av; print(av.__version__, av.ffmpeg_version_info)"
@@ -86,12 +92,14 @@ async def examine(
             *_certificates(settings, folder / "tls", now_us),
         )
     )
-    files = read_store(folder, bucket_of(settings))
+    has_copies = settings.storage.delivery == "cdn"
+    files = read_store(folder, bucket_of(settings), has_cdn_copies=has_copies)
     try:
         async with open_catalog(catalog_location(settings), migrate=False) as catalog:
             stored_us = _stored_us(catalog, now_us)
             for check in (
                 partial(_installation, catalog, files),
+                partial(_store, files, folder, settings.storage.min_free_bytes),
                 partial(_damage, catalog),
                 partial(_restrictions, settings, catalog),
                 partial(_jobs, catalog, stored_us),
@@ -246,12 +254,11 @@ def _landlock() -> Finding:
 
 
 def _disk_space(folder: Path, least: int) -> Finding:
-    free = shutil.disk_usage(folder).free
-    text = f"{size_text(free)} free"
-    if free >= least:
+    text = f"{size_text(shutil.disk_usage(folder).free)} free"
+    problem = room_problem(folder, least)
+    if problem is None:
         return Finding(topic="disk", verdict="well", text=text)
-    text += f", less than storage.min_free_bytes ({size_text(least)}): new media are refused"
-    return Finding(topic="disk", verdict="act", text=text)
+    return Finding(topic="disk", verdict="act", text=f"{text}: {problem}; new media are refused")
 
 
 def _certificates(settings: ServiceSettings, folder: Path, now_us: int) -> list[Finding]:
@@ -297,6 +304,23 @@ async def _installation(catalog: Catalog, files: StoredFiles) -> Finding:
     return Finding(topic=topic, verdict="well", text="database and media belong together")
 
 
+async def _store(files: StoredFiles, folder: Path, least: int) -> Finding:
+    """Check that media can be written wherever writers put them, as `/readyz` does."""
+    topic = "store"
+    try:
+        if isinstance(files, S3Bucket):
+            await files.check(thorough=True)
+        else:
+            root = folder / OBJECTS
+            temporary = root / f".check-{os.getpid()}"  # no address begins with a dot
+            check = partial(check_folder, root, temporary, min_free_bytes=least, thorough=True)
+            await in_thread(check, name=_MEDIA)
+    except ObjectError as error:
+        text = f"{error}; nothing is transcoded until it can be written again"
+        return Finding(topic=topic, verdict="act", text=text)
+    return Finding(topic=topic, verdict="well", text="media can be written to each folder")
+
+
 async def _damage(catalog: Catalog) -> Finding:
     server, revision = await catalog.health.versions()
     broken = await catalog.health.find_damage()
@@ -307,6 +331,9 @@ async def _damage(catalog: Catalog) -> Finding:
 
 
 async def _jobs(catalog: Catalog, now_us: int) -> Finding:
+    pause = await catalog.installation.find_pause()
+    if pause is not None:
+        return Finding(topic="jobs", verdict="act", text=pause)
     stuck = await catalog.health.find_stuck_jobs(now_us)
     if not stuck:
         return Finding(topic="jobs", verdict="well", text="none is stuck")
@@ -315,7 +342,8 @@ async def _jobs(catalog: Catalog, now_us: int) -> Finding:
         for job in stuck
     ]
     text = (
-        "no worker runs jobs that are due: check that `headend serve` or `headend transcode` runs"
+        "no worker runs jobs that are due: check that `headend serve` or `headend transcode` runs,"
+        " and its log for `jobs not leased`"
     )
     return Finding(topic="jobs", verdict="act", text=text, items=tuple(items))
 

@@ -29,6 +29,7 @@ __all__ = [
     "install",
     "move_catalog",
     "read_installation",
+    "require_unmoved",
     "verify_objects",
 ]
 
@@ -82,17 +83,33 @@ async def install(
     return True
 
 
+def require_unmoved(folder: Path) -> None:
+    """Check that the SQLite database of a folder was not moved before.
+
+    Raises:
+        DataFolderError: it was.
+    """
+    if (folder / MOVED).exists() and not (folder / DATABASE).exists():
+        raise DataFolderError(
+            f"the database of {folder} was moved before, and {folder / MOVED} is the old one: start"
+            " with database.url set to the new one"
+        )
+
+
 async def move_catalog(folder: Path, url: str) -> CatalogCopy:
     """Copy the SQLite database of a folder to PostgreSQL, and rename its file to `MOVED`.
 
-    A start without the setting `database.url` then finds no database, instead of an old one.
+    A start without the setting `database.url` then finds no database, instead of an old one. A move
+    that was interrupted once all was copied is finished.
 
     Raises:
-        DataFolderError: another process uses the database.
+        DataFolderError: another process uses the database, or it was moved before.
         StorageError: it cannot be copied; nothing was changed.
     """
+    require_unmoved(folder)
     with schema_change(folder):
         copied = await copy_catalog(folder / DATABASE, url)
+        # The database comes last: until then, another call finishes this.
         for ending in ("-wal", "-shm", ""):
             file = folder / f"{DATABASE}{ending}"
             if file.exists():

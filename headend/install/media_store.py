@@ -68,6 +68,13 @@ def open_store(
             )
 
 
-def read_store(folder: Path, bucket: S3Location | None) -> ReadOnlyObjects | S3Bucket:
-    """Return the store for callers that change nothing, not even in the data folder."""
-    return ReadOnlyObjects(folder / OBJECTS) if bucket is None else S3Bucket(bucket)
+def read_store(
+    folder: Path, bucket: S3Location | None, *, has_cdn_copies: bool = False
+) -> ReadOnlyObjects | S3Bucket:
+    """Return the store for callers that change nothing, not even in the data folder.
+
+    `has_cdn_copies` as in `S3Bucket`.
+    """
+    if bucket is None:
+        return ReadOnlyObjects(folder / OBJECTS)
+    return S3Bucket(bucket, has_cdn_copies=has_cdn_copies)

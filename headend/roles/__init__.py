@@ -4,6 +4,6 @@
 `transcode_role` build the parts, with `adapters` for the ports of `ingest`. `host_presence` and
 `stream_ownership` are what several hosts of one catalog need. `command_executor`,
 `stale_streams`, `media_remover` and `project_remover` are background tasks, run by `supervision`;
-`upload_intake` accepts files. `operations`, `ingest_metrics` and `edge_metrics` report the state;
-`remembered_check` and `loop_watch` measure it.
+`upload_intake` accepts files. `readiness`, `operations`, `ingest_metrics` and `edge_metrics` report
+the state; `loop_watch` measures it.
 """

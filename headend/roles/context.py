@@ -21,6 +21,7 @@ from headend.install.installation import (
 from headend.install.media_store import bucket_of, open_store
 from headend.recent_log import RecentLog, keeping_recent_log
 from headend.roles.loop_watch import watch_loop
+from headend.roles.readiness import create_store_health
 from headend.roles.supervision import BackgroundTask, run_in_background
 from media.loop_lag import LoopLag
 from storage.bus.base import Bus
@@ -35,6 +36,7 @@ from storage.edge.redis import EdgeUnavailable, open_edge_store
 from storage.edge.remote import open_remote_edge
 from storage.edge.shared import SharedEdge
 from storage.objects.store import MediaStore
+from transcode.jobs.store_health import StoreHealth
 
 __all__ = ["RoleContext", "open_context"]
 
@@ -50,6 +52,7 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
     first: FirstStart
     bus: Bus
     objects: MediaStore
+    health: StoreHealth
     edge: Edge
     lag: LoopLag
     recent: RecentLog
@@ -114,6 +117,7 @@ async def open_context(
             first=first,
             bus=await stack.enter_async_context(_bus(settings, catalog, first.broadcaster_key)),
             objects=objects,
+            health=create_store_health(catalog, objects, settings.storage.min_free_bytes),
             edge=await stack.enter_async_context(edge),
             lag=lag,
             recent=recent,

@@ -1,7 +1,6 @@
 """The ingest role: the RTMP listener, live transcoding, recordings, and their commands."""
 
 import logging
-import shutil
 import socket
 import ssl
 from collections import defaultdict
@@ -47,6 +46,7 @@ from storage.edge.shared import publishing_edge
 from storage.errors import StorageError
 from storage.live.publication import LiveWindow
 from storage.live.run_objects import require_versions
+from storage.objects.disk_check import room_problem
 from storage.objects.disk_threads import LIVE
 from storage.recording.recorder import Recorder
 from storage.wall_clock import wall_clock_us
@@ -272,8 +272,9 @@ def _create_recorder(context: RoleContext, now_us: Callable[[], int]) -> Recorde
     return Recorder(
         objects=objects,
         catalog=context.catalog.recordings,
-        free_bytes=lambda: shutil.disk_usage(objects.scratch.root).free,
-        min_free_bytes=context.settings.storage.min_free_bytes,
+        find_lack=partial(
+            room_problem, objects.scratch.root, context.settings.storage.min_free_bytes
+        ),
         now_us=now_us,
         name_of=slug,
         write_event=CatalogJournal(context.catalog, now_us).happened,

@@ -122,9 +122,11 @@ class InstallationReporter:
             *brief,
             *(finding for finding in self._examined if finding.topic not in newer),
         ]
-        # The present state of the disk is among the problems.
+        # The present state of the disk and the store is among the problems.
         return [
-            finding for finding in findings if finding.verdict == "act" and finding.topic != "disk"
+            finding
+            for finding in findings
+            if finding.verdict == "act" and finding.topic not in {"disk", "store"}
         ]
 
 

@@ -3,11 +3,13 @@
 import os
 import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from api.uploads.imports import ImportRules
 from headend.config.settings import ImportSettings, TranscodeSettings
 from headend.roles.context import RoleContext
+from headend.roles.readiness import create_store_health, keep_noting_pauses
 from headend.roles.supervision import BackgroundTask
 from headend.roles.upload_intake import probe_upload, quota_limits
 from media.no_op import always
@@ -28,7 +30,6 @@ from transcode.vod.worker_pool import TranscodeWorkers
 
 __all__ = [
     "create_file_workers",
-    "create_store_health",
     "file_workers",
     "import_rules",
     "usable_cores",
@@ -40,18 +41,6 @@ _QUIET_SECONDS: Final = 30.0  # over which the speed of a download is measured
 
 def _new_owner() -> str:
     return secrets.token_hex(16)
-
-
-def create_store_health(
-    catalog: Catalog, objects: MediaStore, min_free_bytes: int = 0
-) -> StoreHealth:
-    """Return the health of a process's store; `min_free_bytes` of its disk stay free."""
-
-    async def check(*, thorough: bool) -> None:
-        await catalog.clock.synchronize()
-        await objects.check(min_free_bytes=min_free_bytes, thorough=thorough)
-
-    return StoreHealth(check)
 
 
 def usable_cores(settings: TranscodeSettings) -> int:
@@ -106,7 +95,7 @@ def file_workers(
     encodes pictures of files, and no previews of recordings.
     """
     catalog, objects, settings = context.catalog, context.objects, context.settings
-    health = create_store_health(catalog, objects, settings.storage.min_free_bytes)
+    health = context.health
     workers = create_file_workers(settings.transcode, catalog, objects, may_begin, health=health)
     importers = _create_importers(context, health)
     previews = _create_preview_workers(context, health, may_begin)
@@ -114,6 +103,7 @@ def file_workers(
         BackgroundTask("transcoding of files", workers.run),
         BackgroundTask("imports", importers.run),
         BackgroundTask("previews of recordings", previews.run),
+        BackgroundTask("pauses", partial(keep_noting_pauses, catalog, health)),
     )
 
 
@@ -148,7 +138,7 @@ def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool[H
         probe=probe_upload,
         client=ImportClient(allowed=settings.private_networks),
         limits=DownloadLimits(
-            max_bytes=settings.most_bytes,
+            max_bytes=min(settings.most_bytes, context.objects.most_bytes),
             ports=settings.open_ports,
             seconds=settings.most_seconds,
             quiet_seconds=_QUIET_SECONDS,

@@ -84,6 +84,8 @@ def create_intake(
 ) -> UploadIntake:
     """Return the intake of a store; `min_free_bytes` of its disk stay free.
 
+    It takes no upload that the store could not keep.
+
     `shared`: resumable uploads may continue at another host with the same store and catalog.
     """
     return UploadIntake(
@@ -92,7 +94,7 @@ def create_intake(
         posters=uploaded_posters,
         slate=uploaded_slate,
         least_free=min_free_bytes,
-        most_upload=uploads.most_bytes,
+        most_upload=min(uploads.most_bytes, objects.most_bytes),
         keep_us=uploads.keep_us,
         pieces=UploadPieces(objects, min_free_bytes=min_free_bytes) if shared else None,
     )

@@ -5,8 +5,6 @@ A role is what one process does: `ingest` accepts encoders, `api` serves viewers
 catalog and the objects of one data folder (`headend.roles.context`).
 """
 
-import asyncio
-import shutil
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -49,7 +47,7 @@ from headend.roles.media_remover import StoredMedia
 from headend.roles.operations import InstallationReporter
 from headend.roles.origin_role import OriginRole
 from headend.roles.project_remover import keep_removing_projects
-from headend.roles.remembered_check import RememberedCheck
+from headend.roles.readiness import find_problems
 from headend.roles.stale_streams import (
     keep_resetting_stale_streams,
     keep_resetting_unowned_streams,
@@ -64,14 +62,9 @@ from storage.catalog.records.common import FirstStart
 from storage.cleanup.cleanups import media_cleanups, upload_cleanups
 from storage.cleanup.periodic import Cleanup, keep_cleaning
 from storage.cleanup.withdrawn_copies import keep_deleting_withdrawn_copies
-from storage.errors import StorageError
 from storage.objects.disk_threads import VIEWERS
-from storage.objects.store import MediaStore
 
 __all__ = ["API", "INGEST", "ROLES", "SERVE", "TRANSCODE", "Role", "RunningService"]
-
-# A disk that does not answer for this long makes the service not ready.
-_DISK_SECONDS: Final = 5.0
 
 
 class RunningService(msgspec.Struct, frozen=True, kw_only=True):
@@ -428,49 +421,31 @@ def _connection_limiter(context: RoleContext, proxies: TrustedProxies) -> Connec
 
 def _limits(context: RoleContext) -> list[str]:
     """Return the degradations for which a load balancer should not choose another process."""
+    limits: list[str] = []
     if isinstance(context.bus, RedisBus) and not context.bus.is_connected:
-        return [
+        limits.append(
             "Redis does not answer: viewers of streams that other processes make get what is stored"
-        ]
-    return []
+        )
+    if context.health.pause is not None:
+        limits.append(context.health.pause)
+    return limits
 
 
 def _problems(
     context: RoleContext, presence: HostPresence | None
 ) -> Callable[[], Awaitable[list[str]]]:
-    least = context.settings.storage.min_free_bytes
-    bucket = bucket_of(context.settings)
-    checked_bucket = RememberedCheck(partial(_bucket_problem, context.objects))
+    store = "the disk of the media" if bucket_of(context.settings) is None else "the bucket"
 
     async def problems() -> list[str]:
-        causes: list[str] = []
-        try:
-            await context.catalog.ping()
-        except StorageError as error:
-            causes.append(str(error))
-        try:
-            async with asyncio.timeout(_DISK_SECONDS):
-                free = (await VIEWERS.run(partial(shutil.disk_usage, context.folder))).free
-        except (OSError, TimeoutError):
-            causes.append("the disk of the data folder does not answer")
-        else:
-            if free < least:
-                causes.append(f"free space is {free} bytes, storage.min_free_bytes is {least}")
-        if bucket is not None and (problem := await checked_bucket.problem()) is not None:
-            causes.append(problem)
+        causes = await find_problems(
+            context.catalog,
+            context.health,
+            context.folder,
+            store=store,
+            min_free_bytes=context.settings.storage.min_free_bytes,
+        )
         if presence is not None and presence.problem:
             causes.append(presence.problem)
         return causes
 
     return problems
-
-
-async def _bucket_problem(objects: MediaStore) -> str | None:
-    try:
-        async with asyncio.timeout(_DISK_SECONDS):
-            await objects.check()
-    except StorageError as error:
-        return str(error)
-    except TimeoutError:
-        return "the bucket does not answer"
-    return None

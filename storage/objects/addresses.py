@@ -14,6 +14,7 @@ __all__ = [
     "CDN",
     "COPYING",
     "INSTALLATION",
+    "MEDIA_FOLDERS",
     "PIECES",
     "TRASH",
     "UPLOADS",
@@ -82,6 +83,8 @@ COPYING: Final = "installation.copying"
 CDN: Final = "cdn"
 # The folder of what cleanups took away (`storage.objects.trash`).
 TRASH: Final = "trash"
+# The top folders of every store that is written to, besides those that only some have.
+MEDIA_FOLDERS: Final = ("slates", "sources", "videos", "live", TRASH)
 # The folder of unfinished uploads.
 UPLOADS: Final = "uploads"
 # The same where several hosts receive them (`storage.objects.upload_pieces`).

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 import msgspec
 
 from storage.errors import StorageError
-from storage.objects.addresses import TRASH, is_address, is_arriving
+from storage.objects.addresses import MEDIA_FOLDERS, is_address, is_arriving
 from storage.objects.base import ObjectMissing, StoreFailed
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import check_free, in_thread
@@ -28,7 +28,6 @@ from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket
 __all__ = ["CopyProgress", "ObjectsCopy", "ToBucket", "ToFolder", "copy_objects"]
 
 _SOURCES: Final = "sources"
-_TOP_FOLDERS: Final = ("slates", _SOURCES, "videos", "live", TRASH)
 # Each may hold an object of `PIECE_BYTES` in memory; segments have 1 to 4 MB.
 _AT_ONCE: Final = 8
 _LARGE_AT_ONCE: Final = 2  # of larger ones; each is sent in pieces, two at a time
@@ -258,7 +257,7 @@ class _CopyPass:
         """
         source, target = self._way.source, self._way.target
         folders: list[str] = []
-        for top in _TOP_FOLDERS:
+        for top in MEDIA_FOLDERS:
             names = await source.folder_names(top) | await target.folder_names(top)
             folders += [each for name in sorted(names) if is_address(each := f"{top}/{name}")]
         self._of_folders = len(folders)

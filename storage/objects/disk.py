@@ -40,6 +40,7 @@ from storage.objects.base import (
     StoreFailed,
     StoreFull,
 )
+from storage.objects.disk_check import check_folder
 from storage.objects.disk_threads import FILES, DiskThreads
 from storage.objects.durable import place_file, sync_file, sync_tree
 from storage.objects.read_only import addresses_below, subfolders, to_object_stat
@@ -58,8 +59,8 @@ _NO_LINK: Final = frozenset(
 _SECONDS: Final = 20.0
 # For all files of a folder: a hard disk lists 10 000 files in 60 s.
 _MANY_SECONDS: Final = 300.0
+_MOST_BYTES: Final = (1 << 63) - 1
 _STORE: Final = "the store"  # in the place of an address, in errors
-_CHECK_BYTES: Final = 4096
 # A hard disk writes 6 GB in that time; more is waiting to be written only where memory is ample.
 SYNC_SECONDS: Final = 60.0
 
@@ -123,6 +124,11 @@ class DiskObjects:
     def location(self) -> str:
         """The folder of the objects, for messages."""
         return str(self.root)
+
+    @property
+    def most_bytes(self) -> int:
+        """The size of the largest file that Linux knows: disks are smaller."""
+        return _MOST_BYTES
 
     def placing(self, address: str) -> Callable[[int, Path], Path]:
         """Return a function that renames a received file to its object, and returns its path."""
@@ -279,14 +285,16 @@ class DiskObjects:
         await self._run(prefix, partial(_remove_tree, self.path(prefix)))
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
-        """Check that the disk is there and has room, and (`thorough`) can be written and read.
-
-        Raises:
-            StoreFull: less than `min_free_bytes` are free.
-            StoreFailed: the folder is not there, or the disk failed.
-        """
+        """Check that media can be written to the disk (see `MediaStore`)."""
+        check = partial(
+            check_folder,
+            self.root,
+            self.temporary(),
+            min_free_bytes=min_free_bytes,
+            thorough=thorough,
+        )
         try:
-            await self._run(_STORE, partial(self._check, min_free_bytes, thorough=thorough))
+            await self._run(_STORE, check)
         except ObjectMissing as error:
             raise StoreFailed(_STORE, "its folder is not there") from error
 
@@ -317,22 +325,6 @@ class DiskObjects:
         failure = await self._run(next(iter(addresses), _STORE), run)
         if failure is not None:
             raise _translated(*failure) from failure[1]
-
-    def _check(self, min_free_bytes: int, *, thorough: bool) -> None:
-        room = os.statvfs(self._own)
-        free = room.f_bavail * room.f_frsize
-        if free < min_free_bytes:
-            reason = f"free space is {free} bytes, storage.min_free_bytes is {min_free_bytes}"
-            raise StoreFull(_STORE, reason)
-        if not thorough:
-            return
-        temporary, data = self.temporary(), os.urandom(_CHECK_BYTES)
-        try:
-            temporary.write_bytes(data)
-            if temporary.read_bytes() != data:
-                raise OSError(errno.EIO, "other bytes were read than written")
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def _put(self, path: Path, data: bytes, given_up: threading.Event, *, vital: bool) -> None:
         try:

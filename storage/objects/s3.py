@@ -52,7 +52,7 @@ class S3Objects(S3Bucket):
         min_free_bytes: int = 0,
         has_cdn_copies: bool = False,
     ) -> None:
-        super().__init__(location)
+        super().__init__(location, has_cdn_copies=has_cdn_copies)
         self.scratch = scratch
         self._min_free_bytes = min_free_bytes
         self._shown = FileCache(

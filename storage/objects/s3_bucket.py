@@ -35,15 +35,28 @@ from obstore.exceptions import (
 from obstore.store import S3Store
 
 from media.ladder import AUDIO_RENDITION
-from storage.objects.addresses import INSTALLATION, checked, is_address
+from storage.objects.addresses import (
+    CDN,
+    INSTALLATION,
+    MEDIA_FOLDERS,
+    PIECES,
+    checked,
+    is_address,
+)
 from storage.objects.at_once import do_each
-from storage.objects.base import ObjectChanged, ObjectMissing, ObjectStat, StoreFailed
+from storage.objects.base import (
+    ObjectChanged,
+    ObjectError,
+    ObjectMissing,
+    ObjectStat,
+    StoreFailed,
+)
 
 if TYPE_CHECKING:  # these exist for types alone
     from obstore import Attributes, ObjectMeta, PutMode
     from obstore.store import ClientConfig, RetryConfig, S3Config
 
-__all__ = ["COPY_BYTES", "PIECE_BYTES", "S3Bucket", "S3Location"]
+__all__ = ["COPY_BYTES", "MOST_BYTES", "PIECE_BYTES", "S3Bucket", "S3Location"]
 
 # As for a disk: a bucket that does not answer for this long is treated as broken.
 _SECONDS: Final = 20.0
@@ -54,8 +67,11 @@ _PIECE_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 180.0
 _AT_ONCE: Final = 32  # requests of one call; servers answer 503 to some hundreds
 _LISTED: Final = 1000  # objects per answer
-# Larger objects are sent and fetched in pieces; S3 takes 10 000 of them, 160 GB.
+# Larger objects are sent and fetched in pieces.
 PIECE_BYTES: Final = 16 << 20
+# S3 takes 10,000 pieces of an object (and 5 TiB, which is more). Larger pieces would need more
+# memory, and on a slow line longer than a request may take.
+MOST_BYTES: Final = 10_000 * PIECE_BYTES
 # S3 copies no larger object in one request.
 COPY_BYTES: Final = 5 << 30
 _PIECES_AT_ONCE: Final = 2
@@ -74,6 +90,9 @@ _STORE: Final = "the bucket"  # in the place of an address, in errors
 
 # The client's errors name the status of an answer in their text alone.
 _STATUS: Final = re.compile(r"status code: ([0-9]{3}(?: [A-Za-z]+)*)")
+# The answer to deleting several objects has a code for each.
+_CODE: Final = re.compile(r"\(code: ([A-Za-z]+)\)")
+_DENIED: Final = "AccessDenied"
 
 T = TypeVar("T")
 
@@ -111,15 +130,25 @@ class S3Bucket:
 
     The credentials are those of the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`), or
     of the machine's role. `copy_bytes` is the largest object that the server copies in a request.
+    `has_cdn_copies`: it also has copies for a CDN (`storage.objects.cdn_copies`).
     """
 
-    def __init__(self, location: S3Location, *, copy_bytes: int = COPY_BYTES) -> None:
+    def __init__(
+        self,
+        location: S3Location,
+        *,
+        copy_bytes: int = COPY_BYTES,
+        has_cdn_copies: bool = False,
+    ) -> None:
         self.location = str(location)
         self.origin = location.origin
         self._prefix = f"{location.prefix}/" if location.prefix else ""
         self._store = _open(location)
         self._has_bare_tags = False  # the form of tags that the server accepted last
         self._copy_bytes = copy_bytes
+        # Other processes have other names; where nothing can be deleted, each leaves one object.
+        self._check_name = secrets.token_hex(8)
+        self._written = (*MEDIA_FOLDERS, PIECES, *([CDN] if has_cdn_copies else []))
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         """Write an object and replace any that has the address (see `Objects`)."""
@@ -317,24 +346,35 @@ class S3Bucket:
         del min_free_bytes
         if await self.stat(INSTALLATION) is None:
             raise StoreFailed(_STORE, "it is gone, or has another installation's media")
-        if not thorough:
-            return
-        address, data = f"checks/{secrets.token_hex(8)}", os.urandom(_CHECK_BYTES)
-        await self.put(address, data)
+        if thorough:
+            for folder in self._written:
+                await self._check_folder(folder)
+
+    async def _check_folder(self, folder: str) -> None:
+        """Write an object to a top folder, read and delete it: a policy may allow other ones."""
+        address, data = f"{folder}/checks/{self._check_name}", os.urandom(_CHECK_BYTES)
         try:
-            if await self.get(address) != data:
-                raise StoreFailed(_STORE, "other bytes were read than written")
-        finally:
-            await self.delete(address)
+            await self.put(address, data)
+            try:
+                if await self.get(address) != data:
+                    raise StoreFailed(address, "other bytes were read than written")
+            finally:
+                await self.delete(address)
+        except ObjectError as error:
+            raise StoreFailed(f"the folder {folder} of the bucket", error.reason) from error
 
     async def send(self, path: Path, address: str) -> None:
-        """Write an object from a file of any size, without a limit of time.
+        """Write an object from a file of up to `MOST_BYTES`, without a limit of time.
 
         Raises:
-            StoreFailed: the bucket or the disk failed.
+            StoreFailed: the bucket or the disk failed; or the file is larger, and was not sent.
         """
 
         async def put() -> None:
+            if (size := _size(path)) > MOST_BYTES:
+                raise StoreFailed(
+                    address, f"it has {size} bytes, and a bucket takes at most {MOST_BYTES}"
+                )
             # The call itself opens the file, before its result is awaited.
             await obstore.put_async(
                 self._store,
@@ -394,6 +434,11 @@ class S3Bucket:
         request = obstore.sign_async(self._store, method, self._key(address), lifetime)
         return await _answer(address, request)
 
+    @property
+    def most_bytes(self) -> int:
+        """The size of the largest object that can be stored."""
+        return MOST_BYTES
+
     # -- helpers ----------------------------------------------------------------------------------
 
     async def _copy_large(self, source: str, target: str, size: int) -> None:
@@ -451,6 +496,10 @@ class S3Bucket:
         )
 
 
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
 class _Listed(msgspec.Struct, frozen=True, gc=False):
     address: str
     size: int
@@ -499,10 +548,13 @@ def _attributes(address: str) -> "Attributes":
 
 def _reason(error: Exception) -> str:
     """Return the cause in one line: the client's text has dozens, and shows addresses."""
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
+    answer = _STATUS.search(str(error)) or _CODE.search(str(error))
+    is_denied = answer is not None and answer[1] == _DENIED
+    if is_denied or isinstance(
+        error, PermissionDeniedError | UnauthenticatedError | PermissionError
+    ):
         return "the credentials do not allow it"
-    status = _STATUS.search(str(error))
-    return f"the bucket answered {status[1]}" if status else "the bucket cannot be reached"
+    return f"the bucket answered {answer[1]}" if answer else "the bucket cannot be reached"
 
 
 def _listed(meta: "ObjectMeta", begin: int) -> _Listed:

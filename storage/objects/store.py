@@ -50,6 +50,11 @@ class MediaStore(Objects, Protocol):
         """Where the objects are, for messages to the operator."""
         ...
 
+    @property
+    def most_bytes(self) -> int:
+        """The size of the largest object that can be stored."""
+        ...
+
     def placing(self, address: str) -> Callable[[int, Path], Path] | None:
         """Return a function that makes a received file an object; None if `send` must be used.
 
@@ -59,10 +64,10 @@ class MediaStore(Objects, Protocol):
         ...
 
     async def send(self, path: Path, address: str) -> None:
-        """Write an object from a file, which stays where it is, however large it is.
+        """Write an object from a file, which stays where it is and has at most `most_bytes`.
 
         Raises:
-            StoreFull, StoreFailed: the store failed.
+            StoreFull, StoreFailed: the store failed, or the file is too large.
         """
         ...
 
@@ -102,8 +107,11 @@ class MediaStore(Objects, Protocol):
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
         """Check that the store can be reached, and (`thorough`) written and read.
 
+        Everywhere where writers put media: a few bytes are written there and removed.
+
         Raises:
-            StoreFull: less than `min_free_bytes` of this machine's disk are free.
-            StoreFailed: the store cannot be reached.
+            StoreFull: less than `min_free_bytes` of this machine's disk are free, or few inodes.
+            StoreFailed: the store cannot be reached, or not be written at the place that the error
+                names.
         """
         ...

@@ -116,8 +116,8 @@ class RecordingQueue:
 class Recorder:
     """The recordings of the process that runs ingest.
 
-    `free_bytes` reads the free disk space (it blocks); `min_free_bytes` must stay free. `name_of`
-    makes a slug of a title. `write_event` adds an event for the stream's owner.
+    `find_lack` returns what the disk lacks, None if it has room (it blocks). `name_of` makes a slug
+    of a title. `write_event` adds an event for the stream's owner.
     """
 
     def __init__(
@@ -125,16 +125,14 @@ class Recorder:
         *,
         objects: Objects,
         catalog: RecordingCatalog,
-        free_bytes: Callable[[], int],
-        min_free_bytes: int,
+        find_lack: Callable[[], str | None],
         now_us: Callable[[], int],
         name_of: Callable[[str], str],
         write_event: WriteEvent,
     ) -> None:
         self._objects = objects
         self._catalog = catalog
-        self._free_bytes = free_bytes
-        self._min_free_bytes = min_free_bytes
+        self._find_lack = find_lack
         self._now_us = now_us
         self._name_of = name_of
         self._write_event = write_event
@@ -262,12 +260,9 @@ class Recorder:
 
     async def _too_full(self) -> str | None:
         try:
-            free = await FILES.run(self._free_bytes)
+            return await FILES.run(self._find_lack)
         except OSError as error:
             return f"free space is not known: {error.strerror}"
-        if free >= self._min_free_bytes:
-            return None
-        return f"free space is {free} bytes, storage.min_free_bytes is {self._min_free_bytes}"
 
     async def _write(
         self, queue: RecordingQueue, store: RecordingStore, *, closed: bool = False

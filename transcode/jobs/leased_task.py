@@ -2,8 +2,9 @@
 
 It finishes; it fails for good, because of its input; it is put back to be tried later, until it has
 failed too often; it is given back at once when the process stops; or its lease is lost, and what
-the attempt made is removed. An attempt that broke off because the store or the database was away,
-or because what it needs is not to be had now, is put back and does not count. Each end is recorded
+the attempt made is removed. An attempt that broke off because the store or the database was away
+(by a check, or because another video failed alike right before), or because what it needs is not to
+be had now, is put back and does not count. Each end is recorded
 until the database answers. Subclasses of `LeasedTask` define the steps. Which work is leased next
 is not decided here: see `transcode.jobs.worker_pool`.
 """
@@ -46,7 +47,8 @@ class InputRefused(Exception):
 class AttemptFailed(Exception):
     """The attempt failed through no fault of the input, so another one may succeed.
 
-    `reason` is a sentence for the owner of the input.
+    `reason` is a sentence for the owner of the input. It is raised from the store's error, if that
+    is the cause.
     """
 
     def __init__(self, reason: str) -> None:
@@ -168,6 +170,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
             await self._put_back(error.reason, failed=False)
         else:
             await self._record(lambda: self.finish(outcome))
+            self._health.record_success()
             await self.clean_up()
 
     async def _make_while_held(self) -> OutcomeT:
@@ -181,8 +184,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
                     outcome.append(await self.make())
                 # Raised in the group they would come out as an ExceptionGroup.
                 except (InputRefused, AttemptFailed) as error:
-                    well = await self._health.check_thoroughly()
-                    failure = error if well else Postponed(error.reason)
+                    failure = await self._judge(error)
                 except (CatalogBusy, CatalogUnavailable) as error:
                     log.warning("catalog did not answer", extra={**self.facts, "cause": str(error)})
                     failure = Postponed(_NO_CATALOG)
@@ -196,6 +198,17 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
         if failure is not None:
             raise failure
         return outcome[0]
+
+    async def _judge(self, error: InputRefused | AttemptFailed) -> Exception:
+        """Return how an attempt that failed ends: it does not count if the store is at fault."""
+        if not await self._health.check_thoroughly():
+            return Postponed(error.reason)
+        if isinstance(error, AttemptFailed):
+            cause = error.__cause__
+            store_error = cause if isinstance(cause, Exception) else None
+            if self._health.is_to_blame(self.held.video, store_error):
+                return Postponed(error.reason)
+        return error
 
     async def _extend_repeatedly(self, deadline: asyncio.Timeout) -> None:
         """Extend the lease until it is lost; then move `deadline` to now."""

@@ -89,7 +89,7 @@ class WorkerPool(Generic[HeldT]):
         async with self._turn:
             while True:
                 self._more.clear()
-                await self._health.wait()
+                await self._health.wait_to_lease()
                 # The place comes first: a lease would expire while it waits for one.
                 async with AsyncExitStack() as taken:
                     await taken.enter_async_context(self._place())

@@ -2,22 +2,36 @@
 
 Rows keep their numbers, and so do the media that they reference and the installation key. Numbers
 that were given once are not given again in the copy either. Hosts and the owners of streams are not
-copied. It is one transaction: the target has the whole catalog, or nothing of it.
+copied. It is one transaction: the target has the whole catalog, or nothing of it. A copy that was
+made before, by a process that did not live to say so, is recognized by its key and by every row.
 """
 
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Table, func, insert, inspect, literal, or_, select, table, text, tuple_
+from sqlalchemy import (
+    RowMapping,
+    Table,
+    func,
+    insert,
+    inspect,
+    literal,
+    or_,
+    select,
+    table,
+    text,
+    tuple_,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog import migrations
 from storage.catalog.engine.database import BUSY_MS, Database, database_url, open_database
 from storage.catalog.engine.postgres import lock_schema
-from storage.catalog.schema.tables import hosts, stream_owners, streams
+from storage.catalog.schema.tables import hosts, installation, stream_owners, streams
 from storage.catalog.schema.upload_tables import METADATA
-from storage.errors import CatalogError, CatalogNotEmpty
+from storage.errors import CatalogError, CatalogNotEmpty, CopyOutdated
 
 __all__ = ["CatalogCopy", "copy_catalog"]
 
@@ -35,10 +49,14 @@ _AT_ONCE: Final = 1000  # rows; those of the widest table take 2 MB
 
 
 class CatalogCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """A copy: the target's address without a password, and the number of its rows."""
+    """A copy: the target's address without a password, and the number of its rows.
+
+    `was_there`: it was made before, and nothing was changed since.
+    """
 
     location: str
     rows: int
+    was_there: bool = False
 
 
 async def copy_catalog(source: Path, target: str, *, busy_ms: int = BUSY_MS) -> CatalogCopy:
@@ -49,7 +67,8 @@ async def copy_catalog(source: Path, target: str, *, busy_ms: int = BUSY_MS) -> 
 
     Raises:
         SchemaMismatch: the source has another form than this code needs, or none.
-        CatalogNotEmpty: the target holds rows; nothing was changed.
+        CatalogNotEmpty: the target holds rows, and they are not those of the source; nothing was
+            changed. `CopyOutdated` if it was copied before.
         CatalogError: one of them cannot be used; nothing was changed.
     """
     url = database_url(target)
@@ -64,7 +83,13 @@ async def copy_catalog(source: Path, target: str, *, busy_ms: int = BUSY_MS) -> 
         await migrations.check(origin, exactly=True)
         # Transactions without a time limit.
         async with origin.migrating() as reader, copy.migrating() as writer:
-            await _prepare(writer, copy)
+            try:
+                await _prepare(writer, copy)
+            except CatalogNotEmpty:
+                if not await _has_copy(reader, writer):
+                    raise
+                rows = await _count_same(reader, writer, CopyOutdated(copy.location, str(source)))
+                return CatalogCopy(location=copy.location, rows=rows, was_there=True)
             return CatalogCopy(location=copy.location, rows=await _copy(reader, writer))
 
 
@@ -76,6 +101,41 @@ async def _prepare(writer: AsyncConnection, copy: Database) -> None:
         if name != "alembic_version" and (await writer.execute(rows.limit(1))).first():
             raise CatalogNotEmpty(copy.location)
     await writer.run_sync(migrations.migrate_within, copy.location)
+
+
+async def _has_copy(reader: AsyncConnection, writer: AsyncConnection) -> bool:
+    """Return whether the target, which holds rows, has the source's installation."""
+    if await writer.run_sync(migrations.find_revision) != migrations.REVISION:
+        return False
+    key = select(installation.c.key)
+    keys = [(await each.execute(key)).scalar_one_or_none() for each in (reader, writer)]
+    return bool(keys[0]) and keys[0] == keys[1]
+
+
+async def _count_same(
+    reader: AsyncConnection, writer: AsyncConnection, differing: CopyOutdated
+) -> int:
+    """Return how many rows both have; raise `differing` if one has others."""
+    same = 0
+    for catalog_table in METADATA.sorted_tables:
+        if catalog_table in _NOT_COPIED:
+            continue
+        key = tuple_(*catalog_table.primary_key.columns)
+        names = [column.name for column in catalog_table.primary_key.columns]
+        count = select(func.count()).select_from(catalog_table)
+        expected = 0
+        async for rows in _batches(reader, catalog_table):
+            ours = {tuple(row[name] for name in names): _row(dict(row)) for row in rows}
+            # By their keys: the databases may order texts differently.
+            query = select(catalog_table).where(key.in_(list(ours)))
+            theirs = (await writer.execute(query)).mappings()
+            if ours != {tuple(row[name] for name in names): dict(row) for row in theirs}:
+                raise differing
+            expected += len(rows)
+        if (await writer.execute(count)).scalar_one() != expected:
+            raise differing
+        same += expected
+    return same
 
 
 async def _copy(reader: AsyncConnection, writer: AsyncConnection) -> int:
@@ -103,15 +163,23 @@ async def _copy_table(
 ) -> int:
     """Copy a table's rows in the order of their keys; return how many."""
     copied = 0
+    async for rows in _batches(reader, catalog_table):
+        await writer.execute(insert(catalog_table), [_row(dict(row)) for row in rows])
+        copied += len(rows)
+    return copied
+
+
+async def _batches(
+    connection: AsyncConnection, catalog_table: Table
+) -> AsyncGenerator[Sequence[RowMapping], None]:
+    """Yield a table's rows in the order of their keys."""
     key = tuple_(*catalog_table.primary_key.columns)
     names = [column.name for column in catalog_table.primary_key.columns]
     query = select(catalog_table).order_by(*catalog_table.primary_key.columns).limit(_AT_ONCE)
     batch = query
-    while rows := (await reader.execute(batch)).mappings().all():
-        await writer.execute(insert(catalog_table), [_row(dict(row)) for row in rows])
-        copied += len(rows)
+    while rows := (await connection.execute(batch)).mappings().all():
+        yield rows
         batch = query.where(key > tuple(rows[-1][name] for name in names))
-    return copied
 
 
 def _row(values: dict[str, Any]) -> dict[str, Any]:  # Any: columns of any type

@@ -6,6 +6,8 @@ from typing import Final
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.ticks import MICROSECONDS
+from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Database
 from storage.catalog.engine.postgres import lock_first_start
 from storage.catalog.library import tokens
@@ -16,7 +18,10 @@ from storage.catalog.schema.tables import installation
 from storage.catalog.streams import queries as stream_queries
 from storage.errors import CatalogError
 
-__all__ = ["Installation"]
+__all__ = ["PAUSE_NOTED_SECONDS", "Installation"]
+
+# A pause is recorded again well within this time: an older record is of a process that is gone.
+PAUSE_NOTED_SECONDS: Final = 120.0
 
 _PROJECT: Final = "default"
 _TOKEN: Final = "owner"  # noqa: S105  # the token's name
@@ -24,6 +29,7 @@ _STREAM: Final = "My first stream"
 _KEY_BYTES: Final = 10  # 20 hexadecimal digits, as clients of this protocol expect
 _SECRET_BYTES: Final = 20
 _RELAY_SECRET_BYTES: Final = 32
+_LONGEST_CAUSE: Final = 400  # of its column
 
 
 class Installation:
@@ -66,6 +72,19 @@ class Installation:
         async with self._database.writing() as connection:
             await connection.execute(statement)
             return (await connection.execute(select(installation.c.key))).scalar_one()
+
+    async def note_pause(self, cause: str | None) -> None:
+        """Record that workers of a process pause now because of `cause`; None: they go on."""
+        async with self._database.writing() as connection:
+            values = {"pause": cause and cause[:_LONGEST_CAUSE], "paused_us": now_in(connection)}
+            await connection.execute(update(installation).values(values))
+
+    async def find_pause(self) -> str | None:
+        """Return the cause for which workers pause, if it was recorded lately."""
+        async with self._database.reading() as connection:
+            since = now_in(connection) - round(PAUSE_NOTED_SECONDS * MICROSECONDS)
+            query = select(installation.c.pause).where(installation.c.paused_us >= since)
+            return (await connection.execute(query)).scalar_one_or_none()
 
 
 async def _find(connection: AsyncConnection) -> FirstStart | None:

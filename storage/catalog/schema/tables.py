@@ -81,6 +81,8 @@ installation = Table(
     Column("broadcaster_secret", String(64), nullable=False, server_default=""),
     Column("key", String(32), nullable=False, server_default=""),
     Column("relay_secret", String(64), nullable=False, server_default=""),
+    Column("pause", String(400)),
+    Column("paused_us", BigInteger),
 )
 
 # `settings` is a JSON object: defaults for the project's streams. `slate` names the picture of

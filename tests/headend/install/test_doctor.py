@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import time
@@ -25,13 +26,14 @@ from storage.objects.disk import DiskObjects
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import settings_of
 from tests.support.postgres import PostgresServer
+from tests.support.storage.full_disk import MIB, small_disk
 from tests.support.storage.new_videos import new_upload, new_video
 
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
     "versions", "box",
-    "countries", "redis", "disk", "installation", "database", "restrictions", "jobs", "clock",
-    "expiry", "files", "leftovers",
+    "countries", "redis", "disk", "installation", "store", "database", "restrictions", "jobs",
+    "clock", "expiry", "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
 
@@ -137,6 +139,17 @@ def test_rows_whose_files_are_missing_need_action(film: Path) -> None:
     ]
 
 
+def test_workers_that_pause_need_action(folder: Path) -> None:
+    async def pause() -> None:
+        async with open_catalog(folder / "catalog.sqlite", migrate=False) as catalog:
+            await catalog.installation.note_pause("transcoding pauses: two videos failed")
+
+    asyncio.run(pause())
+    code, findings = doctor(folder)
+    assert (code, findings["jobs"]["verdict"]) == (1, "act")
+    assert findings["jobs"]["text"] == "transcoding pauses: two videos failed"
+
+
 def test_a_job_that_no_worker_takes_needs_action(film: Path) -> None:
     change(film, "UPDATE jobs SET run_after_us = 0")
     code, findings = doctor(film)
@@ -173,6 +186,22 @@ def test_a_clock_behind_the_newest_rows_needs_action(film: Path) -> None:
 def test_a_full_disk_needs_action(folder: Path) -> None:
     code, findings = doctor(folder, HEADEND_STORAGE__MIN_FREE_BYTES=str(1 << 60))
     assert (code, findings["disk"]["verdict"]) == (1, "act")
+
+
+def test_a_folder_that_media_cannot_be_written_to_needs_action(film: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "other", MIB) as disk:
+        (film / "objects" / "slates").symlink_to(disk.folder)
+        code, findings = doctor(film)
+    assert (code, findings["store"]["verdict"]) == (1, "act")
+    assert "the folder slates of the store: it is a disk of its own" in str(findings["store"])
+
+
+def test_a_disk_with_few_inodes_needs_action(folder: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "data-disk", 64 * MIB, inodes=500) as disk:
+        shutil.copytree(folder, disk.folder, dirs_exist_ok=True)
+        code, findings = doctor(disk.folder)
+    assert (code, findings["disk"]["verdict"], findings["store"]["verdict"]) == (1, "act", "act")
+    assert "no inodes are left" in str(findings["disk"])
 
 
 def test_a_broken_database_needs_action(folder: Path) -> None:

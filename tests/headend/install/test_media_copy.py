@@ -14,11 +14,18 @@ from click.testing import CliRunner, Result
 
 from headend.cli import main
 from headend.config.settings import load
-from headend.install.installation import DATABASE, bind_objects, create_data_folder, install
+from headend.install.installation import (
+    DATABASE,
+    MOVED,
+    bind_objects,
+    create_data_folder,
+    install,
+)
 from headend.install.locks import schema_in_use, writer_lock
 from headend.install.media_copy import MediaCopyRefused, MediaTarget, media_target
 from headend.install.media_store import OBJECTS
 from storage.catalog import open_catalog
+from storage.catalog.maintenance.copying import copy_catalog
 from storage.installation_key import UnfinishedCopy
 from storage.objects.disk import DiskObjects
 from storage.objects.s3_bucket import S3Bucket, S3Location
@@ -242,6 +249,24 @@ def test_media_and_database_move_together(
                 await bind_objects(catalog, S3Bucket(site.bucket), store="the bucket")
 
         asyncio.run(bind())
+
+
+def test_a_move_that_was_killed_after_all_was_copied_is_finished(
+    site: MediaInstallation, postgres_server: PostgresServer
+) -> None:
+    with postgres_server.empty_database() as url:
+        rows = asyncio.run(copy_catalog(site.data / DATABASE, url)).rows
+        site.migrate("--media-to", str(site.bucket))
+        resumed = site.migrate("--media-to", str(site.bucket), "--to", url)
+        assert resumed.exit_code == 0, resumed.output
+        copied, _, moved = resumed.output.splitlines()
+        assert copied.startswith(f"copied 0 objects, 0 B: {site.bucket} has all 3 objects")
+        assert f"has all {rows} rows, which were moved before: start with database.url" in moved
+        assert not (site.data / DATABASE).exists()
+        assert (site.data / MOVED).exists()
+        again = site.migrate("--media-to", str(site.bucket), "--to", url)
+        assert again.exit_code == 1
+        assert f"the database of {site.data} was moved before" in again.output
 
 
 def test_a_failing_bucket_is_reported_in_one_sentence(site: MediaInstallation) -> None:

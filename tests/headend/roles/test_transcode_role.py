@@ -11,12 +11,8 @@ import pytest
 from headend.config.settings import TranscodeSettings
 from headend.roles.transcode_role import (
     create_file_workers,
-    create_store_health,
     usable_cores,
 )
-from storage.catalog import Catalog
-from storage.catalog.engine.database import Database, database_url
-from storage.objects.base import StoreFull
 from tests.support.transcode.transcode_fixture import now_us, vod_fixture
 
 pytestmark = pytest.mark.anyio
@@ -43,22 +39,6 @@ async def test_workers_on_a_host_with_a_clock_ahead_take_no_leased_jobs(
                 assert (await vod.wait_until_ended(other, within=60)).state == "failed"
             running.cancel()
         await vod.catalog.jobs.extend(job, right() // 1000)
-
-
-async def test_the_store_is_healthy_only_if_disk_and_catalog_are(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with vod_fixture(tmp_path / "data") as vod:
-        assert await create_store_health(vod.catalog, vod.objects).check_thoroughly()
-        full = create_store_health(vod.catalog, vod.objects, min_free_bytes=1 << 62)
-        assert not await full.is_well()
-        with pytest.raises(StoreFull):
-            await vod.objects.check(min_free_bytes=1 << 62)
-        assert "storage.min_free_bytes" in str(vars(caplog.records[0])["cause"])
-    assert not await create_store_health(vod.catalog, vod.objects).check_thoroughly()  # closed
-    folder = Database(database_url(tmp_path), busy_ms=100)  # no file
-    assert not await create_store_health(Catalog(folder), vod.objects).check_thoroughly()
-    await folder.close()
 
 
 async def test_workers_use_the_cores_that_their_process_may_use() -> None:

@@ -13,6 +13,8 @@ from headend.roles.upload_intake import (
     uploaded_slate,
 )
 from storage.objects.disk import DiskObjects
+from storage.objects.s3 import S3Objects
+from storage.objects.s3_bucket import MOST_BYTES, S3Location
 from tests.support.api.upload_clips import clip, picture
 from tests.support.engine.upload_files import picture_size
 
@@ -56,3 +58,13 @@ async def test_an_intake_has_the_configured_limits(tmp_path: Path) -> None:
         assert await intake.probe(stored(tmp_path, clip())) == FileFacts(
             length_us=1_000_000, width=640, height=360
         )
+
+
+def test_an_intake_takes_no_upload_that_its_bucket_could_not_keep(tmp_path: Path) -> None:
+    location = S3Location(bucket="media", endpoint="http://127.0.0.1:9", region="r")  # not asked
+    with DiskObjects(tmp_path) as scratch:
+        bucket = S3Objects(location, scratch, cache_bytes=0)
+        for configured, accepted in ((1 << 50, MOST_BYTES), (7, 7)):
+            intake = create_intake(bucket, 0, UploadLimits(most_bytes=configured))
+            assert intake.most_upload == accepted
+        assert create_intake(scratch, 0, UploadLimits(most_bytes=1 << 50)).most_upload == 1 << 50

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from storage.objects.addresses import BadAddress
+from storage.objects.addresses import MEDIA_FOLDERS, BadAddress
 from storage.objects.base import ObjectChanged, ObjectMissing, Objects
 from storage.objects.store import MediaStore
 
@@ -148,7 +148,8 @@ async def test_the_check_leaves_nothing_behind(media_store: MediaStore) -> None:
     await media_store.put("installation", b"key")
     for thorough in (False, True):
         await media_store.check(min_free_bytes=1, thorough=thorough)
-    assert await media_store.addresses("checks") == []
+    for folder in (*MEDIA_FOLDERS, "uploads", "pieces", "checks"):
+        assert await media_store.addresses(folder) == []
 
 
 @pytest.mark.parametrize("address", ["../x", "/etc/x", ".temporary/x", "a/../../x", "", "a//b"])

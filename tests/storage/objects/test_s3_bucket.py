@@ -1,6 +1,7 @@
 """Features of buckets alone: pieces of large objects, and errors for operators."""
 
 import hashlib
+import json
 import random
 import threading
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from storage.objects.base import ObjectChanged, ObjectMissing, StoreFailed
 from storage.objects.s3 import S3Objects
-from storage.objects.s3_bucket import S3Bucket, S3Location
+from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket, S3Location
 from tests.support.e2e.service import fetch
 from tests.support.storage.s3_server import S3Server, running_s3
 from tests.support.waiting import until
@@ -43,6 +44,9 @@ async def test_a_large_object_goes_and_comes_in_pieces(
     (tmp_path / "film").write_bytes(data)
     await bucket_store.send(tmp_path / "film", "sources/a/1")
     assert await bucket_store.size("sources/a/1") == await bucket_store.size("sources/a") == LARGE
+    version = await bucket_store.version("sources/a/1")
+    assert version is not None
+    assert version.strip('"').endswith("-3")  # the tag of an object counts its pieces
     pieces: dict[int, bytes] = {}
 
     async def begin(size: int) -> None:
@@ -272,3 +276,49 @@ async def test_a_server_that_is_away_fails_soon_and_comes_back(
         await bucket.check(thorough=True)
         with pytest.raises(ObjectMissing):
             await bucket.get("live/b")
+
+
+@pytest.mark.parametrize(
+    ("folder", "action"),
+    [
+        ("videos", "PutObject"),
+        ("live", "GetObject"),
+        ("trash", "DeleteObject"),
+        ("pieces", "PutObject"),
+        ("cdn", "PutObject"),
+    ],
+)
+async def test_a_folder_that_a_policy_closes_is_named(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, folder: str, action: str
+) -> None:
+    for name, value in s3_server.credentials.items():
+        monkeypatch.setenv(name, value)
+    location = s3_server.new_bucket("some/prefix")
+    bucket = S3Bucket(location, has_cdn_copies=True)
+    await bucket.put("installation", b"key")
+    await bucket.check(thorough=True)
+    statement = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": f"s3:{action}",
+        "Resource": f"arn:aws:s3:::{location.bucket}/some/prefix/{folder}/*",
+    }
+    policy = {"Version": "2012-10-17", "Statement": [statement]}
+    s3_server.set_policy(location.bucket, json.dumps(policy))
+    await bucket.check()
+    reason = f"the folder {folder} of the bucket: the credentials do not allow it"
+    with pytest.raises(StoreFailed, match=f"^{reason}$"):
+        await bucket.check(thorough=True)
+    if folder == "cdn":
+        await S3Bucket(location).check(thorough=True)
+
+
+async def test_a_file_that_no_bucket_takes_is_not_sent(
+    bucket_store: S3Objects, tmp_path: Path
+) -> None:
+    assert bucket_store.most_bytes == 10_000 * PIECE_BYTES  # that S3 takes of an object
+    with (tmp_path / "film").open("wb") as file:
+        file.truncate(bucket_store.most_bytes + 1)
+    with pytest.raises(StoreFailed, match="it has 167772160001 bytes, and a bucket takes at most"):
+        await bucket_store.send(tmp_path / "film", "sources/a/1")
+    assert await bucket_store.addresses("sources") == []

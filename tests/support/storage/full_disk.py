@@ -53,22 +53,26 @@ class SmallDisk:
 
 
 @contextmanager
-def small_disk(folder: Path, size: int) -> Generator[SmallDisk]:
-    """Mount a disk of `size` bytes at `folder` for the length of the block."""
+def small_disk(folder: Path, size: int, *, inodes: int | None = None) -> Generator[SmallDisk]:
+    """Mount a disk of `size` bytes at `folder` for the length of the block.
+
+    It has room for so many `inodes`, by default for enough.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    options = f"size={size}" if inodes is None else f"size={size},nr_inodes={inodes}"
     if os.geteuid() == 0:
-        with _mounted(folder, size):
+        with _mounted(folder, options):
             yield SmallDisk(folder, folder)
     else:
-        with _within_namespace(folder, size) as holder:
+        with _within_namespace(folder, options) as holder:
             outside = Path(f"/proc/{holder}/root{folder.absolute()}")
             prefix = ("nsenter", "--target", str(holder), "--user", "--mount")
             yield SmallDisk(outside, folder, (*prefix, "--preserve-credentials"))
 
 
 @contextmanager
-def _mounted(folder: Path, size: int) -> Generator[None]:
-    mount = ("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
+def _mounted(folder: Path, options: str) -> Generator[None]:
+    mount = ("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder))
     done = subprocess.run(mount, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{_PLEASE}: {done.stderr}"
     try:
@@ -79,12 +83,12 @@ def _mounted(folder: Path, size: int) -> Generator[None]:
 
 
 @contextmanager
-def _within_namespace(folder: Path, size: int) -> Generator[int]:
+def _within_namespace(folder: Path, options: str) -> Generator[int]:
     """Mount in the namespace of a helper process, which ends with its input."""
-    script = 'mount -t tmpfs -o "size=$1" tmpfs "$2" && echo ready && exec cat'
+    script = 'mount -t tmpfs -o "$1" tmpfs "$2" && echo ready && exec cat'
     unshare = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", script, "sh")
     with subprocess.Popen(
-        [*unshare, str(size), str(folder.absolute())],
+        [*unshare, options, str(folder.absolute())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -208,11 +208,14 @@ async def run_recorder(
             async def record_event(stream: str, kind: str, facts: dict[str, object]) -> None:
                 recorded.append((stream, kind, facts))
 
+            def find_lack() -> str | None:
+                lacks = fixture.free < min_free_bytes
+                return f"free space is {fixture.free} bytes" if lacks else None
+
             recorder = Recorder(
                 objects=frail,
                 catalog=FailingRecordingCatalog(catalog, frail),
-                free_bytes=lambda: fixture.free,
-                min_free_bytes=min_free_bytes,
+                find_lack=find_lack,
                 now_us=lambda: now_us,
                 name_of=lambda title: title.lower().replace(" ", "-"),
                 write_event=record_event,

@@ -27,9 +27,9 @@ EVENTS = TaskEvents(
 )
 
 
-def job(failures: int = 0) -> HeldJob:
+def job(failures: int = 0, video: int = 2) -> HeldJob:
     return HeldJob(
-        id=1, video=2, owner="me", attempt=failures + 1, failures=failures, lease_us=LEASE_US
+        id=1, video=video, owner="me", attempt=failures + 1, failures=failures, lease_us=LEASE_US
     )
 
 
@@ -43,10 +43,17 @@ class RecordedTask(LeasedTask[HeldJob, str]):
     events: ClassVar = EVENTS
     spent_reason: ClassVar = "It broke off {} times."
 
-    def __init__(self, work: Callable[[], Awaitable[str]] = succeed, failures: int = 0) -> None:
+    def __init__(
+        self,
+        work: Callable[[], Awaitable[str]] = succeed,
+        failures: int = 0,
+        *,
+        video: int = 2,
+        health: StoreHealth | None = None,
+    ) -> None:
         self.away: StoreFailed | None = None
-        health = StoreHealth(self._check, poll_seconds=0.01)
-        super().__init__(job(failures), {"job": 1}, time.monotonic, health)
+        health = health or StoreHealth(self._check, poll_seconds=0.01)
+        super().__init__(job(failures, video), {"job": 1}, time.monotonic, health)
         self.work = work
         self.calls: list[str] = []
         self.extended = 0
@@ -244,3 +251,32 @@ async def test_what_may_have_been_recorded_without_an_answer_is_not_discarded() 
     with pytest.raises(JobLost):
         await task.run()
     assert task.calls == []
+
+
+async def test_a_video_that_fails_as_the_one_before_is_put_back_and_does_not_count() -> None:
+    """The checks find the store well; the first of the videos has attempts left."""
+    health = StoreHealth()
+
+    async def fail_to_store() -> str:
+        error = StoreFailed("videos/a", "Permission denied")
+        raise AttemptFailed("The media could not be stored.") from error
+
+    last = MAX_FAILURES - 1
+    tasks = [RecordedTask(fail_to_store, video=1, health=health)]
+    tasks += [RecordedTask(fail_to_store, last, video=video, health=health) for video in (2, 1)]
+    for task in tasks:
+        await task.run()
+    later, at_once = ["put back later", "discard"], ["put back at once", "discard"]
+    assert [task.calls for task in tasks] == [later, at_once, at_once]
+    assert health.pause is not None
+    await RecordedTask(video=3, health=health).run()
+    assert health.pause is None
+
+
+async def test_videos_that_fail_without_an_error_of_the_store_count() -> None:
+    health = StoreHealth()
+    for video in (1, 2, 3):
+        task = RecordedTask(raising(AttemptFailed("It broke.")), video=video, health=health)
+        await task.run()
+        assert task.calls == ["put back later", "discard"]
+    assert health.pause is None

@@ -41,7 +41,12 @@ class TranscoderFixture:
         self.checks = 0
         self._min_free_bytes = min_free_bytes
         self._objects = objects
-        self.health = StoreHealth(self._check, poll_seconds=0.01, steady_seconds=0.05)
+        self.health = StoreHealth(
+            self._check,
+            clock=lambda: time.monotonic() + self.ahead_us / 1_000_000,
+            poll_seconds=0.01,
+            steady_seconds=0.05,
+        )
         self.transcoder = VideoTranscoder(
             jobs=vod.catalog.jobs,
             spans=vod.catalog.spans,
@@ -105,6 +110,36 @@ async def test_a_store_that_is_away_fails_no_video_and_is_logged_once(
     lines = logged(caplog, "jobs not leased", "jobs leased again")
     assert lines == ["jobs not leased", "jobs leased again"]
     assert logged(caplog, "video given up") == []
+
+
+async def test_two_videos_that_cannot_be_stored_pause_the_queue_and_are_made_later(
+    vod: VodFixture, tmp_path: Path, short_film: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their folders are on another disk, and all that a check writes to is well."""
+    caplog.set_level("INFO")
+    added = [await vod.add(short_film) for _ in range(2)]
+    videos = [each.video.id for each in added]
+    (vod.objects.root / "videos").mkdir(exist_ok=True)
+    folders = [vod.objects.root / "videos" / each.video.hash for each in added]
+    transcoder = TranscoderFixture(vod, vod.objects)
+    with small_disk(tmp_path / "other", MIB) as disk:
+        for folder in folders:
+            folder.symlink_to(disk.folder)
+        async with transcoder.working(1):
+            for pauses in range(1, 7):
+                await until(
+                    lambda wanted=pauses: len(logged(caplog, "jobs not leased")) == wanted,
+                    within=PATIENCE,
+                )
+                transcoder.ahead_us += 600_000_000
+            assert transcoder.health.pause is not None
+            for folder in folders:
+                folder.unlink()
+            transcoder.ahead_us += 600_000_000
+            for video in videos:
+                assert (await vod.wait_until_ended(video, within=PATIENCE)).state == "completed"
+    assert transcoder.health.pause is None
+    assert logged(caplog, "video given up", "video failed") == []
 
 
 async def test_work_under_way_waits_for_room_and_counts_no_attempt(

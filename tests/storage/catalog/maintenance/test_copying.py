@@ -12,7 +12,14 @@ from storage.catalog.maintenance.copying import copy_catalog
 from storage.catalog.schema.upload_tables import METADATA
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
-from storage.errors import CatalogBusy, CatalogError, CatalogNotEmpty, SchemaMissing, SchemaOlder
+from storage.errors import (
+    CatalogBusy,
+    CatalogError,
+    CatalogNotEmpty,
+    CopyOutdated,
+    SchemaMissing,
+    SchemaOlder,
+)
 from tests.support.sql import migrated, run_sql
 from tests.support.storage.new_videos import new_video
 
@@ -143,6 +150,36 @@ async def test_a_database_that_holds_rows_is_refused_and_left_alone(
     with pytest.raises(CatalogNotEmpty, match="holds rows already: create an empty one"):
         await copy_catalog(file, postgres_url)
     assert await _rows(postgres_url) == before
+
+
+async def test_a_copy_that_was_made_before_is_recognized_by_every_row(
+    file: Path, empty_postgres_url: str
+) -> None:
+    """As after a kill between the end of the transaction and the message."""
+    await _fill(file, 1003)
+    made = await copy_catalog(file, empty_postgres_url)
+    before = await _rows(empty_postgres_url)
+    found = await copy_catalog(file, empty_postgres_url)
+    assert (found.rows, found.was_there, made.was_there) == (made.rows, True, False)
+    assert await _rows(empty_postgres_url) == before
+
+
+@pytest.mark.parametrize("used", ["the file", "the copy", "the copy, a row less"])
+async def test_a_copy_is_refused_once_it_or_the_file_was_used(
+    file: Path, empty_postgres_url: str, used: str
+) -> None:
+    await _fill(file, 1)
+    await copy_catalog(file, empty_postgres_url)
+    if used == "the copy, a row less":
+        run_sql(empty_postgres_url, "DELETE FROM events WHERE id = 1")
+    else:
+        place = file if used == "the file" else empty_postgres_url
+        async with open_catalog(place, migrate=False) as catalog:
+            await catalog.streams.edit(1, StreamChange(description="later"), now_us=9, by=1)
+    before = await _rows(empty_postgres_url)
+    with pytest.raises(CopyOutdated, match="one of them was used since"):
+        await copy_catalog(file, empty_postgres_url)
+    assert await _rows(empty_postgres_url) == before
 
 
 async def test_a_foreign_table_with_rows_is_refused_and_no_table_is_made(

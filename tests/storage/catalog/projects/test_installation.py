@@ -75,3 +75,18 @@ async def test_nothing_shows_the_token_by_accident(catalog: Catalog) -> None:
         assert first.owner_token not in text
     for text in (repr(first.stream), str(first.stream)):
         assert first.stream.key.secret not in text
+
+
+async def test_a_pause_of_workers_is_known_until_it_ends_or_its_process_is_gone(
+    location: str | Path,
+) -> None:
+    async with open_catalog(location, migrate=True) as catalog:
+        await catalog.installation.first_start(1)
+        assert await catalog.installation.find_pause() is None
+        await catalog.installation.note_pause("x" * 1000)
+        assert await catalog.installation.find_pause() == "x" * 400
+        await catalog.installation.note_pause(None)
+        assert await catalog.installation.find_pause() is None
+        await catalog.installation.note_pause("cause")
+        run_sql(location, "UPDATE installation SET paused_us = paused_us - 121000000")
+        assert await catalog.installation.find_pause() is None

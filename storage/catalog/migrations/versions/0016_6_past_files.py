@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0016.61"
+revision = "0016.6"
 down_revision = "0016.5"
 branch_labels = None
 depends_on = None
