@@ -98,6 +98,13 @@ ODD_EDITS: Final = (
         beeps=6,
     ),
     Item(
+        "channels-7.mov",
+        "PCM of seven channels, with positions of their own",
+        clip(*X264, *PCM, size=_TINY, sound="6.1"),
+        size=_TINY,
+        own=True,
+    ),
+    Item(
         "palette.avi",
         "AVI with a palette of 256 colours",
         clip(*_PALETTE, size=_TINY, form="pal8"),

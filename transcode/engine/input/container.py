@@ -22,6 +22,7 @@ import av.audio.codeccontext  # pyright: ignore[reportUnusedImport]  # for its e
 import av.subtitles.codeccontext  # pyright: ignore[reportUnusedImport]  # for its effect
 import av.subtitles.stream  # pyright: ignore[reportUnusedImport]  # for its effect
 import av.video.codeccontext  # pyright: ignore[reportUnusedImport]  # for its effect
+from av.audio.layout import AudioLayout
 from av.audio.stream import AudioStream
 from av.container.input import InputContainer
 from av.error import FFmpegError
@@ -70,6 +71,12 @@ _UNREADABLE: Final = (
 )
 
 
+# In the name of a layout that is none of the usual ones: "2 channels (FL+FL)", say.
+_UNNAMED: Final = " channels"
+_POSITIONS: Final = (
+    *("FL", "FR", "FC", "LFE", "BL", "BR", "FLC", "FRC", "BC", "SL", "SR"),
+    *("TC", "TFL", "TFC", "TFR", "TBL", "TBC", "TBR"),
+)
 ENCRYPTED: Final = "The file is encrypted (DRM): it can be played with a key only."
 _TOO_MANY: Final = f"The file has {MOST_TRACKS:,} tracks or more."
 _UNKNOWN_PICTURE: Final = "The picture has a format that cannot be decoded."
@@ -129,10 +136,13 @@ def open_upload(
     # The key's id in a WebM (WebM Encryption, section 3); MP4 marks packets (see `demux`).
     if any("enc_key_id" in stream.metadata for stream in upload.streams):
         raise BadUpload(ENCRYPTED)
+    sound = audio_stream(upload)
+    if sound is not None:
+        _settle_positions(sound)
     if video_stream(upload) is None:
         if any(not _is_cover(stream) for stream in upload.streams.video):
             raise BadUpload(_UNKNOWN_PICTURE)
-        if audio_stream(upload) is None:
+        if sound is None:
             raise BadUpload("The file has neither a picture nor sound that could be played.")
     return upload
 
@@ -151,6 +161,34 @@ def open_media(file: io.FileIO | io.BytesIO) -> Upload:
     if not isinstance(media, InputContainer):
         raise TypeError(type(media).__name__)
     return media
+
+
+def _settle_positions(sound: AudioStream) -> None:
+    """Give channels that have odd positions, such as left and left, those usual for their number.
+
+    The library shares the list of such positions between its objects, and each of them frees it:
+    so this is the only look at it, and the decoder, and with it each frame, gets others.
+    """
+    layout = sound.codec_context.layout
+    if _UNNAMED in layout.name:
+        sound.codec_context.layout = _usual_layout(layout.nb_channels)
+
+
+def _usual_layout(channels: int) -> AudioLayout:
+    """Return the usual positions of so many channels; the first of all if none are usual.
+
+    Raises:
+        BadUpload: there are too many.
+    """
+    try:
+        return AudioLayout(f"{channels}c")
+    except ValueError:
+        if channels > len(_POSITIONS):
+            most = len(_POSITIONS)
+            raise BadUpload(
+                f"The sound has {channels} channels; at most {most} can be mixed."
+            ) from None
+        return AudioLayout("+".join(_POSITIONS[:channels]))
 
 
 def video_stream(upload: Upload) -> VideoStream | None:

@@ -35,3 +35,9 @@ def test_a_file_at_the_limit_is_refused_for_that(tmp_path: Path) -> None:
     path = tmp_path / "a.mkv"
     path.write_bytes(inserted(data, 0x1654AE6B, data[sound.at : sound.end] * MOST_TRACKS))
     assert refusal(path) == "The file has 1,000 tracks or more."
+
+
+def test_more_channels_than_can_be_mixed_are_refused(tmp_path: Path) -> None:
+    silence = ("-f", "lavfi", "-i", f"aevalsrc={'|'.join(20 * ['0'])}:s=8000:d=0.1")
+    ffmpeg(*silence, "-c:a", "pcm_s16le", "-y", tmp_path / "a.mov")
+    assert refusal(tmp_path / "a.mov") == "The sound has 20 channels; at most 18 can be mixed."

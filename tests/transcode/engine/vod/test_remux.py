@@ -77,3 +77,10 @@ def test_sound_whose_configuration_changes_is_made_anew_and_keeps_its_time(
     assert len(beeps) == 6
     for flash, beep in zip(flashes, beeps, strict=True):
         assert abs(beep - flash) < 0.05, (flashes, beeps, ORIGIN / SECOND)
+
+
+def test_channels_that_have_positions_of_their_own_are_heard(tmp_path: Path) -> None:
+    """A MOV lists the channels of 6.1 in an order that no usual layout has."""
+    path = film(tmp_path / "a.mov", *OWN, "-c:a", "pcm_s16le", size=SMALL, sound="6.1")
+    _, beeps = onsets(joined(made_of(path), AUDIO_RENDITION))
+    assert [round(beep - ORIGIN / SECOND, 1) for beep in beeps] == [0.4, 1.4, 2.4]
