@@ -88,6 +88,16 @@ ODD_EDITS: Final = (
         beeps=6,
     ),
     Item(
+        "aspect-changes.mp4",
+        "pixels that are square, and then narrower",
+        _joined(clip(*PLAIN, size=_TINY), clip(*PLAIN, size=_TINY, aspect="3/4")),
+        size=_TINY,
+        seconds=6,
+        kept=True,
+        flashes=6,
+        beeps=6,
+    ),
+    Item(
         "rate-changes.flv",
         "FLV whose sound changes from 44.1 to 48 kHz",
         _joined(clip(*_BASELINE, size=_TINY), clip(*_BASELINE, size=_TINY, sound_rate=48_000)),

@@ -39,6 +39,7 @@ __all__ = [
     "BadUpload",
     "Upload",
     "audio_stream",
+    "credible_aspect",
     "open_media",
     "open_upload",
     "pixel_aspect",
@@ -212,7 +213,11 @@ def audio_stream(upload: Upload) -> AudioStream | None:
 
 def pixel_aspect(picture: VideoStream) -> Fraction:
     """Return a pixel's width by its height; 1 if the file has no value, or an absurd one."""
-    aspect = picture.sample_aspect_ratio
+    return credible_aspect(picture.sample_aspect_ratio)
+
+
+def credible_aspect(aspect: Fraction | None) -> Fraction:
+    """Return an aspect of pixels; 1 if there is none, or it is absurd."""
     if not aspect or not Fraction(1, _MOST_ASPECT) <= aspect <= _MOST_ASPECT:
         return Fraction(1)
     return Fraction(1) if abs(aspect - 1) <= _LEAST_ASPECT else aspect

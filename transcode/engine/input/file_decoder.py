@@ -21,7 +21,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from transcode.engine.codec.decode import MOST_PIXELS, TIME_BASE, PacketData, av_packet
-from transcode.engine.input.container import pixel_aspect
+from transcode.engine.input.container import credible_aspect, pixel_aspect
 from transcode.engine.input.edited_parts import PartJoiner, SeamWatch
 
 __all__ = ["FileAudioDecoder", "FileDecoders", "FileVideoDecoder"]
@@ -29,6 +29,7 @@ __all__ = ["FileAudioDecoder", "FileDecoders", "FileVideoDecoder"]
 # The decoders that read a new configuration where they find it beside a packet.
 _RECONFIGURED: Final = ("h264", "hevc", "aac")
 
+_FOREVER: Final = 1 << 62
 _Context = TypeVar("_Context", AudioCodecContext, VideoCodecContext)
 
 
@@ -39,7 +40,7 @@ class FileVideoDecoder:
         self._context = stream.codec_context
         self._context.thread_count = 1
         self._context.options = {"max_pixels": str(MOST_PIXELS)}
-        self._aspect = pixel_aspect(stream)
+        self._aspects = _Aspects(stream)
         self._timed = timed
         self._times: list[int] = []  # of the packets inside the decoder, earliest first
         self._packets_in = self._pictures_out = 0
@@ -49,8 +50,12 @@ class FileVideoDecoder:
 
     @property
     def aspect(self) -> Fraction:
-        """A pixel's width by its height."""
-        return self._aspect
+        """A pixel's width by its height, in the newest frame."""
+        return self._aspects.newest
+
+    def aspect_of(self, frame: VideoFrame) -> Fraction:
+        """Return a pixel's width by its height in a frame that this decoder returned."""
+        return self._aspects.of(frame.pts or 0)
 
     @property
     def all_failed(self) -> bool:
@@ -94,6 +99,8 @@ class FileVideoDecoder:
             if not frames:
                 raise
             return frames
+        finally:
+            self._aspects.add_packet(packet.pts or 0, self._context.sample_aspect_ratio)
         held = self._context.reorder_depth + self._context.delay
         return frames + self._stamped(decoded, held=held)
 
@@ -117,7 +124,8 @@ class FileVideoDecoder:
             while self._times and frame.pts is not None and self._times[0] <= frame.pts:
                 heapq.heappop(self._times)
             if frame.pts is not None:
-                frame.pts = self._joined(frame.pts)
+                own, frame.pts = frame.pts, self._joined(frame.pts)
+                self._aspects.add_frame(own, frame.pts)
         return frames
 
     def _joined(self, pts: int) -> int:
@@ -129,6 +137,48 @@ class FileVideoDecoder:
             self._joiner.begin(pts)
             self._begins_part = False
         return self._joiner.add(pts)
+
+
+class _Aspects:
+    """The aspects of a track's pixels, which may change with any keyframe.
+
+    A frame does not say its own, and the decoder that of the newest packet. So the changes are
+    noted by the packets' times, and found again by the frames'.
+    """
+
+    def __init__(self, stream: VideoStream) -> None:
+        self._declared = stream.codec_context.sample_aspect_ratio
+        self._of_file = pixel_aspect(stream)  # the container may know better than the codec
+        self._coded = self._declared
+        self._changes = [(-_FOREVER, self._of_file)]
+        self._shown = [(-_FOREVER, self._of_file)]
+
+    @property
+    def newest(self) -> Fraction:
+        """That of the newest frame."""
+        return self._shown[-1][1]
+
+    def of(self, shown: int) -> Fraction:
+        """Return that of the frame that is shown at a time."""
+        return _at(self._shown, shown)
+
+    def add_packet(self, pts: int, coded: Fraction | None) -> None:
+        """Add a packet, and the aspect that the decoder has after it."""
+        if coded != self._coded:
+            self._coded = coded
+            aspect = self._of_file if coded == self._declared else credible_aspect(coded)
+            self._changes.append((pts, aspect))
+
+    def add_frame(self, pts: int, shown: int) -> None:
+        """Add a frame by the time of its packet and that at which it is shown."""
+        aspect = _at(self._changes, pts)
+        if aspect != self.newest:
+            self._shown.append((shown, aspect))
+
+
+def _at(changes: list[tuple[int, Fraction]], time: int) -> Fraction:
+    """Return the aspect of the newest change up to a time; there is one before all times."""
+    return next(aspect for begin, aspect in reversed(changes) if begin <= time)
 
 
 class FileAudioDecoder:

@@ -104,7 +104,7 @@ class SpanPipeline:
         for frame in self._decoded(picture, decoder):
             if frame.pts is None or frame.pts <= last:
                 if frame.pts is not None and frame.pts <= span.before:
-                    self._note_earlier(frame, decoder.aspect)
+                    self._note_earlier(frame, decoder.aspect_of(frame))
                 else:
                     self._reports.count_trouble("picture out of order", frame.pts)
                 continue
@@ -118,7 +118,7 @@ class SpanPipeline:
             if frame.is_corrupt:
                 self._reports.count_trouble("picture damaged", frame.pts)
             self._decoded_any = True
-            yield frame, decoder.aspect
+            yield frame, decoder.aspect_of(frame)
 
     def _note_earlier(self, frame: VideoFrame, aspect: Fraction) -> None:
         """Keep a frame from before the span; the cascade reads the rotation off its keyframes."""

@@ -1,13 +1,15 @@
 """A span: every picture once over its seams, whatever is damaged, missing or shared out."""
 
+import io
 from itertools import pairwise
 from pathlib import Path
 
+import av
 import pytest
 
 from media.ladder import AUDIO_RENDITION
 from tests.support.engine.decoded_output import frames, onsets, warnings_of
-from tests.support.engine.edited_films import edited
+from tests.support.engine.edited_films import edited, joined_films
 from tests.support.engine.engine_process import ORIGIN
 from tests.support.engine.made_assets import (
     OWN,
@@ -22,6 +24,7 @@ from tests.support.engine.made_assets import (
     surveyed,
 )
 from tests.support.engine.numbered_films import numbered, numbers
+from tests.support.engine.sources import ffmpeg
 from tests.support.engine.upload_files import read
 
 
@@ -204,3 +207,30 @@ def test_times_of_decoding_are_put_in_the_order_of_showing(
     assert {after[0] - before[0] for before, after in pairwise(shown)} == {
         shown[1][0] - shown[0][0]
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "coding"),
+    [
+        pytest.param("a.mp4", (*X264, "-bf", "2"), id="H.264"),
+        pytest.param("b.mkv", ("-c:v", "mpeg2video", "-bf", "2"), id="MPEG-2"),
+    ],
+)
+def test_pixels_that_change_their_shape_keep_it(
+    tmp_path: Path, name: str, coding: tuple[str, ...]
+) -> None:
+    """The second film's pictures are half as wide, so they get bars, each of them."""
+    films = [tmp_path / f"{number}.mp4" for number in (1, 2)]
+    for film, aspect in zip(films, ("16/9", "4/3"), strict=True):
+        white = f"color=white:s=160x90:r=25:d=1,setdar={aspect}"
+        ffmpeg("-f", "lavfi", "-i", white, *coding, "-pix_fmt", "yuv420p", "-y", film)
+    joined_films(tmp_path / name, *films)
+    output = made_of(tmp_path / name)
+    assert output.troubles == {}
+    (rung,) = output.names
+    bars: list[bool] = []
+    with av.open(io.BytesIO(joined(output, rung)), "r") as container:
+        for frame in container.decode(video=0):
+            plane = frame.planes[0]
+            bars.append(bytes(plane)[45 * plane.line_size + 5] < 50)
+    assert bars == [False] * 25 + [True] * 25
