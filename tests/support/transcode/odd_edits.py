@@ -90,7 +90,7 @@ ODD_EDITS: Final = (
     Item(
         "aspect-changes.mp4",
         "pixels that are square, and then narrower",
-        _joined(clip(*PLAIN, size=_TINY), clip(*PLAIN, size=_TINY, aspect="3/4")),
+        _joined(clip(*PLAIN, size=_TINY), clip(*PLAIN, size=_TINY, aspect="9/10")),
         size=_TINY,
         seconds=6,
         kept=True,
