@@ -205,8 +205,14 @@ def video_stream(upload: Upload) -> VideoStream | None:
 
 
 def audio_stream(upload: Upload) -> AudioStream | None:
-    """Return the file's sound track: its default one, or else the first."""
+    """Return the file's sound track: its default one, or else the first.
+
+    Of several programmes, as in a recorded multiplex, it is one of the picture's.
+    """
     known = [stream for stream in upload.streams.audio if _is_known(stream)]
+    picture = video_stream(upload)
+    if picture is not None:
+        known = [each for each in known if _are_of_one_programme(upload, each, picture)] or known
     default = [stream for stream in known if stream.disposition & Disposition.default]
     return next(iter([*default, *known]), None)
 
@@ -229,6 +235,12 @@ def _preference(stream: VideoStream) -> tuple[bool, bool, int]:
         bool(stream.disposition & Disposition.default),
         stream.width * stream.height,
     )
+
+
+def _are_of_one_programme(upload: Upload, sound: AudioStream, picture: VideoStream) -> bool:
+    """Return whether a sound and a picture belong together; the library tells no programmes."""
+    best, other = (upload.streams.best("audio", related=each) for each in (sound, picture))
+    return best is other
 
 
 def _is_cover(stream: Stream) -> bool:
