@@ -85,11 +85,11 @@ class FileVideoDecoder:
     def _decode(self, packet: "Packet[Stream]") -> list[VideoFrame]:
         frames: list[VideoFrame] = []
         if self._seams.is_at(packet):
-            frames += self.drain()
+            frames += self._rest()
             self._context.flush_buffers()
             self._begins_part = True
         if _needs_other(self._context, packet):
-            frames += self.drain()
+            frames += self._rest()
             self._context = _replaced(self._context, packet)
         if not packet.is_discard:
             heapq.heappush(self._times, packet.pts or 0)
@@ -103,6 +103,11 @@ class FileVideoDecoder:
             self._aspects.add_packet(packet.pts or 0, self._context.sample_aspect_ratio)
         held = self._context.reorder_depth + self._context.delay
         return frames + self._stamped(decoded, held=held)
+
+    def _rest(self) -> list[VideoFrame]:
+        with suppress(FFmpegError):  # one of them is damaged; decoding begins anew after them
+            return self.drain()
+        return []
 
     def drain(self) -> list[VideoFrame]:
         """Return the frames that the decoder still holds."""
@@ -196,7 +201,8 @@ class FileAudioDecoder:
             packet.set_sidedata(data.packet.get_sidedata("new_extradata"), move=True)
         frames: list[AudioFrame] = []
         if _needs_other(self._context, packet):
-            frames += self._context.decode(None)
+            with suppress(FFmpegError):
+                frames += self._context.decode(None)
             self._context = _replaced(self._context, packet)
         frames += self._context.decode(packet)
         return [] if isinstance(data, PacketData) and data.packet.is_discard else frames
