@@ -55,7 +55,9 @@ class SpanOrder(msgspec.Struct, frozen=True, kw_only=True):
     keyframe where decoding begins; `pictures` counts the pictures from the first cut to `until`.
     Adding `offset` brings the file's own times, in ticks of 90 000 a second, to the output clock.
     `rate` is in frames per 1000 s. `threads` is the number of threads to use. `alone` is True if
-    the asset has no other span; orders stored by 0.2 do not say so.
+    the asset has no other span. `timed` is False if the times are those of decoding: pictures get
+    them in the order in which the decoder returns them. The asset's first picture is also shown
+    for the time `wait` before its own. Orders stored by 0.2 have none of the last three.
     """
 
     rungs: tuple[Rendition, ...]
@@ -70,6 +72,8 @@ class SpanOrder(msgspec.Struct, frozen=True, kw_only=True):
     rate: int
     threads: int = 1
     alone: bool = False
+    timed: bool = True
+    wait: int = 0
 
 
 class PreviewOrder(msgspec.Struct, frozen=True, kw_only=True):

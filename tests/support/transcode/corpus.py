@@ -18,6 +18,7 @@ from tests.support.transcode.corpus_items import (
     bright,
     x265,
 )
+from tests.support.transcode.odd_edits import ODD_EDITS
 from tests.support.transcode.odd_files import ODDITIES
 from tests.support.transcode.odd_times import ODD_TIMES
 from tests.support.transcode.odd_tracks import ODD_TRACKS
@@ -180,4 +181,4 @@ _CODECS: Final = (
     Item("animation.mov", "QuickTime Animation, RGB", clip("-c:v", "qtrle", *PCM, form="rgb24")),
     Item("ffv1.mkv", "FFV1 and FLAC", clip("-c:v", "ffv1", "-c:a", "flac")),
 )
-CORPUS: Final = (*_CONTAINERS, *_CODECS, *ODDITIES, *ODD_TRACKS, *ODD_TIMES)
+CORPUS: Final = (*_CONTAINERS, *_CODECS, *ODDITIES, *ODD_TRACKS, *ODD_TIMES, *ODD_EDITS)

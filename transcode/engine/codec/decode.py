@@ -8,6 +8,7 @@ codec and configuration.
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final, Protocol
 
@@ -27,6 +28,7 @@ __all__ = [
     "TIME_BASE",
     "AudioDecoder",
     "DecoderFactory",
+    "PacketData",
     "TrackAudioDecoder",
     "TrackVideoDecoder",
     "VideoDecoder",
@@ -176,6 +178,25 @@ class TrackAudioDecoder:
             av.error.FFmpegError: it is damaged.
         """
         return self._context.decode(None)
+
+
+class PacketData(bytes):
+    """The bytes of a file's packet, and the packet: its decoder needs what lies beside the bytes.
+
+    That is a new configuration, a palette, or the flag of a picture that is decoded but not shown.
+    `hidden` are packets before it that have the flag, if they are not decoded on their own.
+    """
+
+    packet: "Packet[Stream]"
+    hidden: "Sequence[Packet[Stream]]"
+
+    def __new__(
+        cls, packet: "Packet[Stream]", hidden: "Sequence[Packet[Stream]]" = ()
+    ) -> "PacketData":
+        """Copy the bytes of a packet."""
+        data = super().__new__(cls, packet)
+        data.packet, data.hidden = packet, hidden
+        return data
 
 
 def av_packet(data: bytes, dts: int, pts: int) -> "Packet[Stream]":

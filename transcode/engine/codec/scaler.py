@@ -58,7 +58,8 @@ class Cascade:
         Raises:
             av.error.FFmpegError: the frame's format cannot be converted.
         """
-        if frame.key_frame:
+        # An edit list may leave out the keyframe before the first picture.
+        if frame.key_frame or self._form is None:
             self._turn = rotation_of(frame)
         form = frame_format(frame, aspect, self._turn)
         source = self._source

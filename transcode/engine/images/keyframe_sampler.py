@@ -8,12 +8,15 @@ to is yielded once.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
 import msgspec
 from av.error import FFmpegError
+from av.packet import Packet
+from av.stream import Stream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
@@ -43,10 +46,12 @@ class SampledKeyframe(msgspec.Struct, frozen=True):
 
 def first_picture_time(upload: Upload, picture: VideoStream) -> int:
     """Return when a file's first picture is shown, in ticks of 90 000 a second; reads from 0 on."""
-    first_times = (
-        packet_times(packet) for packet in islice(demux(upload, [picture]), _MOST_REORDERED)
-    )
-    return min((times[1] for times in first_times if times is not None), default=0)
+    return _earliest(islice(demux(upload, [picture]), _MOST_REORDERED))
+
+
+def _earliest(packets: "Iterable[Packet[Stream]]") -> int:
+    each_times = (packet_times(packet) for packet in packets)
+    return min((times[1] for times in each_times if times is not None), default=0)
 
 
 def sample_keyframes(
@@ -59,9 +64,16 @@ def sample_keyframes(
     context = picture.codec_context
     context.thread_count = 1
     context.skip_frame = "NONKEY"
-    start = first_picture_time(upload, picture)
+    first = list(islice(demux(upload, [picture]), _MOST_REORDERED))
+    start = _earliest(first)
     seen_times: set[int] = set()
     times = sample_times(length_us)
+    with_palette = next((each for each in first if each.has_sidedata("palette")), None)
+    if with_palette is not None:
+        decode_whole(picture, with_palette)  # some files have one palette, which is not read again
+        keyframes = _all_keyframes(upload, picture, start, seen_times)
+        yield from _thinned(keyframes, times, is_over)
+        return
     for number in coarse_to_fine(len(times)):
         if number and is_over():
             return
@@ -76,6 +88,31 @@ def sample_keyframes(
                 continue
         keyframe = _next_keyframe(upload, picture, start, seen_times)
         if keyframe is not None:
+            yield keyframe
+
+
+def _all_keyframes(
+    upload: Upload, picture: VideoStream, start: int, seen_times: set[int]
+) -> Iterator[SampledKeyframe]:
+    """Yield a file's keyframes in order: a palette holds up to the next, wherever that is."""
+    upload.seek(0)
+    for packet in demux(upload, [picture]):
+        frame = decode_whole(picture, packet)
+        keyframe = None if frame is None else _keyframe(frame, picture, start, seen_times)
+        if keyframe is not None:
+            yield keyframe
+
+
+def _thinned(
+    keyframes: Iterator[SampledKeyframe], times: list[int], is_over: Callable[[], bool]
+) -> Iterator[SampledKeyframe]:
+    """Yield the first keyframe at or after each of the times, in microseconds."""
+    number = 0
+    for keyframe in keyframes:
+        if number == len(times) or (number and is_over()):
+            return
+        if keyframe.at * 1000 >= times[number]:
+            number = bisect_right(times, keyframe.at * 1000)
             yield keyframe
 
 

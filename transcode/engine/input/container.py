@@ -22,6 +22,7 @@ import av.audio.codeccontext  # pyright: ignore[reportUnusedImport]  # for its e
 import av.subtitles.codeccontext  # pyright: ignore[reportUnusedImport]  # for its effect
 import av.subtitles.stream  # pyright: ignore[reportUnusedImport]  # for its effect
 import av.video.codeccontext  # pyright: ignore[reportUnusedImport]  # for its effect
+from av.audio.layout import AudioLayout
 from av.audio.stream import AudioStream
 from av.container.input import InputContainer
 from av.error import FFmpegError
@@ -38,6 +39,7 @@ __all__ = [
     "BadUpload",
     "Upload",
     "audio_stream",
+    "credible_aspect",
     "open_media",
     "open_upload",
     "pixel_aspect",
@@ -70,6 +72,12 @@ _UNREADABLE: Final = (
 )
 
 
+# In the name of a layout that is none of the usual ones: "2 channels (FL+FL)", say.
+_UNNAMED: Final = " channels"
+_POSITIONS: Final = (
+    *("FL", "FR", "FC", "LFE", "BL", "BR", "FLC", "FRC", "BC", "SL", "SR"),
+    *("TC", "TFL", "TFC", "TFR", "TBL", "TBC", "TBR"),
+)
 ENCRYPTED: Final = "The file is encrypted (DRM): it can be played with a key only."
 _TOO_MANY: Final = f"The file has {MOST_TRACKS:,} tracks or more."
 _UNKNOWN_PICTURE: Final = "The picture has a format that cannot be decoded."
@@ -129,10 +137,13 @@ def open_upload(
     # The key's id in a WebM (WebM Encryption, section 3); MP4 marks packets (see `demux`).
     if any("enc_key_id" in stream.metadata for stream in upload.streams):
         raise BadUpload(ENCRYPTED)
+    sound = audio_stream(upload)
+    if sound is not None:
+        _settle_positions(sound)
     if video_stream(upload) is None:
         if any(not _is_cover(stream) for stream in upload.streams.video):
             raise BadUpload(_UNKNOWN_PICTURE)
-        if audio_stream(upload) is None:
+        if sound is None:
             raise BadUpload("The file has neither a picture nor sound that could be played.")
     return upload
 
@@ -153,6 +164,34 @@ def open_media(file: io.FileIO | io.BytesIO) -> Upload:
     return media
 
 
+def _settle_positions(sound: AudioStream) -> None:
+    """Give channels that have odd positions, such as left and left, those usual for their number.
+
+    The library shares the list of such positions between its objects, and each of them frees it:
+    so this is the only look at it, and the decoder, and with it each frame, gets others.
+    """
+    layout = sound.codec_context.layout
+    if _UNNAMED in layout.name:
+        sound.codec_context.layout = _usual_layout(layout.nb_channels)
+
+
+def _usual_layout(channels: int) -> AudioLayout:
+    """Return the usual positions of so many channels; the first of all if none are usual.
+
+    Raises:
+        BadUpload: there are too many.
+    """
+    try:
+        return AudioLayout(f"{channels}c")
+    except ValueError:
+        if channels > len(_POSITIONS):
+            most = len(_POSITIONS)
+            raise BadUpload(
+                f"The sound has {channels} channels; at most {most} can be mixed."
+            ) from None
+        return AudioLayout("+".join(_POSITIONS[:channels]))
+
+
 def video_stream(upload: Upload) -> VideoStream | None:
     """Return the file's video track: no cover art.
 
@@ -166,15 +205,25 @@ def video_stream(upload: Upload) -> VideoStream | None:
 
 
 def audio_stream(upload: Upload) -> AudioStream | None:
-    """Return the file's sound track: its default one, or else the first."""
+    """Return the file's sound track: its default one, or else the first.
+
+    Of several programmes, as in a recorded multiplex, it is one of the picture's.
+    """
     known = [stream for stream in upload.streams.audio if _is_known(stream)]
+    picture = video_stream(upload)
+    if picture is not None:
+        known = [each for each in known if _are_of_one_programme(upload, each, picture)] or known
     default = [stream for stream in known if stream.disposition & Disposition.default]
     return next(iter([*default, *known]), None)
 
 
 def pixel_aspect(picture: VideoStream) -> Fraction:
     """Return a pixel's width by its height; 1 if the file has no value, or an absurd one."""
-    aspect = picture.sample_aspect_ratio
+    return credible_aspect(picture.sample_aspect_ratio)
+
+
+def credible_aspect(aspect: Fraction | None) -> Fraction:
+    """Return an aspect of pixels; 1 if there is none, or it is absurd."""
     if not aspect or not Fraction(1, _MOST_ASPECT) <= aspect <= _MOST_ASPECT:
         return Fraction(1)
     return Fraction(1) if abs(aspect - 1) <= _LEAST_ASPECT else aspect
@@ -186,6 +235,12 @@ def _preference(stream: VideoStream) -> tuple[bool, bool, int]:
         bool(stream.disposition & Disposition.default),
         stream.width * stream.height,
     )
+
+
+def _are_of_one_programme(upload: Upload, sound: AudioStream, picture: VideoStream) -> bool:
+    """Return whether a sound and a picture belong together; the library tells no programmes."""
+    best, other = (upload.streams.best("audio", related=each) for each in (sound, picture))
+    return best is other
 
 
 def _is_cover(stream: Stream) -> bool:

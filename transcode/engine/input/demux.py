@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Final
 
+from av.container import Container
 from av.error import FFmpegError
 from av.packet import Packet
 from av.stream import Stream
@@ -15,7 +16,15 @@ from av.stream import Stream
 from media.ticks import VIDEO_SCALE
 from transcode.engine.input.container import ENCRYPTED, BadUpload, Upload
 
-__all__ = ["decode_times", "demux", "packet_times", "timed_packets", "to_ticks"]
+__all__ = [
+    "ConfigWatch",
+    "decode_times",
+    "demux",
+    "has_shown_times",
+    "packet_times",
+    "timed_packets",
+    "to_ticks",
+]
 
 _MOST_UNTIMED: Final = 3_000  # a minute of sound: some megabytes, or 100 s of pictures
 _USUAL_STEP: Final = VIDEO_SCALE // 30
@@ -40,6 +49,28 @@ def demux(upload: Upload, streams: list[Stream]) -> Iterator["Packet[Stream]"]:
         return
 
 
+def has_shown_times(container: Container) -> bool:
+    """Return False for AVI, which has no times but the order of decoding.
+
+    The library guesses when its pictures are shown, and B-frames deceive it.
+    """
+    return container.format.name != "avi"
+
+
+class ConfigWatch:
+    """Watches a track for packets that need another configuration than the track's first."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._first = stream.codec_context.extradata or b""
+
+    def is_other(self, packet: "Packet[Stream]") -> bool:
+        """Return whether a packet brings another one; encoders also repeat the first."""
+        return (
+            packet.has_sidedata("new_extradata")
+            and bytes(packet.get_sidedata("new_extradata")) != self._first
+        )
+
+
 def to_ticks(time: int, base: Fraction) -> int:
     """Return a time in ticks of 90 000 a second."""
     return (2 * time * base.numerator * VIDEO_SCALE + base.denominator) // (2 * base.denominator)
@@ -49,7 +80,7 @@ def packet_times(packet: "Packet[Stream]") -> tuple[int, int] | None:
     """Return a packet's decode and presentation time; None if it has neither."""
     dts, pts = packet.dts, packet.pts
     dts = pts if dts is None else dts
-    pts = dts if pts is None else pts
+    pts = dts if pts is None or not has_shown_times(packet.stream.container) else pts
     base = packet.stream.time_base
     if dts is None or pts is None or not base:
         return None

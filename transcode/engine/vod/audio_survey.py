@@ -19,7 +19,7 @@ from av.stream import Stream
 
 from media.codecs.aac import AAC_LC, AacError, AudioSpecificConfig
 from media.ticks import VIDEO_SCALE
-from transcode.engine.input.demux import packet_times, to_ticks
+from transcode.engine.input.demux import ConfigWatch, packet_times, to_ticks
 from transcode.engine.input.file_decoder import FileAudioDecoder
 from transcode.engine.input.stray_times import time_line
 
@@ -54,22 +54,29 @@ class AudioSurvey:
         self._end: int | None = None
         self._length = 0  # of the newest packet
         self._config = _plain_config(sound)
+        self._watch = ConfigWatch(sound)
         self._extradata = sound.codec_context.extradata or b""
         self._decoder = FileAudioDecoder(sound) if self._config is not None else None
         self._first = self._count = self._size = 0
 
     def add(self, packet: "Packet[Stream]") -> None:
-        """Add a packet; if it leaves a hole or is damaged, the sound cannot be copied."""
+        """Add a packet; if it leaves a hole or is damaged, the sound cannot be copied.
+
+        Nor can it if the configuration changes.
+        """
         times = packet_times(packet)
         if times is None:
             self._config = None
             return
         pts, base = times[1], packet.stream.time_base
-        self._times.append(pts)
-        if self._end is None or pts - self._end <= _JUMP:
+        if not packet.is_discard:
+            self._times.append(pts)
+        if not packet.is_discard and (self._end is None or pts - self._end <= _JUMP):
             length = to_ticks(packet.duration, base) if packet.duration and base else 0
             self._end = max(pts + length, pts if self._end is None else self._end)
             self._length = length
+        if self._watch.is_other(packet):
+            self._config = None
         if self._config is not None:
             self._check(bytes(packet), pts)
 

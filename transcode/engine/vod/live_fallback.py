@@ -23,6 +23,7 @@ from av.video.stream import VideoStream
 from media.ladder import MOST_SOURCE_RATE
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
+from transcode.engine.codec.decode import TIME_BASE, PacketData
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import (
     BadUpload,
@@ -31,7 +32,13 @@ from transcode.engine.input.container import (
     open_upload,
     video_stream,
 )
-from transcode.engine.input.demux import decode_times, timed_packets, to_ticks
+from transcode.engine.input.demux import (
+    ConfigWatch,
+    decode_times,
+    has_shown_times,
+    timed_packets,
+    to_ticks,
+)
 from transcode.engine.input.file_decoder import FileDecoders
 from transcode.engine.input.stray_times import ClockJoiner
 from transcode.engine.live.session import LiveSession
@@ -47,6 +54,7 @@ _PARSED_CODECS: Final = {"h264": VideoCodec.AVC, "hevc": VideoCodec.HEVC}
 _SOUND: Final = AudioCodec.AAC
 _LENGTHS_FOLLOW: Final = b"\x01"  # the first octet of avcC and hvcC; Annex B begins with a 0
 # How far the tracks of a file may be apart before their packets are used in the file's order.
+_MOST_HIDDEN: Final = 600  # 10 s of pictures that an edit list leaves out: some megabytes
 _HELD_BYTES: Final = 32 << 20
 
 
@@ -54,8 +62,9 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     """The times of all packets of the leading track, in ticks of 90 000 a second.
 
     `first` is the earliest presentation time and `end` where the last packet ends; `keys` are the
-    keyframes' times. `timed` is True if every packet has a presentation time. `decoded` are the
-    packets' decode times if the file leaves some out, as Matroska does, or else None.
+    keyframes' times. `timed` is True if every packet has a presentation time, and `plain` if every
+    packet is shown, and with the first configuration. `decoded` are the packets' decode times if
+    the file leaves some out, as Matroska does, or else None.
     """
 
     first: int
@@ -63,6 +72,7 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     keys: tuple[int, ...]
     timed: bool
+    plain: bool = True
     decoded: tuple[int, ...] | None = None
 
 
@@ -127,7 +137,7 @@ def _begin(
 ) -> Begin:
     order = Begin(
         epoch=0,
-        video=_video_track(picture) if picture is not None else None,
+        video=_video_track(picture, parsed=scan.plain) if picture is not None else None,
         audio=_audio_track(sound) if sound is not None else None,
         ladder=make.ladder,
         start=ORIGIN_SECONDS * VIDEO_SCALE,
@@ -135,7 +145,7 @@ def _begin(
         inits={},
         discontinuity=False,
     )
-    reuse = make.reuse and scan.timed and _is_lean(make, scan)
+    reuse = make.reuse and scan.timed and scan.plain and _is_lean(make, scan)
     reuse = reuse and has_short_segments(scan, cut=order.cut, longest=order.longest)
     return msgspec.structs.replace(order, reuse=reuse)
 
@@ -147,14 +157,13 @@ def _is_lean(make: FileOrder, scan: PacketScan) -> bool:
     return rate <= MOST_SOURCE_RATE * make.ladder.renditions[0].rate
 
 
-def _video_track(picture: VideoStream) -> VideoTrack:
+def _video_track(picture: VideoStream, *, parsed: bool) -> VideoTrack:
     config = picture.codec_context.extradata or b""
-    parsed = (
-        _PARSED_CODECS.get(picture.codec_context.name) if config[:1] == _LENGTHS_FOLLOW else None
-    )
+    parsed = parsed and config[:1] == _LENGTHS_FOLLOW
+    codec = _PARSED_CODECS.get(picture.codec_context.name) if parsed else None
     return VideoTrack(
-        codec=parsed or _UNPARSED_CODEC,
-        config=config if parsed else b"",
+        codec=codec or _UNPARSED_CODEC,
+        config=config if codec else b"",
         width=picture.width,
         height=picture.height,
         scale=VIDEO_SCALE,
@@ -182,19 +191,32 @@ def _packets(
     leading = picture or sound
     decoded = iter(scan.decoded or ())
     keyless = not scan.keys
+    before: dict[int, list[AvPacket[Stream]]] = {}  # each track's packets that are not shown
     for packet, own_dts, pts in _joined_packets(upload, streams):
+        if packet.is_discard:
+            packet.time_base, packet.dts, packet.pts = TIME_BASE, own_dts, pts
+            _hide(packet, before.setdefault(packet.stream_index, []))
+            continue
         dts, key = own_dts, packet.is_keyframe
         if packet.stream is leading:
             dts = next(decoded, dts)
             # Decoding must begin somewhere in a file that flags no keyframe.
             key, keyless = key or keyless, False
+        hidden = before.pop(packet.stream_index, [])
         yield Packet(
             video=packet.stream is picture,
             dts=dts - scan.first,
             pts=pts - scan.first,
-            key=key,
-            data=bytes(packet),
+            key=key or any(each.is_keyframe for each in hidden),
+            data=PacketData(packet, hidden),
         )
+
+
+def _hide(packet: "AvPacket[Stream]", hidden: list["AvPacket[Stream]"]) -> None:
+    """Add a packet that an edit list leaves out to those that the next one shown may refer to."""
+    if packet.is_keyframe or len(hidden) >= _MOST_HIDDEN:
+        hidden.clear()
+    hidden.append(packet)
 
 
 def _joined_packets(
@@ -203,7 +225,8 @@ def _joined_packets(
     """Yield a file's packets with decode and presentation time, its parts joined to one clock."""
     joiner = ClockJoiner()
     for packet, dts, pts in timed_packets(upload, streams):
-        offset = joiner.offset(packet.stream.index, dts)
+        # An edit list goes back to a keyframe with packets that are not shown.
+        offset = 0 if packet.is_discard else joiner.offset(packet.stream.index, dts)
         yield packet, dts + offset, pts + offset
 
 
@@ -212,15 +235,18 @@ def _scan(upload: Upload) -> PacketScan:
     if leading is None:
         raise BadUpload("The file has neither a picture nor sound that could be played.")
     first: int | None = None
-    end, size, timed, ordered = 0, 0, True, True
+    end, size, timed, ordered, plain = 0, 0, True, True, True
+    watch = ConfigWatch(leading)
     keys: list[int] = []
     shown = array("q")
     sound = audio_stream(upload)
     streams: list[Stream] = [leading] if sound in (None, leading) else [leading, sound]
     for packet, _, pts in _joined_packets(upload, streams):
-        if packet.stream is not leading:
+        plain = plain and not (packet.stream is leading and packet.is_discard)
+        if packet.stream is not leading or packet.is_discard:
             continue
-        timed = timed and packet.pts is not None
+        timed = timed and packet.pts is not None and has_shown_times(upload)
+        plain = plain and not watch.is_other(packet)
         ordered = ordered and packet.dts is not None
         shown.append(pts)
         first = pts if first is None else min(first, pts)
@@ -237,5 +263,6 @@ def _scan(upload: Upload) -> PacketScan:
         size=size,
         keys=tuple(keys),
         timed=timed,
+        plain=plain,
         decoded=decode_times(shown) if timed and not ordered else None,
     )

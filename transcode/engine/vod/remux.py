@@ -18,6 +18,7 @@ from media.hls.fmp4 import Sample, audio_init, video_init
 from media.ladder import AUDIO_RENDITION
 from media.ticks import AUDIO_SCALE, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import AudioCodec, AudioTrack
+from transcode.engine.codec.decode import PacketData
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import Upload, audio_stream, video_stream
 from transcode.engine.input.demux import demux, packet_times
@@ -173,7 +174,7 @@ class _AudioTranscoder:
             return
         pts = times[1] + self._survey.offset
         if pts < self._survey.end + VIDEO_SCALE:  # later sound is not used
-            self._sound.decode(bytes(packet), pts)
+            self._sound.decode(PacketData(packet), pts)
             self._sound.release(_FOREVER)
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from av.video.stream import VideoStream
 
 from media.ladder import Rendition
 from media.ticks import VIDEO_SCALE
-from transcode.engine.codec.decode import TIME_BASE
+from transcode.engine.codec.decode import TIME_BASE, PacketData
 from transcode.engine.codec.encode import Quality
 from transcode.engine.codec.scaler import Cascade
 from transcode.engine.core.reports import ReportWriter
@@ -99,24 +99,26 @@ class SpanPipeline:
     def _frames(self, picture: VideoStream) -> Iterator[tuple[VideoFrame, Fraction]]:
         """Yield the span's frames in presentation order, with the aspect of their pixels."""
         span = self._span
-        decoder = FileVideoDecoder(picture, timed=True)
+        decoder = FileVideoDecoder(picture, timed=span.timed)
         last = span.before
         for frame in self._decoded(picture, decoder):
             if frame.pts is None or frame.pts <= last:
                 if frame.pts is not None and frame.pts <= span.before:
-                    self._note_earlier(frame, decoder.aspect)
+                    self._note_earlier(frame, decoder.aspect_of(frame))
                 else:
                     self._reports.count_trouble("picture out of order", frame.pts)
                 continue
             if frame.pts >= span.until:
                 continue
+            if span.wait and frame.pts == span.cuts[0] + span.wait:
+                frame.pts = span.cuts[0]
             last = frame.pts
             if not self._decoded_any and int(frame.color_trc) in _WIDE_RANGE:
                 self._reports.count_trouble("tone-mapped")
             if frame.is_corrupt:
                 self._reports.count_trouble("picture damaged", frame.pts)
             self._decoded_any = True
-            yield frame, decoder.aspect
+            yield frame, decoder.aspect_of(frame)
 
     def _note_earlier(self, frame: VideoFrame, aspect: Fraction) -> None:
         """Keep a frame from before the span; the cascade reads the rotation off its keyframes."""
@@ -139,8 +141,8 @@ class SpanPipeline:
             if times is None:
                 continue
             dts, pts = (each + span.offset for each in times)
-            yield from self._decode(decoder, bytes(packet), dts, pts)
-            remaining -= first <= pts < span.until
+            yield from self._decode(decoder, PacketData(packet), dts, pts)
+            remaining -= first <= pts < span.until and not packet.is_discard
             if not remaining:
                 break
         else:

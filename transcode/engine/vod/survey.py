@@ -26,7 +26,15 @@ from media.codecs.sei import is_rotated
 from media.ladder import MOST_SOURCE_RATE, Rendition
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from transcode.engine.input.container import BadUpload, Upload, audio_stream, video_stream
-from transcode.engine.input.demux import decode_times, demux, packet_times, to_ticks
+from transcode.engine.input.demux import (
+    ConfigWatch,
+    decode_times,
+    demux,
+    has_shown_times,
+    packet_times,
+    to_ticks,
+)
+from transcode.engine.input.edited_parts import PartJoiner, SeamWatch
 from transcode.engine.input.random_access import fits_config
 from transcode.engine.input.stray_times import time_line
 from transcode.engine.output.segment_grid import HOLE
@@ -41,6 +49,8 @@ LEAP: Final = "the times jump"
 _JUMP: Final = 20 * VIDEO_SCALE
 # Formats with an index of keyframes; others must be read from the beginning.
 _INDEXED: Final = ("mov", "mp4", "matroska", "webm")
+# Codecs whose stream says, or shows in its first pictures, whether it has B-frames.
+_DECLARED: Final = ("h264", "hevc", "mpeg4")
 _USUAL_STEP: Final = VIDEO_SCALE // 30
 _LONG: Final = 20 * VIDEO_SCALE  # shorter assets are not worth more than one span
 
@@ -52,9 +62,9 @@ class Survey(msgspec.Struct, kw_only=True):
     times if the file leaves some out. Adding `offset` brings the file's own times, in ticks, to the
     output clock. The last picture is shown up to `end`, which is later than `pictures_end` if the
     sound is longer. `audible` is True if there is sound at all, and `sound` is what can be copied.
-    `hidden` is the last picture before the first that is to be shown, in the file's own time: an
-    edit list leaves it out. `strays` is True if some pictures were left out because their times are
-    damaged (see `transcode.engine.input.stray_times`).
+    `strays` is True if some pictures were left out because their times are damaged (see
+    `transcode.engine.input.stray_times`). `timed` and `wait` are as in `SpanOrder`, and
+    `sequential` is why decoding cannot begin in the middle of the file, "" if it can.
     """
 
     offset: int
@@ -62,8 +72,10 @@ class Survey(msgspec.Struct, kw_only=True):
     keys: tuple[int, ...]
     pictures_end: int
     end: int
-    hidden: int | None = None
     strays: bool = False
+    timed: bool = True
+    wait: int = 0
+    sequential: str = ""
     unreliable: str = ""
     decoded: tuple[int, ...] | None = None
     reused: Rendition | None = None
@@ -141,14 +153,20 @@ class _VideoSurvey:
     """Reads all packets of a video track."""
 
     def __init__(self, picture: VideoStream) -> None:
+        self._picture = picture
         self._config = own_config(picture)
+        self._watch = ConfigWatch(picture)
         self._shown = array("q")  # in decode order
         self._keys: list[int] = []
         self._entries: list[int] = []
-        self._hidden: list[int] = []
         self._size = self._end = 0
         self._timed = self._ordered = True
         self._copyable = self._config is not None
+        self._has_shown_times = has_shown_times(picture.container)
+        self._reordered = False  # times go back, as those of B-frames do
+        self._seams = SeamWatch()
+        self._parts = [0]  # where those of an edit list begin in `_shown`
+        self._sequential = ""
 
     def add(self, packet: "Packet[Stream]") -> None:
         """Add a packet; one that an edit list leaves out is only needed for decoding."""
@@ -157,15 +175,21 @@ class _VideoSurvey:
             self._timed = False
             return
         self._copyable = self._copyable and not (packet.is_discard or packet.is_corrupt)
+        self._copyable = self._copyable and not self._watch.is_other(packet)
+        if self._seams.is_at(packet):
+            self._parts.append(len(self._shown))
+            self._sequential = "its edit list has several parts"
+        if packet.has_sidedata("palette"):
+            self._sequential = "its palette comes once"
         if not packet.is_discard:
             self._add_shown(packet, times[1])
             return
-        self._hidden.append(times[1])
         if packet.is_keyframe:
             self._keys.append(times[1])
 
     def _add_shown(self, packet: "Packet[Stream]", pts: int) -> None:
-        self._timed = self._timed and packet.pts is not None
+        self._reordered = self._reordered or (bool(self._shown) and pts < self._shown[-1])
+        self._timed = self._timed and (packet.pts is not None or not self._has_shown_times)
         self._ordered = self._ordered and packet.dts is not None
         self._shown.append(pts)
         self._size += packet.size
@@ -203,7 +227,10 @@ class _VideoSurvey:
         strays = line is not None and line.strays
         if line is not None and strays:
             self._leave_out_strays(line.first, line.last)
-        shown = array("q", sorted(self._shown))
+        shown = self._in_order()
+        wait = self._wait(shown[0])
+        shown[0] -= wait
+        self._copyable = self._copyable and not wait
         offset = ORIGIN_SECONDS * VIDEO_SCALE - shown[0]
         step = shown[-1] - shown[-2] if len(shown) > 1 else _USUAL_STEP
         lacks_decode_times = self._timed and not self._ordered
@@ -214,14 +241,44 @@ class _VideoSurvey:
             shown=array("q", (time + offset for time in shown)),
             keys=tuple(sorted(time + offset for time in self._keys)),
             pictures_end=end,
-            hidden=max((time for time in self._hidden if time < shown[0]), default=None),
             end=end,
             strays=strays,
+            timed=self._are_shown_times(),
+            wait=wait,
+            sequential=self._sequential,
             unreliable=LEAP
             if line is not None and line.restarts
             else _unreliability(shown, timed=self._timed, keys=bool(self._keys)),
             decoded=None if decoded is None else tuple(time + offset for time in decoded),
         )
+
+    def _in_order(self) -> "array[int]":
+        """Return when the pictures are shown, in order."""
+        joiner, shown = PartJoiner(), array("q")
+        for begin, end in pairwise([*self._parts, len(self._shown)]):
+            part = sorted(self._shown[begin:end])
+            if part:
+                joiner.begin(part[0])
+            shown.extend(map(joiner.add, part))
+        return shown
+
+    def _wait(self, first: int) -> int:
+        """Return for how long nothing is shown at the beginning, as an edit list says; 0 if hardly.
+
+        Without an edit list, only a file in fragments begins with a later time than zero.
+        """
+        is_mov = "mov" in self._picture.container.format.name.split(",")
+        return first if is_mov and self._picture.frames > 0 and first > HOLE else 0
+
+    def _are_shown_times(self) -> bool:
+        """Return whether pictures are shown at the times of their packets.
+
+        If the decoder puts them in another order and the times never go back, as where a film was
+        taken out of an AVI, the times are those of decoding.
+        """
+        delays = self._picture.codec_context.reorder_depth > 0
+        guessed = self._picture.codec_context.name in _DECLARED and not self._reordered
+        return self._has_shown_times and not (delays and guessed)
 
     def _leave_out_strays(self, first: int, last: int) -> None:
         """Forget the pictures outside; others refer to them, so the packets cannot be copied."""
@@ -236,6 +293,7 @@ class _VideoSurvey:
         if (
             config is None
             or not self._copyable
+            or not survey.timed
             or not rung.source_size
             or not config.plays_everywhere
         ):
@@ -277,8 +335,6 @@ def _unreliability(shown: Sequence[int], *, timed: bool, keys: bool) -> str:
 
 def _spans(result: Survey, rungs: tuple[Rendition, ...]) -> tuple[SpanOrder, ...]:
     step = result.shown[1] - result.shown[0] if len(result.shown) > 1 else _USUAL_STEP
-    if result.hidden is not None:
-        step = min(step, result.shown[0] - result.offset - result.hidden)
     bounds = plan_spans(result.cuts, result.shown, result.keys, result.end)
     return tuple(
         SpanOrder(
@@ -293,6 +349,8 @@ def _spans(result: Survey, rungs: tuple[Rendition, ...]) -> tuple[SpanOrder, ...
             offset=result.offset,
             rate=result.rate,
             alone=len(bounds) == 1,
+            timed=result.timed,
+            wait=result.wait,
         )
         for each in bounds
     )
@@ -304,6 +362,8 @@ def _check_seeking(upload: Upload, picture: VideoStream, result: Survey) -> None
     length = result.end - result.shown[0]
     if has_many and not any(name in upload.format.name.split(",") for name in _INDEXED):
         result.reason = "its container has no index of keyframes"
+    elif has_many and result.sequential:
+        result.reason = result.sequential
     elif has_many and not all(_seeks_to_key(upload, picture, each) for each in result.spans[1:]):
         result.reason = "its keyframes are not found by its index"
     elif not has_many and length > _LONG:

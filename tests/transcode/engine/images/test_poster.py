@@ -139,3 +139,13 @@ def test_the_only_keyframe_is_found_however_long_its_group_is(tmp_path: Path) ->
     path = film(tmp_path / "a.ts", *coding, size=(160, 90), rate=30, seconds=12, sound=None)
     (poster,) = read("poster", path, order(160, 90)).of(Poster)
     assert (poster.width, poster.height) == (160, 90)
+
+
+@pytest.mark.parametrize("name", ["a.avi", "a.mov"])
+def test_a_palette_colours_the_poster(tmp_path: Path, name: str) -> None:
+    """It lies at the beginning, and a seek does not bring it again."""
+    graph = "testsrc2=s=64x64:r=5:d=4,split[a][b];[a]palettegen[p];[b][p]paletteuse"
+    coding = ("-c:v", "rawvideo", "-pix_fmt", "pal8")
+    ffmpeg("-f", "lavfi", "-i", graph, *coding, "-y", tmp_path / name)
+    (poster,) = read("poster", tmp_path / name, order(64, 64)).of(Poster)
+    assert mean(poster.data) > 60

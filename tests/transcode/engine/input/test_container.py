@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.engine.sources import ffmpeg
 from tests.support.engine.upload_files import refusal
 from tests.support.transcode.corpus_bytes import elements, inserted
@@ -35,3 +37,38 @@ def test_a_file_at_the_limit_is_refused_for_that(tmp_path: Path) -> None:
     path = tmp_path / "a.mkv"
     path.write_bytes(inserted(data, 0x1654AE6B, data[sound.at : sound.end] * MOST_TRACKS))
     assert refusal(path) == "The file has 1,000 tracks or more."
+
+
+def test_more_channels_than_can_be_mixed_are_refused(tmp_path: Path) -> None:
+    silence = ("-f", "lavfi", "-i", f"aevalsrc={'|'.join(20 * ['0'])}:s=8000:d=0.1")
+    ffmpeg(*silence, "-c:a", "pcm_s16le", "-y", tmp_path / "a.mov")
+    assert refusal(tmp_path / "a.mov") == "The sound has 20 channels; at most 18 can be mixed."
+
+
+# Two pictures, the second one the larger, each with a sound: the second one has two channels.
+_FOUR = (
+    *("-f", "lavfi", "-i", "color=s=64x64:d=0.4", "-f", "lavfi", "-i", "anullsrc=cl=mono:d=0.4"),
+    *("-f", "lavfi", "-i", "color=s=128x128:d=0.4", "-f", "lavfi", "-i", "anullsrc=d=0.4"),
+)
+
+
+@pytest.mark.parametrize(
+    "programmes",
+    [
+        pytest.param(("st=0:st=1", "st=2:st=3"), id="the smaller picture first"),
+        pytest.param(("st=2:st=3", "st=0:st=1"), id="the larger picture first"),
+        pytest.param(("st=1", "st=0:st=2:st=3"), id="sound alone first"),
+    ],
+)
+def test_the_sound_is_of_the_programme_of_the_picture(
+    tmp_path: Path, programmes: tuple[str, str]
+) -> None:
+    maps = [word for track in range(4) for word in ("-map", str(track))]
+    coding = ("-c:v", "mpeg2video", "-c:a", "mp2")
+    named = [word for each in programmes for word in ("-program", each)]
+    ffmpeg(*_FOUR, *maps, *coding, *named, "-y", tmp_path / "a.ts")
+    with (tmp_path / "a.ts").open("rb") as file, open_upload(file.fileno()) as upload:
+        picture, sound = video_stream(upload), audio_stream(upload)
+        assert picture is not None
+        assert sound is not None
+        assert (picture.width, sound.codec_context.channels) == (128, 2)

@@ -6,8 +6,11 @@ import pytest
 
 from media.ladder import AUDIO_RENDITION
 from tests.support.engine.decoded_output import onsets
+from tests.support.engine.edited_films import joined_films
+from tests.support.engine.engine_process import ORIGIN
 from tests.support.engine.made_assets import (
     OWN,
+    SECOND,
     SMALL,
     joined,
     made_of,
@@ -44,8 +47,7 @@ def test_sound_that_ends_early_is_silent_to_the_end(tmp_path: Path) -> None:
     [
         pytest.param(OWN, id="its own packets"),
         pytest.param(("-c:v", "mpeg4"), id="encoded"),
-        # Of the packets of B-frames in AVI none has a presentation time.
-        pytest.param(("-c:v", "mpeg4", "-bf", "2", "-vtag", "xvid"), id="by the live engine"),
+        pytest.param(("-c:v", "mpeg4", "-bf", "2", "-vtag", "xvid"), id="B-frames in AVI"),
     ],
 )
 def test_a_file_without_sound_gets_no_audio_rendition(
@@ -56,3 +58,29 @@ def test_a_file_without_sound_gets_no_audio_rendition(
     assert not surveyed(output).audible
     assert output.names == ["240p"]
     assert sum(segment.frames for segment in output.segments("240p")) == 100
+
+
+@pytest.mark.parametrize("name", ["a.flv", "a.mp4"])
+def test_sound_whose_configuration_changes_is_made_anew_and_keeps_its_time(
+    tmp_path: Path, name: str
+) -> None:
+    """The first film is of 44.1 kHz, the second one of 48 kHz and two channels."""
+    films = [
+        film(tmp_path / f"{rate}.mp4", *OWN, "-c:a", "aac", "-ar", str(rate), seconds=3,
+             size=SMALL, sound=layout)
+        for rate, layout in ((44_100, "mono"), (48_000, "stereo"))
+    ]  # fmt: skip
+    output = made_of(joined_films(tmp_path / name, *films))
+    assert (surveyed(output).kept, output.troubles) == (False, {})
+    flashes, _ = onsets(joined(output, "240p"))
+    _, beeps = onsets(joined(output, AUDIO_RENDITION))
+    assert len(beeps) == 6
+    for flash, beep in zip(flashes, beeps, strict=True):
+        assert abs(beep - flash) < 0.05, (flashes, beeps, ORIGIN / SECOND)
+
+
+def test_channels_that_have_positions_of_their_own_are_heard(tmp_path: Path) -> None:
+    """A MOV lists the channels of 6.1 in an order that no usual layout has."""
+    path = film(tmp_path / "a.mov", *OWN, "-c:a", "pcm_s16le", size=SMALL, sound="6.1")
+    _, beeps = onsets(joined(made_of(path), AUDIO_RENDITION))
+    assert [round(beep - ORIGIN / SECOND, 1) for beep in beeps] == [0.4, 1.4, 2.4]

@@ -1,11 +1,23 @@
 """The survey of a file's packets: whether it can be split, and whether packets are reused."""
 
+import io
+from collections.abc import Sequence
 from pathlib import Path
 
+import av
 import pytest
 
-from tests.support.engine.made_assets import OWN, SMALL, X264, is_whole, made_of, surveyed
-from tests.support.engine.numbered_films import numbered
+from tests.support.engine.edited_films import joined_films
+from tests.support.engine.made_assets import (
+    OWN,
+    SMALL,
+    X264,
+    is_whole,
+    joined,
+    made_of,
+    surveyed,
+)
+from tests.support.engine.numbered_films import numbered, numbers
 from tests.support.engine.sources import ffmpeg
 
 
@@ -54,3 +66,62 @@ def test_a_file_that_turns_in_the_middle_does_not_lend_its_packets(tmp_path: Pat
     output = made_of(tmp_path / "both.mp4")
     assert surveyed(output).reused is None
     assert output.in_step()
+
+
+@pytest.mark.parametrize(
+    ("name", "codings", "seconds"),
+    [
+        pytest.param("a.mp4", (OWN, (*OWN, "-bf", "0", "-profile:v", "main")), 11, id="H.264"),
+        pytest.param("b.flv", (OWN, (*OWN, "-bf", "0", "-profile:v", "main")), 3, id="FLV"),
+        pytest.param(
+            "c.mp4",
+            [("-c:v", "libx265", "-preset", "ultrafast", "-tag:v", "hvc1", "-x265-params",
+              f"log-level=none:bframes={count}") for count in (3, 0)],
+            3, id="HEVC", marks=pytest.mark.prove,
+        ),
+        pytest.param("d.mp4", [("-c:v", "mpeg4", "-q:v", str(level)) for level in (3, 4)], 3,
+                     id="MPEG-4"),
+    ],
+)  # fmt: skip
+def test_a_track_of_several_configurations_is_decoded_with_each(
+    tmp_path: Path, name: str, codings: Sequence[tuple[str, ...]], seconds: int
+) -> None:
+    films = [
+        numbered(tmp_path / f"{place}.mp4", *coding, seconds=seconds, size=SMALL, sound=None)
+        for place, coding in enumerate(codings)
+    ]
+    output = made_of(joined_films(tmp_path / name, *films))
+    assert (surveyed(output).reused, output.troubles) == (None, {})
+    assert len(surveyed(output).spans) == (2 if seconds > 10 else 1)
+    shown = [number for _, number in numbers(joined(output, "240p"))]
+    assert shown == 2 * list(range(25 * seconds))
+
+
+def test_an_encoder_that_repeats_its_configuration_lends_its_packets(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mp4", *OWN, seconds=4, size=SMALL, sound=None)
+    output = made_of(joined_films(tmp_path / "b.flv", path, path))
+    assert surveyed(output).reused == "240p"
+
+
+@pytest.mark.parametrize(
+    ("name", "palettes"),
+    [
+        pytest.param("a.avi", ("palettegen=stats_mode=single", "paletteuse=new=1"), id="AVI, two"),
+        pytest.param("a.mov", ("palettegen", "paletteuse"), id="MOV, one for all"),
+    ],
+)
+def test_palettes_colour_the_pictures(tmp_path: Path, name: str, palettes: tuple[str, str]) -> None:
+    colours = "color=red:s=64x64:r=5:d=24,drawbox=c=blue:t=fill:enable='gte(t,12)',format=rgb24"
+    graph = f"{colours},split[a][b];[a]{palettes[0]}[p];[b][p]{palettes[1]}"
+    coding = ("-c:v", "rawvideo", "-pix_fmt", "pal8")
+    ffmpeg("-f", "lavfi", "-i", graph, *coding, "-y", tmp_path / name)
+    output = made_of(tmp_path / name)
+    assert (len(surveyed(output).spans), output.troubles) == (1, {})
+    (rung,) = output.names
+    reds = 0
+    with av.open(io.BytesIO(joined(output, rung)), "r") as container:
+        for frame in container.decode(video=0):
+            red, _, blue = bytes(frame.reformat(format="rgb24").planes[0])[:3]
+            assert max(red, blue) > 200 > 50 > min(red, blue)
+            reds += red > blue
+    assert reds == 60
