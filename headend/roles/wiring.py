@@ -212,7 +212,10 @@ ROLES: Final = {role.name: role for role in (SERVE, INGEST, API, TRANSCODE)}
 
 
 def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
-    """Return the background tasks that remove orphans, expired recordings and expired uploads."""
+    """Return the background tasks that remove orphans, expired recordings and expired uploads.
+
+    One does what a migration left to be done, and returns.
+    """
     catalog, objects, verify = context.catalog, context.objects, context.verify
     media = StoredMedia(objects, context.edge)
     return (
@@ -240,6 +243,7 @@ def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
             ),
         ),
         _remove_expired_uploads(context),
+        BackgroundTask("rest of the migration", catalog.finish_migration),
     )
 
 
