@@ -17,19 +17,21 @@ from headend.cli import main
 from headend.config.settings import GeoSettings, HttpSettings, ServiceSettings
 from headend.install.certificates import ensure_local_certificates
 from headend.install.doctor import examine
-from headend.install.installation import install
+from headend.install.installation import DATABASE, install
 from storage.catalog import open_catalog
 from storage.cleanup.orphans import AGE_US
 from storage.objects.disk import DiskObjects
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import settings_of
 from tests.support.postgres import PostgresServer
+from tests.support.sql import run_sql
 from tests.support.storage.new_videos import new_video
 
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
     "versions", "box",
-    "countries", "redis", "disk", "installation", "database", "restrictions", "jobs", "clock",
+    "countries", "redis", "disk", "installation", "database", "numbers",
+    "restrictions", "jobs", "clock",
     "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
@@ -187,6 +189,15 @@ def test_a_broken_database_needs_action(folder: Path) -> None:
     path.write_bytes(b"no database at all" * 100)
     code, findings = doctor(folder)
     assert (code, findings["database"]["verdict"]) == (1, "act")
+
+
+def test_numbers_that_will_run_out_need_action(folder: Path) -> None:
+    assert doctor(folder)[1]["numbers"]["verdict"] == "well"
+    given = f"UPDATE sqlite_sequence SET seq = {(1 << 30) + 1} WHERE name = 'streams'"
+    run_sql(folder / DATABASE, given)
+    code, findings = doctor(folder)
+    assert (code, findings["numbers"]["verdict"]) == (1, "act")
+    assert str(findings["numbers"]["text"]).endswith(": streams")
 
 
 def test_a_database_with_another_schema_needs_action(folder: Path) -> None:
