@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 
 from api.pusher.protocol import APP
+from api.schemas.text_fields import Name
 from headend.config.listen_sockets import parse, public_base
 from headend.config.section import explain
 from headend.config.settings import ServiceSettings, SettingsError
@@ -391,10 +392,14 @@ def token() -> None:
 @_takes_settings
 def token_create(name: str, *, project: int | None, write: bool, settings: ServiceSettings) -> None:
     """Create a token and print it; it cannot be shown again."""
+    try:
+        checked = str(Name.parse(name))  # as in the API
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="NAME") from error
 
     async def work(catalog: Catalog) -> None:
         now_us = catalog.clock.now_us()
-        record, text = await catalog.tokens.add(name, project, write=write, now_us=now_us)
+        record, text = await catalog.tokens.add(checked, project, write=write, now_us=now_us)
         _print_row(record.id, text)
 
     _with_catalog(settings, work)

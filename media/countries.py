@@ -5,12 +5,13 @@ list is that of the `iso3166` package, sorted by name without accents.
 Source: ISO 3166-1 (numeric and alpha-2 codes).
 """
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
 import iso3166
 import msgspec
+
+from media.accents import without_accents
 
 __all__ = ["COUNTRIES", "Country", "decode_countries", "encode_countries", "find_country"]
 
@@ -27,8 +28,7 @@ class Country(msgspec.Struct, frozen=True):
 
 def _sort_key(name: str) -> str:
     """Return a name without accents and case, for sorting."""
-    letters = unicodedata.normalize("NFKD", name)
-    return "".join(letter for letter in letters if not unicodedata.combining(letter)).casefold()
+    return without_accents(name.casefold())
 
 
 def _entries() -> tuple[Country, ...]:

@@ -31,6 +31,7 @@ for name in ceph-mon ceph-osd radosgw; do
 done
 # Debian installs it outside of PATH, in a folder per version.
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command_of initdb postgresql
+[ -x /usr/sbin/pgbouncer ] || missing="$missing pgbouncer" # in front of it, which is refused
 [ "${1:-}" != engines ] || install_missing
 command_of ffmpeg ffmpeg
 command_of gst-launch-1.0 gstreamer1.0-tools

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from multipart import MultipartSegment
 
 from api.schemas.text_fields import MAX_TITLE, has_control_characters
+from media.accents import without_accents
 
 __all__ = ["file_name", "file_slug", "file_title", "slug"]
 
@@ -22,13 +23,6 @@ _EXTENDED: Final = re.compile(
     r";\s*filename\*\s*=\s*(?P<charset>utf-8|iso-8859-1)'[^']*'(?P<value>[^;\s]*)", re.IGNORECASE
 )
 _QUOTED: Final = re.compile(r'"(?:\\.|[^"\\])*"')
-# Letters without a Unicode decomposition into ASCII.
-_PLAIN: Final = str.maketrans(
-    {
-        "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l",
-        "ħ": "h", "\N{LATIN SMALL LETTER DOTLESS I}": "i", "ŋ": "n",
-    }
-)  # fmt: skip
 
 
 def file_name(part: MultipartSegment) -> str | None:
@@ -62,6 +56,6 @@ def file_slug(name: str) -> str:
 
 def slug(text: str) -> str:
     """Return a text in lower-case ASCII with hyphens, or `video` if nothing is left."""
-    plain = unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN))
+    plain = unicodedata.normalize("NFKD", without_accents(text.casefold()))
     letters = plain.encode("ascii", "ignore").decode()
     return re.sub(r"[^0-9a-z]+", "-", letters).strip("-")[:MAX_TITLE].strip("-") or _NAMELESS

@@ -101,6 +101,7 @@ async def examine(
                 partial(_installation, catalog, files),
                 partial(_store, files, folder, settings.storage.min_free_bytes),
                 partial(_damage, catalog),
+                partial(_numbers, catalog),
                 partial(_restrictions, settings, catalog),
                 partial(_jobs, catalog, stored_us),
                 partial(_clock, catalog, stored_us, wall_us),
@@ -328,6 +329,23 @@ async def _damage(catalog: Catalog) -> Finding:
         text = f"{server} says: {'; '.join(broken)}. Stop Headend and restore a backup"
         return Finding(topic="database", verdict="act", text=text)
     return Finding(topic="database", verdict="well", text=f"{server}, tables {revision}")
+
+
+async def _numbers(catalog: Catalog) -> Finding:
+    """Check that the numbers of rows last, and that the last migration is finished."""
+    if far := await catalog.health.find_far_numbers():
+        text = (
+            "half of the numbers were given that these tables have: once all are, nothing can be"
+            f" added: {', '.join(far)}"
+        )
+        return Finding(topic="numbers", verdict="act", text=text)
+    if unfinished := await catalog.health.find_unfinished():
+        text = (
+            "`headend serve` or `headend transcode` has still to change, while it runs:"
+            f" {', '.join(unfinished)}"
+        )
+        return Finding(topic="numbers", verdict="well", text=text)
+    return Finding(topic="numbers", verdict="well", text="less than half were given")
 
 
 async def _jobs(catalog: Catalog, now_us: int) -> Finding:

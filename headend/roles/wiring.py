@@ -203,10 +203,17 @@ ROLES: Final = {role.name: role for role in (SERVE, INGEST, API, TRANSCODE)}
 
 
 def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
-    """Return the background tasks that remove what is over or not needed any more."""
-    days = context.settings.storage.trash_days
-    media = media_cleanups(context.objects, context.catalog, trash_days=days)
-    return (*_repeated(context, media), *_clean_uploads(context))
+    """Return the background tasks that remove what is over or not needed any more.
+
+    One does what a migration left to be done, and returns.
+    """
+    days, catalog = context.settings.storage.trash_days, context.catalog
+    media = media_cleanups(context.objects, catalog, trash_days=days)
+    return (
+        *_repeated(context, media),
+        *_clean_uploads(context),
+        BackgroundTask("rest of the migration", catalog.finish_migration),
+    )
 
 
 def _clean_uploads(context: RoleContext) -> tuple[BackgroundTask, ...]:

@@ -29,6 +29,7 @@ from storage.catalog.maintenance.cdn_folders import CdnFolders
 from storage.catalog.maintenance.health import HealthChecks
 from storage.catalog.maintenance.references import References
 from storage.catalog.maintenance.workload import Workload
+from storage.catalog.migrations import finishing
 from storage.catalog.projects.installation import Installation
 from storage.catalog.projects.overview import Overviews
 from storage.catalog.projects.removal import RemovedProjects
@@ -106,6 +107,14 @@ class Catalog:
         self.cdn_folders = CdnFolders(database)
         self.health = HealthChecks(database)
         self.workload = Workload(database)
+
+    async def finish_migration(self) -> None:
+        """Do what the last migration left to be done beside running processes, and return.
+
+        Raises:
+            CatalogError: the database did not answer.
+        """
+        await finishing.keep_finishing(self._database)
 
     async def ping(self) -> None:
         """Check that the database answers, and that its tables have the expected form."""

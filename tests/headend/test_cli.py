@@ -59,6 +59,34 @@ def test_a_token_is_shown_once_and_invalid_once_revoked(data: Path) -> None:
     assert (missing.exit_code, missing.output) == (1, "Error: there is no token 99\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("",), "The name is required."),
+        ((" \u200b ",), "The name is required."),
+        (("a\nb",), "The name must not contain control characters."),
+        (("a\udcffb",), "The name must not contain control characters."),
+        (("a" * 256,), "The name may have at most 255 characters."),
+        (("a", "--project", "99"), "there is no project 99"),
+        (("a", "--project", "0"), "there is no project 0"),
+        (("a", "--project", str(1 << 31)), "there is no project 2147483648"),
+        (("a", "--project", str(1 << 64)), "there is no project 18446744073709551616"),
+    ],
+)
+def test_a_token_is_checked_as_in_the_api(
+    data: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    result = headend("token", "create", *arguments, data=data)
+    assert result.exit_code != 0
+    assert message in result.output
+    assert len(fields(headend("token", "list", data=data))) == 1, "the owner's"
+
+
+def test_a_name_is_trimmed_as_in_the_api(data: Path) -> None:
+    headend("token", "create", " mine ", data=data)
+    assert fields(headend("token", "list", data=data))[-1][3] == "mine"
+
+
 def test_a_link_to_the_console_is_printed_for_the_owner_or_another_token(data: Path) -> None:
     ((first,),) = fields(headend("console-link", data=data))
     ((second,),) = fields(headend("console-link", "--token", "1", data=data))
@@ -82,7 +110,10 @@ def test_titles_names_and_errors_write_nothing_else_to_the_terminal(data: Path) 
     run_sql(data / DATABASE, "UPDATE streams SET title = 'a' || char(9, 10, 27) || '[2J'")
     ((_, _, _, title),) = fields(headend("streams", data=data))
     assert title == "a\\u0009\\u000a\\u001b[2J"
-    ((number, _),) = fields(headend("token", "create", "b\x9b2J\u202e", data=data))
+    ((number, _),) = fields(headend("token", "create", "mine", data=data))
+    # From a version that did not check names here.
+    named = f"name = 'b' || char(155) || '2J' || char(8238) WHERE id = {number}"
+    run_sql(data / DATABASE, f"UPDATE tokens SET {named}")
     assert fields(headend("token", "list", data=data))[-1][3] == "b\\u009b2J\\u202e"
     assert fields(headend("token", "revoke", number, data=data))[0][2] == "b\\u009b2J\\u202e"
     refused = headend("streams", data=data.parent / "none\x1b[2J")

@@ -221,6 +221,25 @@ class Database:
         finally:
             await engine.dispose()
 
+    @asynccontextmanager
+    async def statement_by_statement(self) -> AsyncGenerator[AsyncConnection]:
+        """Use a connection to PostgreSQL on which each statement is a transaction of its own.
+
+        For statements that are to hold up no other process; none has a time limit.
+
+        Raises:
+            CatalogError: the database did not answer, or refused.
+        """
+        if self._server_url is None:
+            raise CatalogError("a file of SQLite has one writer at a time")
+        engine = postgres.migration_engine(self._server_url, self._busy_ms)
+        try:
+            with _translated():
+                async with engine.connect() as connection:
+                    yield await connection.execution_options(isolation_level="AUTOCOMMIT")
+        finally:
+            await engine.dispose()
+
     async def close(self) -> None:
         """Close all connections."""
         await self._reader.dispose()

@@ -10,11 +10,12 @@ Every connection of a running Headend holds the lock `_SCHEMA_LOCK` shared, whic
 migration of the tables. The server releases it with the connection.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import psycopg
 from psycopg.types.string import StrDumperUnknown
-from sqlalchemy import URL, Connection, event, func, select
+from sqlalchemy import URL, Connection, event, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
@@ -26,6 +27,7 @@ __all__ = [
     "DRIVER",
     "NOW_US",
     "address_of",
+    "end_waiting_sessions",
     "engines",
     "hide_values",
     "lock_first_start",
@@ -46,6 +48,14 @@ _SCHEMA_LOCK: Final = 0x48454146
 _MIGRATION_LOCK: Final = 0x48454147
 _MIGRATION_MS: Final = 600_000  # the longest wait for another process's migration
 
+# Only the server's user may end sessions of others; their `state` is hidden from this one.
+_END_WAITING: Final = text("""
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+    AND (state = 'idle' OR state = 'active' AND wait_event_type = 'Lock') AND pid IN (
+        SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = :schema_lock
+    )""")
+
 _CONNECT_SECONDS: Final = 5
 # A lost server or network is detected within 10 s, also during a statement.
 _NETWORK: Final = {
@@ -54,7 +64,14 @@ _NETWORK: Final = {
     "keepalives_interval": 2,
     "keepalives_count": 2,
     "tcp_user_timeout": 10_000,
+    "client_encoding": "UTF8",  # whatever PGCLIENTENCODING and the server's settings say
 }
+# A setting of ours, which only shows that settings arrive: poolers drop or refuse them.
+_ARRIVED: Final = "headend.settings_arrived"
+_POOLER: Final = (
+    "a pooler such as PgBouncer is in between, which drops what Headend asks for at the start of a"
+    " connection: name the server itself in database.url"
+)
 _STATEMENT_MS: Final = 30_000
 # Between two statements of a transaction. A writer's locks block others, which wait for `busy_ms`;
 # a reader's snapshot only delays the vacuum of old rows.
@@ -74,6 +91,7 @@ _WRITING: Final = {
 # SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html
 _BUSY: Final = frozenset(
     {
+        "0A000",  # what was prepared returns a column that has another type by now; once a session
         "25P03",  # idle in a transaction for too long
         "40001",  # serialization failure
         "40P01",  # deadlock
@@ -102,6 +120,7 @@ _REASONS: Final = (
     ("resolve host", "unknown host"),
     ("translate host", "unknown host"),
     ("SSL", "no agreement on TLS"),
+    ("unsupported startup parameter", _POOLER),
 )
 # The reasons that only an operator can remedy; the others may pass by themselves.
 _LASTING: Final = frozenset(
@@ -111,6 +130,7 @@ _LASTING: Final = frozenset(
         "the server does not admit this user from here",
         "there is no such database or user",
         "no agreement on TLS",
+        _POOLER,
     }
 )
 # The classes of states that may pass by themselves.
@@ -119,6 +139,7 @@ _PASSING: Final = frozenset({"08", "57"})
 
 class _Cursor(Protocol):
     def execute(self, statement: str, /) -> object: ...
+    def fetchone(self) -> Sequence[object] | None: ...
     def close(self) -> None: ...
 
 
@@ -127,6 +148,7 @@ class _DriverConnection(Protocol):
     def driver_connection(self) -> psycopg.AsyncConnection: ...
     def cursor(self) -> _Cursor: ...
     def commit(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class _Text(StrDumperUnknown):
@@ -171,6 +193,16 @@ def migration_lock_statements(busy_ms: int) -> tuple[str, ...]:
     )
 
 
+async def end_waiting_sessions(connection: AsyncConnection) -> None:
+    """End the sessions of running processes that do nothing, or wait for a lock.
+
+    For the end of a transaction that has changed the type of a column: what a session has prepared
+    that returns it fails once. Processes replace sessions that were idle unnoticed, and take the
+    end of others for a restart of the server, which they survive.
+    """
+    await connection.execute(_END_WAITING, {"schema_lock": _SCHEMA_LOCK})
+
+
 async def lock_first_start(connection: AsyncConnection) -> None:
     """Lock the initialization of an empty catalog; SQLite's write lock is enough for that."""
     if connection.dialect.name == "postgresql":
@@ -211,7 +243,7 @@ def _limits(busy_ms: int) -> dict[str, str]:
 
 def _engine(url: URL, options: dict[str, str], **pool: Any) -> AsyncEngine:  # Any: SQLAlchemy's own
     # Options in the connection string cost no round trip. The operator's come last, and win.
-    settings = [f"-c {name}={value}" for name, value in options.items()]
+    settings = [f"-c {name}={value}" for name, value in {_ARRIVED: "yes", **options}.items()]
     operator_settings = url.query.get("options", "")
     settings += [operator_settings] if isinstance(operator_settings, str) else operator_settings
     arguments = {
@@ -220,13 +252,15 @@ def _engine(url: URL, options: dict[str, str], **pool: Any) -> AsyncEngine:  # A
         **dict(url.query),
         "options": " ".join(settings),
     }
-    return create_async_engine(
+    engine = create_async_engine(
         url.set(query={}),
         hide_parameters=True,  # they hold secrets, and errors are logged
         connect_args=arguments,
         execution_options={"compiled_cache": _COMPILED},
         **pool,
     )
+    event.listen(engine.sync_engine, "connect", _verify)
+    return engine
 
 
 def _prepare(connection: _DriverConnection, _record: object) -> None:
@@ -237,6 +271,31 @@ def _prepare(connection: _DriverConnection, _record: object) -> None:
     finally:
         cursor.close()
     connection.commit()
+
+
+def _verify(connection: _DriverConnection, _record: object) -> None:
+    """Check that the session is as asked for, of a database that holds every text.
+
+    Raises:
+        CatalogUnavailable: it is not.
+    """
+    encoding = connection.driver_connection.info.parameter_status("server_encoding")
+    cursor = connection.cursor()
+    try:
+        cursor.execute(f"SELECT current_setting('{_ARRIVED}', true)")
+        has_arrived = bool((cursor.fetchone() or [None])[0])
+    finally:
+        cursor.close()
+    connection.commit()
+    if has_arrived and encoding == "UTF8":
+        return
+    connection.close()
+    if not has_arrived:
+        raise CatalogUnavailable(f"the catalog cannot be used ({_POOLER})")
+    raise CatalogUnavailable(
+        f"the catalog cannot be used (the database's encoding is {encoding}: create one with the"
+        " encoding UTF8)"
+    )
 
 
 def hide_values(error: DBAPIError) -> None:

@@ -19,6 +19,7 @@ from storage.catalog.library import label_batches, label_locks
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.insert_missing import insert_missing
+from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import LabelRecord, Named, Page, Sort
 from storage.catalog.schema.tables import categories, stream_tags, tags, video_tags
 from storage.errors import CatalogBusy, NameTaken, NoSuchLabel
@@ -67,7 +68,7 @@ def _row(project: int, name: str, active: bool, now_us: int) -> dict[str, object
     return {
         "project_id": project,
         "name": name,
-        "name_fold": fold(name),
+        **searchable("name", name),
         "active": active,
         "created_us": now_us,
         "updated_us": now_us,
@@ -271,7 +272,7 @@ class Labels:
         table = _TABLES[kind]
         values: dict[str, object] = {"version": table.c.version + 1, "updated_us": now_us}
         if name is not None:
-            values |= {"name": name, "name_fold": fold(name)}
+            values |= {"name": name, **searchable("name", name)}
         if active is not None:
             values["active"] = active
         async with self._database.writing() as connection:

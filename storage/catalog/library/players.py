@@ -11,7 +11,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
 from storage.catalog.library import label_batches, label_locks
 from storage.catalog.queries import counters, named_rows, project_lookup
-from storage.catalog.queries.casefold import fold
+from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import Page, PlayerOptions, PlayerRecord, Sort
 from storage.catalog.schema.tables import players
 from storage.errors import NoSuchLabel
@@ -103,7 +103,7 @@ class Players:
         statement = insert(players).values(
             project_id=project,
             name=name,
-            name_fold=fold(name),
+            **searchable("name", name),
             options=_text(options),
             created_us=now_us,
             updated_us=now_us,
@@ -138,7 +138,7 @@ class Players:
         is_player = players.c.id == player
         values: dict[str, object] = {"version": players.c.version + 1, "updated_us": now_us}
         if name is not None:
-            values |= {"name": name, "name_fold": fold(name)}
+            values |= {"name": name, **searchable("name", name)}
         async with self._database.writing() as connection:
             await label_locks.lock_project(connection, players, player)
             locked = select(players).where(is_player).with_for_update()

@@ -6,27 +6,20 @@ copied. It is one transaction: the target has the whole catalog, or nothing of i
 made before, by a process that did not live to say so, is recognized by its key and by every row.
 """
 
+import sqlite3
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import (
-    RowMapping,
-    Table,
-    func,
-    insert,
-    inspect,
-    literal,
-    or_,
-    select,
-    table,
-    text,
-    tuple_,
-)
+import psycopg
+from sqlalchemy import Table, func, insert, inspect, literal, or_, select, table, text, tuple_
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog import migrations
+from storage.catalog.engine import postgres, sqlite
 from storage.catalog.engine.database import BUSY_MS, Database, database_url, open_database
 from storage.catalog.engine.postgres import lock_schema
 from storage.catalog.schema.tables import hosts, installation, stream_owners, streams
@@ -45,6 +38,7 @@ _ORPHANED_STREAMS: Final = insert(stream_owners).from_select(
         or_(streams.c.published_us.is_not(None), streams.c.hidden)
     ),
 )
+_Row = dict[str, Any]  # Any: columns of any type
 _AT_ONCE: Final = 1000  # rows; those of the widest table take 2 MB
 
 
@@ -125,7 +119,7 @@ async def _count_same(
         count = select(func.count()).select_from(catalog_table)
         expected = 0
         async for rows in _batches(reader, catalog_table):
-            ours = {tuple(row[name] for name in names): _row(dict(row)) for row in rows}
+            ours = {tuple(row[name] for name in names): _without_nul(row) for row in rows}
             # By their keys: the databases may order texts differently.
             query = select(catalog_table).where(key.in_(list(ours)))
             theirs = (await writer.execute(query)).mappings()
@@ -164,25 +158,107 @@ async def _copy_table(
     """Copy a table's rows in the order of their keys; return how many."""
     copied = 0
     async for rows in _batches(reader, catalog_table):
-        await writer.execute(insert(catalog_table), [_row(dict(row)) for row in rows])
+        await _insert(writer, catalog_table, rows, copied)
         copied += len(rows)
     return copied
 
 
 async def _batches(
     connection: AsyncConnection, catalog_table: Table
-) -> AsyncGenerator[Sequence[RowMapping], None]:
-    """Yield a table's rows in the order of their keys."""
-    key = tuple_(*catalog_table.primary_key.columns)
-    names = [column.name for column in catalog_table.primary_key.columns]
-    query = select(catalog_table).order_by(*catalog_table.primary_key.columns).limit(_AT_ONCE)
-    batch = query
-    while rows := (await connection.execute(batch)).mappings().all():
+) -> AsyncGenerator[list[_Row], None]:
+    """Yield a table's rows in the order of their keys.
+
+    Raises:
+        CatalogError: one of them cannot be read.
+    """
+    number = 0
+    last: _Row | None = None
+    while rows := await _read(connection, catalog_table, last, number):
         yield rows
-        batch = query.where(key > tuple(rows[-1][name] for name in names))
+        number += len(rows)
+        last = rows[-1]
 
 
-def _row(values: dict[str, Any]) -> dict[str, Any]:  # Any: columns of any type
+async def _read(
+    reader: AsyncConnection, catalog_table: Table, last: _Row | None, copied: int
+) -> list[_Row]:
+    """Return the rows after `last`, which is the table's row number `copied`.
+
+    Raises:
+        CatalogError: one of them cannot be read.
+    """
+    try:
+        return await _read_after(reader, catalog_table, last, _AT_ONCE)
+    except (DBAPIError, sqlite3.Error) as error:
+        with suppress(DBAPIError, sqlite3.Error):
+            while rows := await _read_after(reader, catalog_table, last, 1):
+                last, copied = rows[0], copied + 1
+        place = f"the first row of {catalog_table.name}"
+        if last is not None:
+            place = f"the row after {_place(catalog_table, last, copied)}"
+        raise CatalogError(f"{place} cannot be read: {_cause(error)}") from error
+
+
+async def _read_after(
+    reader: AsyncConnection, catalog_table: Table, last: _Row | None, most: int
+) -> list[_Row]:
+    columns = catalog_table.primary_key.columns
+    query = select(catalog_table).order_by(*columns).limit(most)
+    if last is not None:
+        query = query.where(tuple_(*columns) > tuple(last[column.name] for column in columns))
+    return [dict(row) for row in (await reader.execute(query)).mappings()]
+
+
+async def _insert(
+    writer: AsyncConnection, catalog_table: Table, rows: Sequence[_Row], copied: int
+) -> None:
+    """Insert the rows that follow a table's row number `copied`.
+
+    Raises:
+        CatalogError: the target refused one of them.
+        DBAPIError: the connection was lost.
+    """
+    texts = [_without_nul(row) for row in rows]
+    try:
+        async with writer.begin_nested():
+            await writer.execute(insert(catalog_table), texts)
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        await _insert_singly(writer, catalog_table, texts, copied)
+
+
+async def _insert_singly(
+    writer: AsyncConnection, catalog_table: Table, rows: Sequence[_Row], copied: int
+) -> None:
+    for position, row in enumerate(rows, copied + 1):
+        try:
+            async with writer.begin_nested():
+                await writer.execute(insert(catalog_table), row)
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise
+            postgres.hide_values(error)
+            place = _place(catalog_table, row, position)
+            raise CatalogError(f"{place} cannot be copied: {_cause(error)}") from error
+
+
+def _cause(error: DBAPIError | sqlite3.Error) -> str:
+    original = error.orig if isinstance(error, DBAPIError) else error
+    kind = postgres if isinstance(original, psycopg.Error) else sqlite
+    return str(kind.translation(original, lost=False))
+
+
+def _place(catalog_table: Table, row: _Row, position: int) -> str:
+    """Name a row by its numbers, or by its position: other keys may be secret."""
+    keys = [column.name for column in catalog_table.primary_key.columns]
+    if all(isinstance(row[name], int) for name in keys):
+        numbers = " and ".join(f"{each} {row[each]}" for each in keys)
+        return f"the row of {catalog_table.name} with {numbers}"
+    return f"row {position} of {catalog_table.name} in the order of its keys"
+
+
+def _without_nul(values: _Row) -> _Row:
     """Return a row as PostgreSQL takes it, whose texts have no NUL."""
     return {
         name: value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value

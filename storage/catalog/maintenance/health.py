@@ -6,15 +6,15 @@ Nothing is changed.
 from typing import Final
 
 import msgspec
-from sqlalchemy import func, or_, select, text
+from sqlalchemy import BigInteger, func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
-from storage.catalog.migrations import find_revision
-from storage.catalog.queries import project_lookup
+from storage.catalog.migrations import find_revision, finishing
+from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.schema.tables import events, jobs, projects, streams, videos
-from storage.catalog.schema.upload_tables import spans
+from storage.catalog.schema.upload_tables import METADATA, spans
 from storage.catalog.streams.settings import project_slate, stream_slate
 
 __all__ = ["HealthChecks", "StuckJob"]
@@ -22,6 +22,16 @@ __all__ = ["HealthChecks", "StuckJob"]
 # A worker that has nothing else to do leases a job within seconds once its lease is over.
 _ABANDONED_US: Final = 600 * MICROSECONDS
 _QUEUED, _RUNNING, _WAITING = "queued", "running", "waiting"
+_MOST_WIDE: Final = (1 << 63) - 1
+# A sequence may be wider than the column that it gives numbers to.
+_SEQUENCES: Final = text("""
+    SELECT relname, coalesce(pg_sequence_last_value(seqrelid), 0),
+        CASE atttypid WHEN 'bigint'::regtype THEN seqmax ELSE least(seqmax, 2147483647) END
+    FROM pg_sequence
+    JOIN pg_depend ON classid = 'pg_class'::regclass AND objid = seqrelid AND deptype = 'a'
+    JOIN pg_class ON pg_class.oid = refobjid
+    JOIN pg_attribute ON attrelid = refobjid AND attnum = refobjsubid
+    WHERE relnamespace = current_schema()::regnamespace""")
 # The first few show what is to be done.
 _MOST: Final = 20
 
@@ -111,6 +121,22 @@ class HealthChecks:
             times = [(await connection.execute(each)).scalar_one_or_none() for each in queries]
         return max((each for each in times if each is not None), default=0)
 
+    async def find_far_numbers(self) -> tuple[str, ...]:
+        """Return the tables of whose numbers at least half were given."""
+        async with self._database.reading_all() as connection:
+            if connection.dialect.name == "sqlite":
+                # Numbers of other columns are looked up with 31 bits on every database.
+                given = await connection.execute(text("SELECT name, seq FROM sqlite_sequence"))
+                rows = [(name, last, _most_numbers(name)) for name, last in given]
+            else:
+                rows = [(*row,) for row in await connection.execute(_SEQUENCES)]
+        return tuple(sorted(name for name, last, most in rows if last > most // 2))
+
+    async def find_unfinished(self) -> tuple[str, ...]:
+        """Return which indexes and columns a migration has still to bring to their form."""
+        async with self._database.reading_all() as connection:
+            return await connection.run_sync(finishing.find_unfinished)
+
     async def is_any_restricted(self) -> bool:
         """Return whether a stream or a video plays in some countries only."""
         async with self._database.reading_all() as connection:
@@ -135,6 +161,13 @@ class HealthChecks:
             )
             addresses += [project_slate(*row) for row in await connection.execute(of_projects)]
         return tuple(address for address in addresses if address is not None)
+
+
+def _most_numbers(name: str) -> int:
+    """Return the largest number that the rows of a table may have on SQLite."""
+    table = METADATA.tables.get(name)
+    is_wide = table is None or isinstance(table.c.id.type, BigInteger)
+    return _MOST_WIDE if is_wide else named_rows.MAX_ID
 
 
 async def _is_at_work(connection: AsyncConnection, since_us: int) -> bool:

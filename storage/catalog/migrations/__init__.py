@@ -7,7 +7,8 @@ read by guess.
 
 Where the revision of a step has a point, such as `0021.1`, the step only adds to the form `0021`:
 tables, indexes, and columns that older code may leave out. Versions of Headend that know the same
-form work side by side, so such a step is taken while they do.
+form work side by side, so such a step is taken while they do. It makes no index on a table that
+exists: `finishing` does, and whatever else takes long, while the service runs.
 """
 
 from typing import Final
@@ -26,13 +27,14 @@ from sqlalchemy import (
 
 from storage.catalog.engine.database import Database
 from storage.catalog.engine.postgres import lock_schema
+from storage.catalog.migrations import finishing, widening
 from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
 
 __all__ = ["REVISION", "check", "find_revision", "migrate", "migrate_within", "upgrade"]
 
 # The newest step; a test compares it with the modules in `versions`.
-REVISION: Final = "0016.7"
+REVISION: Final = "0016.8"
 # Where Alembic keeps a catalog's revision. It is as Alembic makes it; a test compares them.
 _VERSION: Final = Table(
     "alembic_version",
@@ -123,7 +125,9 @@ def migrate_within(connection: Connection, location: str) -> None:
     if revision is None or _parse(revision)[0] != _parse(REVISION)[0]:
         lock_schema(connection, location)
     if _has_revision(connection):
+        widening.abandon(connection)
         upgrade(connection)
+        finishing.create_missing_indexes(connection)
     else:
         _create(connection)
 

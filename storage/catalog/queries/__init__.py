@@ -1,6 +1,7 @@
 """What the repositories share within a transaction.
 
 `project_lookup` finds projects, `named_rows` pages of named rows, `counters` keeps totals,
-`casefold` and `digest` prepare texts and secrets for lookups, `visibility` reads what viewers may
-see, `insert_missing` adds rows that may exist, `living_hosts` determines which hosts live.
+`casefold` and `digest` prepare texts and secrets for lookups, `text_search` searches titles and
+names, `visibility` reads what viewers may see, `insert_missing` adds rows that may exist,
+`living_hosts` determines which hosts live.
 """

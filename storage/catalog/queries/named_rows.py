@@ -9,8 +9,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import ColumnElement, Row, Table, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog.queries import counters
-from storage.catalog.queries.casefold import fold
+from storage.catalog.queries import counters, text_search
 from storage.catalog.records.common import Page, Sort
 
 __all__ = ["MAX_ID", "PAGE_SIZE", "find_page", "lock", "names_of", "page_of"]
@@ -61,7 +60,7 @@ async def find_page(
     """
     conditions = [table.c.project_id == project]
     if search:
-        conditions.append(table.c.name_fold.contains(fold(search), autoescape=True))
+        conditions.append(text_search.contains(table, "name", search))
         total = None
     else:
         total = await counters.find(connection, project, table.name)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Row, Select, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.schema.tables import projects
 from storage.errors import NoSuchProject
@@ -82,5 +83,5 @@ async def require(connection: AsyncConnection, project: int) -> None:
     """
     statement = select(projects.c.id).where(projects.c.id == project, IS_PRESENT)
     locked = statement.with_for_update(read=True, key_share=True)
-    if (await connection.execute(locked)).one_or_none() is None:
+    if not 0 < project <= MAX_ID or (await connection.execute(locked)).one_or_none() is None:
         raise NoSuchProject(project)

@@ -2,8 +2,10 @@
 
 Times are microseconds since the Unix epoch in 64-bit integers (`_us`). A `_fold` column holds its
 neighbour without case, for searching and sorting alike on every database (SQLite's own LIKE folds
-ASCII only). With `sqlite_autoincrement` a number is never given twice, not even when the newest row
-was deleted: clients keep numbers. A test compares these tables with what the migrations make.
+ASCII only), and a `_plain` column the same without accents, for searching alone
+(`storage.catalog.queries.text_search`). With `sqlite_autoincrement` a number is never given twice,
+not even when the newest row was deleted: clients keep numbers. A test compares these tables with
+what the migrations make.
 """
 
 from typing import Final
@@ -29,6 +31,7 @@ __all__ = [
     "METADATA",
     "QUEUED",
     "RUNNING",
+    "WIDE",
     "categories",
     "cdn_folders",
     "commands",
@@ -67,6 +70,10 @@ METADATA = MetaData(
 
 # In the order of code points on both databases, whatever the server's own order is.
 _FOLDED: Final = Text().with_variant(Text(collation="C"), "postgresql")
+
+# The numbers of rows that come and go with the traffic: 31 bits would last a busy installation for
+# some years. SQLite's own are of 64 bits, under this name only.
+WIDE: Final = BigInteger().with_variant(Integer, "sqlite")
 
 # One row for the whole installation: what the first start decided. `broadcaster_secret` signs
 # private channels and publishing over HTTP. `key` is also in the object store, to which the catalog
@@ -167,6 +174,7 @@ tags = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False),
+    Column("name_plain", _FOLDED),
     UniqueConstraint("project_id", "name_fold"),
     sqlite_autoincrement=True,
 )
@@ -183,6 +191,7 @@ categories = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False),
+    Column("name_plain", _FOLDED),
     UniqueConstraint("project_id", "name_fold"),
     sqlite_autoincrement=True,
 )
@@ -200,6 +209,7 @@ players = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
     Column("version", BigInteger, nullable=False),
+    Column("name_plain", _FOLDED),
     sqlite_autoincrement=True,
 )
 Index("ix_players_project_id_id", players.c.project_id, players.c.id)
@@ -247,6 +257,7 @@ streams = Table(
     Column("image_height", Integer, nullable=False, server_default="0"),
     Column("held_until_us", BigInteger),
     Column("refused_us", BigInteger),
+    Column("title_plain", _FOLDED),
     sqlite_autoincrement=True,
 )
 # The two orders of lists.
@@ -337,6 +348,7 @@ videos = Table(
     Column("previews", String(64)),
     Column("subtitles", Text, nullable=False, server_default="[]"),
     Column("attempt", Integer, nullable=False, server_default="0"),
+    Column("title_plain", _FOLDED),
     sqlite_autoincrement=True,
 )
 Index("ix_videos_project_id_id", videos.c.project_id, videos.c.id)
@@ -375,7 +387,7 @@ video_resolutions = Table(
 jobs = Table(
     "jobs",
     METADATA,
-    Column("id", Integer, primary_key=True),
+    Column("id", WIDE, primary_key=True),
     Column("kind", String(20), nullable=False),
     Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE"), nullable=False),
     Column("state", String(12), nullable=False),
@@ -418,7 +430,7 @@ Index("ix_jobs_video_id", jobs.c.video_id)
 events = Table(
     "events",
     METADATA,
-    Column("id", Integer, primary_key=True),
+    Column("id", WIDE, primary_key=True),
     Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
     Column("subject", String(12), nullable=False),
     Column("kind", String(40), nullable=False),
@@ -437,7 +449,7 @@ Index("ix_events_project_id_subject_id", events.c.project_id, events.c.subject, 
 notices = Table(
     "notices",
     METADATA,
-    Column("id", Integer, primary_key=True),
+    Column("id", WIDE, primary_key=True),
     Column("channel", String(200), nullable=False),
     Column("event", String(200), nullable=False),
     Column("body", Text, nullable=False),
@@ -452,7 +464,7 @@ notices = Table(
 commands = Table(
     "commands",
     METADATA,
-    Column("id", Integer, primary_key=True),
+    Column("id", WIDE, primary_key=True),
     Column("stream_id", Integer, nullable=False),
     Column("kind", String(40), nullable=False),
     Column("facts", Text, nullable=False),

@@ -17,7 +17,7 @@ from sqlalchemy import (
     false,
 )
 
-from storage.catalog.schema.tables import METADATA, QUEUED, RUNNING
+from storage.catalog.schema.tables import METADATA, QUEUED, RUNNING, WIDE
 
 __all__ = [
     "METADATA",
@@ -170,8 +170,8 @@ imports = Table(
 spans = Table(
     "spans",
     METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("job_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    Column("id", WIDE, primary_key=True),
+    Column("job_id", WIDE, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("state", String(12), nullable=False),
     Column("attempt", Integer, nullable=False),

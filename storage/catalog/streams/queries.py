@@ -12,8 +12,8 @@ from media.stream_keys import StreamKey, new_hash
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels
 from storage.catalog.queries import counters, named_rows, project_lookup
-from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.digest import digest
+from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import (
     BackupRecord,
     Named,
@@ -47,7 +47,7 @@ async def add(
         secret=key.secret,
         secret_digest=digest(key.secret),
         title=title,
-        title_fold=fold(title),
+        **searchable("title", title),
         description="",
         created_us=now_us,
         updated_us=now_us,

@@ -19,8 +19,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
-from storage.catalog.queries import counters, project_lookup
-from storage.catalog.queries.casefold import fold
+from storage.catalog.queries import counters, project_lookup, text_search
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.common import Page, Sort, StreamRecord
@@ -108,7 +107,7 @@ class Streams:
         records: tuple[StreamRecord, ...] = ()
         async with self._database.reading() as connection:
             if search:
-                conditions.append(streams.c.title_fold.contains(fold(search), autoescape=True))
+                conditions.append(text_search.contains(streams, "title", search))
             if state:
                 conditions += _of_state(state)
             if search or state:
@@ -397,7 +396,7 @@ async def _values(
     """Return the columns of a change; check that the project has what it refers to."""
     values: dict[str, object] = {}
     if change.title is not msgspec.UNSET:
-        values |= {"title": change.title, "title_fold": fold(change.title)}
+        values |= {"title": change.title, **text_search.searchable("title", change.title)}
     if change.description is not msgspec.UNSET:
         values["description"] = change.description
     if change.countries is not msgspec.UNSET:

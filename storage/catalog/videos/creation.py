@@ -16,7 +16,7 @@ from storage.catalog.events import log as event_log
 from storage.catalog.library import labels
 from storage.catalog.library.labels import TagById, TagByName
 from storage.catalog.queries import counters, project_lookup
-from storage.catalog.queries.casefold import fold
+from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as table
@@ -48,7 +48,7 @@ async def expect(connection: AsyncConnection, project: int, file: NewVideo, now_
         hash=file.hash,
         title=file.title,
         file_title=file.file_title,
-        title_fold=fold(file.title if file.title is not None else file.file_title),
+        **searchable("title", file.title if file.title is not None else file.file_title),
         description=file.description,
         name=file.name,
         size=file.size,

@@ -16,8 +16,7 @@ from media.countries import decode_countries
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels
-from storage.catalog.queries import counters, named_rows, project_lookup
-from storage.catalog.queries.casefold import fold
+from storage.catalog.queries import counters, named_rows, project_lookup, text_search
 from storage.catalog.records.common import Named, Page
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.catalog.records.videos import (
@@ -219,7 +218,7 @@ async def find_page(
     if query.phase is not None:
         conditions.append(_TABLE.phase == query.phase)
     if query.search:
-        conditions.append(_TABLE.title_fold.contains(fold(query.search), autoescape=True))
+        conditions.append(text_search.contains(videos, "title", query.search))
     if query.from_us is not None or query.until_us is not None:
         order.insert(0, _TABLE.created_us.desc())
     if query.from_us is not None:

@@ -20,8 +20,8 @@ from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
 from storage.catalog.library.labels import TagById
 from storage.catalog.queries import counters, project_lookup
-from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.due import Due, count_due
+from storage.catalog.queries.text_search import searchable
 from storage.catalog.schema.tables import stream_tags, streams, tags, video_resolutions
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import recorded_times, recordings
@@ -224,7 +224,7 @@ async def _insert(connection: AsyncConnection, video: RecordedVideo, now_us: int
         hash=video.hash,
         title=video.own_title,
         file_title=video.dated_title,
-        title_fold=fold(video.own_title or video.dated_title),
+        **searchable("title", video.own_title or video.dated_title),
         description=facts.description,
         name=video.name,
         size=made.size,

@@ -21,7 +21,7 @@ from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
 from storage.catalog.library.labels import TagWanted
 from storage.catalog.queries import counters
-from storage.catalog.queries.casefold import fold
+from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import Page, ProjectRecord
 from storage.catalog.records.videos import (
     NewVideo,
@@ -228,7 +228,7 @@ class Videos:
             values: _Values = {}
             if change.title is not msgspec.UNSET:
                 shown = change.title if change.title is not None else row.file_title
-                values |= {"title": change.title, "title_fold": fold(shown)}
+                values |= {"title": change.title, **searchable("title", shown)}
             if change.description is not msgspec.UNSET:
                 values["description"] = change.description
             if change.category is not msgspec.UNSET:

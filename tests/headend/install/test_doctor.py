@@ -26,14 +26,15 @@ from storage.objects.disk import DiskObjects
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import settings_of
 from tests.support.postgres import PostgresServer
+from tests.support.sql import run_sql
 from tests.support.storage.full_disk import MIB, small_disk
 from tests.support.storage.new_videos import new_upload, new_video
 
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
     "versions", "box",
-    "countries", "redis", "disk", "installation", "store", "database", "restrictions", "jobs",
-    "clock", "expiry", "files", "leftovers",
+    "countries", "redis", "disk", "installation", "store", "database", "numbers",
+    "restrictions", "jobs", "clock", "expiry", "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
 
@@ -217,6 +218,15 @@ def test_a_broken_database_needs_action(folder: Path) -> None:
     path.write_bytes(b"no database at all" * 100)
     code, findings = doctor(folder)
     assert (code, findings["database"]["verdict"]) == (1, "act")
+
+
+def test_numbers_that_will_run_out_need_action(folder: Path) -> None:
+    assert doctor(folder)[1]["numbers"]["verdict"] == "well"
+    given = f"UPDATE sqlite_sequence SET seq = {(1 << 30) + 1} WHERE name = 'streams'"
+    run_sql(folder / DATABASE, given)
+    code, findings = doctor(folder)
+    assert (code, findings["numbers"]["verdict"]) == (1, "act")
+    assert str(findings["numbers"]["text"]).endswith(": streams")
 
 
 def test_a_database_with_another_schema_needs_action(folder: Path) -> None:

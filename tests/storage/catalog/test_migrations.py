@@ -12,6 +12,7 @@ from sqlalchemy import Connection, inspect, text
 from storage.catalog import migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.migrations import REVISION, check, migrate
+from storage.catalog.migrations.finishing import finish
 from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import CatalogBusy, CatalogError, SchemaMissing, SchemaNewer, SchemaOlder
 from tests.support.concurrent_programs import run_together
@@ -148,6 +149,8 @@ async def test_a_new_catalog_is_as_the_steps_make_it(empty_location: str | Path)
             await connection.run_sync(drop)
     assert await _facts_of(empty_location) == {}
     await _step(empty_location, "head")
+    async with open_database(database_url(empty_location), create=False) as database:
+        assert await finish(database)
     assert (await _facts_of(empty_location), await _rows_of(empty_location)) == as_created
     assert as_created[0].keys() == {*METADATA.tables, "alembic_version"}
     assert {table: rows for table, rows in as_created[1].items() if rows} == {

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import tempfile
 import traceback
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -17,6 +18,8 @@ from storage.catalog.engine import database
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.schema.tables import projects, streams
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
+from tests.support.memory_folder import memory_folder
+from tests.support.pgbouncer import running_pgbouncer
 from tests.support.postgres import PASSWORD, PostgresServer, running_postgres
 from tests.support.waiting import SCALE
 
@@ -352,3 +355,49 @@ async def test_a_read_for_a_request_ends_in_time_and_other_work_may_take_longer(
             await connection.execute(select(func.pg_sleep(0.2)))
         async with database.writing() as connection:
             await connection.execute(select(func.pg_sleep(0.2)))
+
+
+@pytest.mark.parametrize(("encoding", "migrating"), [("LATIN1", False), ("SQL_ASCII", True)])
+async def test_a_database_that_cannot_hold_every_text_is_refused(
+    postgres_server: PostgresServer, encoding: str, migrating: bool
+) -> None:
+    name = f"encoded_{encoding}".lower()
+    postgres_server.execute(
+        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}'"
+        " LOCALE 'C' LOCALE_PROVIDER libc"
+    )
+    try:
+        with pytest.raises(CatalogUnavailable, match=f"encoding is {encoding}: create one with"):
+            async with open_catalog(postgres_server.url(name), migrate=migrating):
+                pass
+    finally:
+        postgres_server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def test_the_encoding_of_a_session_is_not_that_of_the_environment(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    async with open_catalog(postgres_url, migrate=False) as catalog:
+        project = await catalog.projects.add("Știri", 1)
+        assert (await catalog.projects.find(str(project.id))) == project
+
+
+@pytest.mark.parametrize(
+    ("mode", "ignored", "migrating"),
+    [("session", "", False), ("session", "options", True), ("transaction", "options", False)],
+)
+async def test_a_pooler_that_drops_what_a_session_is_to_be_is_refused(
+    postgres_server: PostgresServer, mode: str, ignored: str, migrating: bool
+) -> None:
+    with (
+        postgres_server.fresh_database() as location,
+        tempfile.TemporaryDirectory(prefix="pgb-", dir=memory_folder()) as place,
+        running_pgbouncer(postgres_server, Path(place), mode=mode, ignored=ignored) as folder,
+    ):
+        name = database_url(location).database
+        url = f"postgresql://postgres@/{name}?host={folder}&port=6432"
+        with pytest.raises(CatalogUnavailable, match="a pooler such as PgBouncer") as refused:
+            async with open_catalog(url, migrate=migrating) as catalog:
+                await catalog.ping()
+        assert "name the server itself in database.url" in str(refused.value)

@@ -230,3 +230,31 @@ async def test_an_older_or_missing_catalog_is_refused(
     run_sql(file, "UPDATE alembic_version SET version_num = '0006'")
     with pytest.raises(SchemaOlder, match="run `headend migrate`"):
         await copy_catalog(file, empty_postgres_url)
+
+
+@pytest.mark.parametrize(
+    ("statement", "place"),
+    [
+        ("UPDATE videos SET file_title = printf('%0300d', 1) WHERE id = 7", "videos with id 7"),
+        ("UPDATE videos SET width = 'wide' WHERE id = 12", "videos with id 12"),
+        ("UPDATE totals SET number = 1 << 40 WHERE kind = 'videos'", "row [0-9]+ of totals in the"),
+        ("PRAGMA foreign_keys=OFF; UPDATE video_tags SET tag_id = 9", "tags with video_id 1 and t"),
+        (
+            "UPDATE events SET facts = CAST(x'ff' AS TEXT) WHERE id = 5",
+            "the row after the row of events with id 4",
+        ),
+    ],
+)
+async def test_a_row_that_cannot_be_copied_is_named_without_what_it_holds(
+    file: Path, empty_postgres_url: str, statement: str, place: str
+) -> None:
+    await _fill(file, 12)
+    run_sql(file, *statement.split("; "))
+    with pytest.raises(
+        CatalogError, match=f"{place}.* cannot be (copied|read): the catalog refused"
+    ) as refused:
+        await copy_catalog(file, empty_postgres_url)
+    assert "wide" not in str(refused.value)
+    assert "000" not in str(refused.value)
+    count = "SELECT count(*) FROM pg_class WHERE relname = 'videos'"
+    assert run_sql(empty_postgres_url, count) == [(0,)], "nothing of it is left"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from storage.catalog import Catalog
+from storage.catalog import Catalog, open_catalog
 from storage.catalog.migrations import REVISION
 from storage.catalog.records.common import ProjectRecord
 from tests.storage.catalog.videos.test_queries import NOW_US, add
@@ -84,3 +84,37 @@ async def test_slates_are_named_by_their_owners(catalog: Catalog, project: Proje
     assert set(await catalog.health.find_slates()) == addresses
     assert await catalog.references.slates([mine, ours, "s-unknown"]) == addresses
     assert await catalog.references.slates([mine]) == {f"slates/{mine}/{name}.jpg"}
+
+
+@ON_BOTH
+async def test_tables_that_have_given_half_of_their_numbers_are_named(
+    catalog: Catalog, project: ProjectRecord, location: str | Path
+) -> None:
+    await catalog.streams.add(project.id, "first", 1)
+    await catalog.labels.add("tag", project.id, "first", active=True, by=None, now_us=1)
+    half = 1 << 30
+
+    def give(table: str, number: int) -> None:
+        if isinstance(location, Path):
+            run_sql(location, f"UPDATE sqlite_sequence SET seq = {number} WHERE name = '{table}'")
+        else:
+            run_sql(location, f"SELECT setval('{table}_id_seq', {number})")
+
+    for table, number in (("streams", half - 1), ("tags", half), ("events", half << 2)):
+        give(table, number)
+    assert await catalog.health.find_far_numbers() == ("tags",)
+    give("events", (1 << 62) + 1)
+    assert await catalog.health.find_far_numbers() == ("events", "tags")
+
+
+async def test_numbers_that_are_still_narrow_count_as_such(postgres_url: str) -> None:
+    run_sql(
+        postgres_url,
+        "ALTER TABLE notices ALTER COLUMN id TYPE integer",  # the sequence is wide already
+        f"SELECT setval('notices_id_seq', {(1 << 30) + 1})",
+        "DROP INDEX ix_events_project_id_id",
+    )
+    async with open_catalog(postgres_url, migrate=False) as catalog:
+        assert await catalog.health.find_far_numbers() == ("notices",)
+        expected = ("notices.id", "ix_events_project_id_id")
+        assert await catalog.health.find_unfinished() == expected
