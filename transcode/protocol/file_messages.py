@@ -115,7 +115,7 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
     channel. Other engines are to make `spans` if there are several. `reason` is why
     a long asset is not divided, "" if that needs no reason. `segments` counts the segments; 0 if
     the file is converted in one pass, because it has no picture or its times are not reliable: then
-    nothing plays early.
+    nothing plays early. `reached` is how far the times of all tracks go, used or not; 0 if unknown.
     """
 
     audible: bool = True
@@ -125,6 +125,7 @@ class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag="surveyed"):
     spans: tuple[SpanOrder, ...] = ()
     reason: str = ""
     segments: int = 0
+    reached: int = 0
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):

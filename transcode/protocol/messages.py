@@ -285,7 +285,8 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True, tag="trouble"):
 class Probed(msgspec.Struct, frozen=True, kw_only=True, tag="probed"):
     """The facts about a file, as found by reading it.
 
-    `length_us` is 0 if even the end of the file does not reveal it. `width` and `height` are those
+    `length_us` is 0 if even the end of the file does not reveal it; it is `estimated` if the file
+    does not claim it, but its size and bit rate suggest it. `width` and `height` are those
     of the upright picture with square pixels, 0 if there is none; `codec_width` and `codec_height`
     those of the coded one. `rotation` is in degrees as the decoder reports it, `rate` in frames per
     1000 s (0: unknown). `subtitles` counts the subtitle tracks of any kind.
@@ -293,6 +294,7 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True, tag="probed"):
 
     container: str
     length_us: int
+    estimated: bool = False
     width: int = 0
     height: int = 0
     codec_width: int = 0

@@ -112,7 +112,9 @@ class VideoAssembler:
                 extra={"video": work.hash, "seams": sorted(playlists.discontinuities)},
             )
         await self._context.objects.make_durable(video(work.hash))
-        length_us, short = length_and_warnings(original.length_us, playlists.length)
+        length_us, short = length_and_warnings(
+            original.length_us, playlists.length, original.reached
+        )
         size = sum(piece.size for piece in pieces) + sum(list_sizes.values())
         size += original.poster_size + original.preview_size
         size += sum(each.size for each in original.subtitles)

@@ -147,7 +147,8 @@ class AssetAttempt:
         return Original(
             ladder=self._ladder,
             piece=self._piece(outcome),
-            length_us=probed.length_us,
+            length_us=0 if probed.estimated else probed.length_us,
+            reached=self._surveyed.reached,
             reused=self._surveyed.reused or outcome.reused,
             audible=self._surveyed.audible,
             mono=self._mono,

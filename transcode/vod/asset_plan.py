@@ -40,13 +40,15 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     """What was made in one piece, as the job keeps it until the spans are done.
 
     Stored as JSON. `audible` is True if there is an audio rendition. `reused` names the rung made
-    of the file's own packets, `length_us` is what the container claims, and `advance` is the size
+    of the file's own packets, `length_us` is what the container claims (0: nothing), `reached` how
+    far the times in it go, in ticks of 90 000 a second (0: unknown), and `advance` is the size
     in bytes of the playlists that let it play early.
     """
 
     ladder: Ladder | None
     piece: MadePiece
     length_us: int
+    reached: int = 0
     reused: str | None = None
     audible: bool = True
     mono: bool = False
@@ -140,14 +142,19 @@ def playing_ticks(made: Iterable[MadeRendition], spans: Sequence[SpanOrder]) -> 
     return max(lengths, default=0)
 
 
-def length_and_warnings(claimed_us: int, ticks: int) -> tuple[int, list[str]]:
-    """Return a video's length in microseconds, and a warning if the file claims a longer one."""
+def length_and_warnings(claimed_us: int, ticks: int, reached: int = 0) -> tuple[int, list[str]]:
+    """Return a video's length in microseconds, and a warning if the file claims a longer one.
+
+    `reached` is how far the times in the file go, 0 if unknown. Where they go as far as it claims,
+    nothing is cut off: a track that is not used is longer, or what comes before the first picture.
+    """
     made_us = rescale(ticks, VIDEO_SCALE, MICROSECONDS)
     if not claimed_us:
         return made_us, []
     if abs(made_us - claimed_us) < _ROUNDING_US:
         return claimed_us, []
-    if made_us >= claimed_us * _WHOLE or claimed_us - made_us < MICROSECONDS:
+    there_us = max(made_us, rescale(reached, VIDEO_SCALE, MICROSECONDS))
+    if there_us >= claimed_us * _WHOLE or claimed_us - there_us < MICROSECONDS:
         return made_us, []
     claimed, actual = claimed_us / MICROSECONDS, made_us / MICROSECONDS
     return made_us, [

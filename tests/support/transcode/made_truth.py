@@ -29,7 +29,10 @@ _RATE_SLACK: Final = 0.05
 
 
 class _Decoded(msgspec.Struct, frozen=True):
-    """A decoded segment: the begin of its first frame, the end of its last, and its frames."""
+    """A decoded segment: the begin of its first frame, the end of its last, and its frames.
+
+    Where pictures are reordered, the last one may be held by the sample that is decoded last.
+    """
 
     begin: float
     end: float
@@ -106,18 +109,21 @@ async def _rendition(vod: VodFixture, whole: WholeVideo, uri: str) -> _Rendition
 def _decoded(data: bytes) -> _Decoded:
     with av.open(io.BytesIO(data), "r") as container:
         (stream,) = container.streams
+        packets = list(container.demux(stream))
         frames = [
             frame
-            for frame in container.decode(stream)
+            for packet in packets
+            for frame in packet.decode()
             if isinstance(frame, VideoFrame | AudioFrame)
         ]
     base = stream.time_base
     assert base is not None
     times = [frame.pts or 0 for frame in frames]
     first, last = frames[0], frames[-1]
+    lasting = sum(packet.duration or 0 for packet in packets)
     return _Decoded(
         begin=float(times[0] * base),
-        end=float((times[-1] + last.duration) * base),
+        end=float(max(times[-1] + last.duration, times[0] + lasting) * base),
         frames=len(frames),
         step=float((times[-1] - times[0]) * base) / max(1, len(times) - 1),
         size=(first.width, first.height) if isinstance(first, VideoFrame) else None,

@@ -13,7 +13,7 @@ from tests.support.transcode.corpus_bytes import (
     moved_cluster,
     without_keyframes,
 )
-from tests.support.transcode.corpus_clips import AAC, Maker, clip, remuxed
+from tests.support.transcode.corpus_clips import AAC, X264, Maker, alone, clip, remuxed
 from tests.support.transcode.corpus_items import MPEG2, PLAIN, Item
 
 __all__ = ["ODD_TIMES"]
@@ -25,6 +25,8 @@ _ONE_KEY: Final = (
     *("-c:v", "libx264", "-preset", "veryfast", "-g", "9999", "-keyint_min", "9999"),
     *("-sc_threshold", "0", *AAC),
 )
+_VFR: Final = ("-vsync", "vfr")
+_STANDS: Final = "select='lt(t,2)+gte(t,42.6)'"
 _BEFORE: Final = ("-output_ts_offset", "-1.5", "-avoid_negative_ts", "disabled")
 _LIVE: Final = clip(*PLAIN, "-live", "1", size=_TINY)
 
@@ -97,6 +99,20 @@ def _no_sound_in_it(path: Path) -> None:
     ffmpeg("-i", whole, "-c:v", "copy", "-af", "atrim=end_sample=0", *AAC, "-y", path)
 
 
+def _fragments(begins: str) -> Maker:
+    """Return a maker of fragments of MP4 whose times begin at `begins` seconds."""
+    form = ("-movflags", "frag_keyframe+empty_moov+default_base_moof")
+    return remuxed(clip(*PLAIN, "-bf", "0", size=_TINY), "mp4", "-output_ts_offset", begins, *form)
+
+
+def _longer_track(path: Path) -> None:
+    """Make an MP4 with a second track of sound that is three times as long."""
+    whole, longer = path.with_name("whole.mp4"), path.with_name("longer.m4a")
+    clip(*PLAIN, size=_TINY)(whole)
+    alone(*AAC, seconds=9)(longer)
+    ffmpeg("-i", whole, "-i", longer, "-map", "0", "-map", "1", "-c", "copy", "-y", path)
+
+
 def _before_zero(ending: str) -> Maker:
     return remuxed(clip(*_ONE_KEY, size=_TINY), ending, *_BEFORE)
 
@@ -119,6 +135,102 @@ ODD_TIMES: Final = (
         seconds=9,
         kept=True,
         beeps=9,
+    ),
+    Item(
+        "slides-15.mp4",
+        "slides of 15 s, silent",
+        clip(*PLAIN, size=_TINY, seconds=45, rate="1/15", sound=None),
+        size=_TINY,
+        seconds=45,
+        sound=False,
+        flashes=0,
+        beeps=0,
+    ),
+    Item(
+        "slides-30.mkv",
+        "slides of 30 s, with music",
+        clip(*PLAIN, size=_TINY, seconds=60, rate="1/30"),
+        size=_TINY,
+        seconds=60,
+        kept=True,
+        flashes=0,
+        beeps=60,
+    ),
+    Item(
+        "slides-3.mp4",
+        "slides of 3 s, a keyframe each",
+        clip(*X264, "-g", "1", size=_TINY, seconds=12, rate="1/3", sound=None),
+        size=_TINY,
+        seconds=12,
+        own=True,
+        sound=False,
+        flashes=0,
+        beeps=0,
+    ),
+    Item(
+        "screen-still.mov",
+        "a screen on which nothing moves for 40 s: no picture is written meanwhile",
+        clip(*PLAIN, *_VFR, size=_TINY, seconds=43, filters=_STANDS),
+        size=_TINY,
+        seconds=43,
+        kept=True,
+        flashes=2,
+        beeps=43,
+    ),
+    Item(
+        "screen-still.mkv",
+        "the same, MKV, silent",
+        clip(*PLAIN, *_VFR, size=_TINY, seconds=43, sound=None, filters=_STANDS),
+        size=_TINY,
+        seconds=43,
+        sound=False,
+        flashes=2,
+        beeps=0,
+    ),
+    Item(
+        "screen-still.ts",
+        "the same, MPEG-TS, whose clock may begin anew anywhere",
+        clip(*PLAIN, "-bf", "0", *_VFR, size=_TINY, seconds=43, sound=None, filters=_STANDS),
+        size=_TINY,
+        seconds=2.4,
+        sound=False,
+        flashes=2,
+        beeps=0,
+        warning=_JOINED,
+    ),
+    Item(
+        "first-picture.mp4",
+        "a first picture of 14 s",
+        clip(*PLAIN, *_VFR, size=_TINY, seconds=15, filters="select='eq(n,0)+gte(t,14.6)'"),
+        size=_TINY,
+        seconds=15,
+        kept=True,
+        flashes=0,
+        beeps=15,
+    ),
+    Item(
+        "hours.mp4",
+        "fragments whose times begin at 11 h",
+        _fragments("40000"),
+        size=_TINY,
+        own=True,
+        kept=True,
+    ),
+    Item(
+        "epoch.mp4",
+        "fragments whose times count from 1970",
+        _fragments("1764360000"),
+        size=_TINY,
+        own=True,
+        kept=True,
+    ),
+    Item(
+        "longer-track.mp4",
+        "a second track of sound that is longer",
+        _longer_track,
+        size=_TINY,
+        own=True,
+        kept=True,
     ),
     Item(
         "rate-falls.mp4",

@@ -135,6 +135,19 @@ def test_a_length_is_what_is_there(
     assert bool(words) is warned
 
 
+@pytest.mark.parametrize(
+    ("reached", "warned"),
+    [
+        pytest.param(0, True, id="unknown"),
+        pytest.param(30.1, True, id="no track goes on"),
+        pytest.param(59.9, False, id="another track is longer"),
+    ],
+)
+def test_a_file_whose_tracks_reach_its_end_is_not_cut_off(reached: float, warned: bool) -> None:
+    length_us, words = length_and_warnings(60_000_000, 30 * SECOND, round(reached * SECOND))
+    assert (length_us, bool(words)) == (30_000_000, warned)
+
+
 def test_attempts_at_spans_have_their_own_folders() -> None:
     span = HeldSpan(
         id=9, job=4, video=1, hash="Ab3dEf6hIj9l", source="", generation=2, number=7, owner="a",

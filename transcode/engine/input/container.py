@@ -61,6 +61,9 @@ _OPTIONS: Final = {
     # No protocol at all: the bytes come through the descriptor.
     "protocol_whitelist": "none",
     "max_streams": str(MOST_TRACKS),
+    # Of MPEG-TS in microseconds, as far as 5 MB reach: by default 5 s are read to learn a picture's
+    # size, and three pictures must be read, each of which may stand for a minute.
+    "analyzeduration": "300000000",
 }
 _READ_BYTES: Final = 1 << 18
 _MOST_ASPECT: Final = 8

@@ -18,6 +18,7 @@ from transcode.engine.input.container import ENCRYPTED, BadUpload, Upload
 
 __all__ = [
     "ConfigWatch",
+    "Reach",
     "decode_times",
     "demux",
     "has_shown_times",
@@ -30,14 +31,45 @@ _MOST_UNTIMED: Final = 3_000  # a minute of sound: some megabytes, or 100 s of p
 _USUAL_STEP: Final = VIDEO_SCALE // 30
 
 
-def demux(upload: Upload, streams: list[Stream]) -> Iterator["Packet[Stream]"]:
+class Reach:
+    """How far the times of a file's packets go, in all of its tracks."""
+
+    def __init__(self) -> None:
+        self._bounds: dict[int, tuple[Fraction, int, int]] = {}  # base, first and last by track
+
+    def add(self, packet: "Packet[Stream]") -> None:
+        """Add a packet of any track."""
+        begin, base = packet.dts if packet.pts is None else packet.pts, packet.time_base
+        if begin is None or not base:
+            return
+        end = begin + (packet.duration or 0)
+        _, first, last = self._bounds.get(packet.stream_index, (base, begin, end))
+        self._bounds[packet.stream_index] = base, min(first, begin), max(last, end)
+
+    @property
+    def ticks(self) -> int:
+        """The latest time in the file, or the longest time in it: containers count either."""
+        firsts = [to_ticks(first, base) for base, first, _ in self._bounds.values()]
+        latest = max((to_ticks(last, base) for base, _, last in self._bounds.values()), default=0)
+        return latest - min(0, *firsts) if firsts else 0
+
+
+def demux(
+    upload: Upload, streams: list[Stream], reach: Reach | None = None
+) -> Iterator["Packet[Stream]"]:
     """Yield the packets up to the end, or to where the file is broken off.
+
+    `reach` gets the packets of all tracks.
 
     Raises:
         BadUpload: one is encrypted (ISO/IEC 23001-7: cenc, cbcs and the like).
     """
     try:
-        for packet in upload.demux(streams):
+        for packet in upload.demux(streams) if reach is None else upload.demux():
+            if reach is not None:
+                reach.add(packet)
+                if packet.stream not in streams:
+                    continue
             if packet.has_sidedata("encryption_info"):
                 raise BadUpload(ENCRYPTED)
             if packet.size:

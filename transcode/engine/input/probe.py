@@ -52,12 +52,13 @@ def probe(descriptor: int, reports: ReportWriter) -> Probed:
     """
     with open_upload(descriptor, reports) as upload:
         picture, sound = video_stream(upload), audio_stream(upload)
-        length_us = _length_us(upload)
-        if length_us > _MOST_LENGTH_US:
+        length_us, estimated = _length_us(upload), _is_estimated(upload)
+        if length_us > _MOST_LENGTH_US and not estimated:
             raise BadUpload("The file claims to be longer than a day.")
         facts = Probed(
             container=upload.format.name,
             length_us=length_us,
+            estimated=estimated,
             audio_codec=sound.codec_context.name if sound is not None else None,
         )
         if picture is not None:
@@ -135,9 +136,27 @@ def _rate(picture: VideoStream) -> int:
 
 def _length_us(upload: Upload) -> int:
     length_us = max(0, upload.duration or 0)
-    # In Matroska it is the time when the last packet ends, whenever the first one begins.
-    begins_us = max(0, upload.start_time or 0) if "matroska" in upload.format.name else 0
+    begins_us = max(0, upload.start_time or 0) if _counts_from_zero(upload) else 0
     return length_us - begins_us if begins_us < length_us else length_us
+
+
+def _counts_from_zero(upload: Upload) -> bool:
+    """Return whether the file's length is the time when its last packet ends.
+
+    So it is in Matroska, in FLV and in fragments of MP4, whose times may begin at any hour.
+    """
+    names = upload.format.name.split(",")
+    is_fragmented = "mp4" in names and not any(stream.frames for stream in upload.streams)
+    return is_fragmented or "matroska" in names or "flv" in names
+
+
+def _is_estimated(upload: Upload) -> bool:
+    """Return whether the length is FFmpeg's guess: frames of AAC or MP3, and no count of them.
+
+    Encoders that write the count also say how much silence to skip, so sound begins after zero.
+    """
+    name = upload.format.name
+    return name == "aac" or (name == "mp3" and not upload.start_time)
 
 
 def _scanned_us(upload: Upload, picture: VideoStream) -> int:

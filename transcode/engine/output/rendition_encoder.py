@@ -9,6 +9,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Final
 
 import msgspec
 from av.error import FFmpegError
@@ -17,10 +18,11 @@ from av.video.frame import PictureType, VideoFrame
 from media.codecs.avc import AvcConfig
 from media.hls.fmp4 import Sample, video_init
 from media.ladder import Rendition
+from media.ticks import VIDEO_SCALE
 from transcode.engine.codec.encode import Quality, VideoEncoder
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.core.stage import PipelineStage
-from transcode.engine.output.segment_grid import Cut
+from transcode.engine.output.segment_grid import HOLE, Cut
 from transcode.engine.output.segmenter import Segmenter
 
 __all__ = [
@@ -34,25 +36,35 @@ __all__ = [
 ]
 
 
+_LEAD: Final = VIDEO_SCALE // 25
+
+
 class DecodeTimes:
     """Decode times that follow from the pictures' times alone, so that spans fit together.
 
-    Each sample is decoded when the picture before it in presentation order is shown; `before` is
-    the time of the picture that precedes the first one. `end` is where the asset's last picture
-    ends, None if others follow.
+    Each sample is decoded when the picture before it in presentation order is shown, or if that
+    stands for long, just before it is shown itself, if it is an IDR picture: a segment then lasts
+    as long as its samples. `before` is the time of the picture that precedes the first one. `end`
+    is where the asset's last picture ends, None if others follow, the first at `following`.
     """
 
-    def __init__(self, before: int, end: int | None = None) -> None:
+    def __init__(self, before: int, end: int | None = None, following: int | None = None) -> None:
         self._times = [before]
+        self._decoded: list[int] = []  # when the pictures after `_times[0]` are decoded
         self._end = end
+        self._following = following
         self._closed = False
 
-    def expect(self, pts: int) -> None:
-        """Record the time of the next picture, in presentation order."""
+    def expect(self, pts: int, *, entry: bool = False) -> None:
+        """Record the time of the next picture, in presentation order; is it an `entry` (IDR)?"""
+        before = self._times[-1]
+        self._decoded.append(pts - _LEAD if entry and pts - before > HOLE else before)
         self._times.append(pts)
 
     def close(self) -> None:
         """Record that no further picture is expected."""
+        if self._following is not None:
+            self.expect(self._following, entry=True)
         self._closed = True
 
     def stamp(self, sample: Sample) -> Sample | None:
@@ -61,9 +73,9 @@ class DecodeTimes:
         index = bisect_left(times, sample.pts)
         if index == len(times) or times[index] != sample.pts:
             return None
-        dts, following = times[:2]
-        del times[0]
-        duration = following - dts
+        dts, *later = self._decoded[:2]
+        duration = (later[0] if later else times[1]) - dts
+        del times[0], self._decoded[0]
         if self._closed and self._end is not None and len(times) == 1:
             duration = max(1, self._end - sample.pts)
         return Sample(dts, sample.pts, duration, sample.key, sample.data)
@@ -102,8 +114,11 @@ class RenditionEncoder:
         self._pending_cut: Cut | None = None  # no picture has opened it yet
         self._cuts: dict[int, Cut] = {}  # by the time of the picture that opens the segment
 
-    def encode(self, frame: VideoFrame, cut: Cut | None) -> None:
-        """Encode a picture, as the first of a segment if there is a cut."""
+    def encode(self, frame: VideoFrame, cut: Cut | None, *, entry: bool = False) -> None:
+        """Encode a picture, as the first of a segment if there is a cut.
+
+        It becomes an IDR picture also if it is an `entry`.
+        """
         self._newest = frame
         if cut is not None and self._pending_cut is not None:
             # The encoder refused all of its pictures.
@@ -115,7 +130,8 @@ class RenditionEncoder:
         self._pending_cut = cut or self._pending_cut
         encoder = self._encoder or self._open(frame)
         # Decoded frames carry their type in the source, which the encoder would obey.
-        frame.pict_type = PictureType.NONE if self._pending_cut is None else PictureType.I
+        entry = entry or self._pending_cut is not None
+        frame.pict_type = PictureType.I if entry else PictureType.NONE
         try:
             samples = encoder.encode(frame)
         except FFmpegError as error:
@@ -123,18 +139,18 @@ class RenditionEncoder:
             return
         if frame.pts is not None:
             if self._decode_times is not None:
-                self._decode_times.expect(frame.pts)
+                self._decode_times.expect(frame.pts, entry=entry)
             if self._pending_cut is not None:
                 self._cuts[frame.pts] = self._pending_cut
                 self._pending_cut = None
         self._add(samples)
 
-    def repeat(self, pts: int, cut: Cut | None) -> None:
-        """Encode the newest picture once more, shown at `pts`."""
+    def repeat(self, pts: int, cut: Cut | None, *, entry: bool = False) -> None:
+        """Encode the newest picture once more, shown at `pts` (see `encode`)."""
         if self._newest is not None:
             # The encoder has copied the picture, so its time can be changed.
             self._newest.pts = pts
-            self.encode(self._newest, cut)
+            self.encode(self._newest, cut, entry=entry)
 
     def leave_gap(self, cut: Cut, start: int) -> None:
         """Make the segment of `cut` a gap that begins at `start`, and free the encoder.
@@ -202,6 +218,7 @@ class Repeat(msgspec.Struct, frozen=True, gc=False):
 
     pts: int
     cut: Cut | None
+    entry: bool = False
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):
@@ -241,7 +258,7 @@ class EncoderStage(PipelineStage[Pictures | Repeat | Gap | Abandon]):
                 case Abandon():
                     encoder.abandon()
                 case Repeat():
-                    encoder.repeat(item.pts, item.cut)
+                    encoder.repeat(item.pts, item.cut, entry=item.entry)
                 case frames, cut:
                     encoder.encode(frames[number], cut)
             encoder.segmenter.cpu_ns += time.thread_time_ns() - started_ns

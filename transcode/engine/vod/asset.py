@@ -57,10 +57,12 @@ def make_asset(
         surveyed = survey(upload, order)
         limit_cpu(_asset_seconds(file_bytes, upload, order, surveyed))
     if surveyed is None or surveyed.unreliable:
-        reason, audible = (
-            (surveyed.unreliable, surveyed.audible) if surveyed is not None else ("", True)
+        reason, audible, reached = (
+            (surveyed.unreliable, surveyed.audible, surveyed.reached)
+            if surveyed is not None
+            else ("", True, 0)
         )
-        reports.send(Surveyed(reason=reason, audible=audible))
+        reports.send(Surveyed(reason=reason, audible=audible, reached=reached))
         if order.ladder is not None and not order.encode:
             return
         os.nice(NICE_ADVANTAGE)
@@ -120,6 +122,7 @@ def _asset_seconds(
         file_bytes=file_bytes,
         seconds=seconds,
         packets=packets,
+        segments=len(surveyed.cuts),
         size=_picture_size(upload),
         rungs=order.ladder.renditions,
     )
@@ -133,6 +136,7 @@ def _span_seconds(file_bytes: int, upload: Upload, span: SpanOrder) -> float:
         file_bytes=file_bytes,
         seconds=ticks / VIDEO_SCALE,
         packets=span.pictures + frames_before,
+        segments=len(span.cuts),
         size=_picture_size(upload),
         rungs=span.rungs,
     )

@@ -50,7 +50,8 @@ class AudioSurvey:
     """Reads all packets of a sound track."""
 
     def __init__(self, sound: AudioStream) -> None:
-        self._times = array("q")
+        self.times = array("q")
+        """The packets' presentation times, in the file's order."""
         self._end: int | None = None
         self._length = 0  # of the newest packet
         self._config = _plain_config(sound)
@@ -70,7 +71,7 @@ class AudioSurvey:
             return
         pts, base = times[1], packet.stream.time_base
         if not packet.is_discard:
-            self._times.append(pts)
+            self.times.append(pts)
         if not packet.is_discard and (self._end is None or pts - self._end <= _JUMP):
             length = to_ticks(packet.duration, base) if packet.duration and base else 0
             self._end = max(pts + length, pts if self._end is None else self._end)
@@ -82,7 +83,7 @@ class AudioSurvey:
 
     def end(self) -> int | None:
         """Return where the sound ends, strays left out; None if there was no packet."""
-        line = time_line(self._times)
+        line = time_line(self.times)
         return line.last + self._length if line is not None and line.strays else self._end
 
     def _check(self, data: bytes, pts: int) -> None:

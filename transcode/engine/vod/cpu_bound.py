@@ -28,6 +28,7 @@ _MOST_RATE: Final = 240
 # What makes a length credible: a picture at least every 20 s, or sound of 16 kbit/s.
 _LONGEST_PICTURE: Final = 20.0
 _SOUND_BYTES: Final = 2000
+_SEGMENT_SECONDS: Final = 2  # of silence, while a picture may stand for hours
 
 
 def survey_seconds(file_bytes: int) -> float:
@@ -40,21 +41,23 @@ def cpu_seconds(
     file_bytes: int,
     seconds: float | None = None,
     packets: int = 0,
+    segments: int = 0,
     size: tuple[int, int] = (0, 0),
     rungs: Iterable[Rendition] = (),
 ) -> float:
     """Return the seconds of CPU for decoding `seconds` of a file and encoding them as `rungs`.
 
-    `packets` are those of its picture, of `size`; 0 if it has none. `seconds` is None if the length
-    is not known.
+    `packets` are those of its picture, of `size`; 0 if it has none. In each of `segments` a picture
+    that stands is shown once more. `seconds` is None if the length is not known.
     """
     credible = max(packets * _LONGEST_PICTURE, file_bytes / _SOUND_BYTES)
     declared = credible if seconds is None else min(seconds, credible)
     pictures = max(declared * _LEAST_RATE, min(packets, declared * _MOST_RATE)) if packets else 0
+    pictures += segments
     decoded = max(size[0] * size[1], _LEAST_PIXELS)
     megapixels = (decoded + sum(rung.width * rung.height for rung in rungs)) / 1e6
     return (
         survey_seconds(file_bytes)
         + pictures * megapixels * _PER_MEGAPIXEL
-        + declared * _PER_SOUND_SECOND
+        + (declared + _SEGMENT_SECONDS * segments) * _PER_SOUND_SECOND
     )

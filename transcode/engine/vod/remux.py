@@ -34,6 +34,7 @@ __all__ = ["make_originals"]
 _AAC_FRAME: Final = 1024
 _FOREVER: Final = 1 << 62
 _PART: Final = 100 * VIDEO_SCALE  # sound is sent in whole segments
+_HOLE: Final = 10 * VIDEO_SCALE  # a longer hole in the sound is filled and sent piece by piece
 
 
 def make_originals(upload: Upload, survey: Survey, reports: ReportWriter) -> tuple[str, ...]:
@@ -76,10 +77,12 @@ class _VideoCopy:
         self._decoded = iter(survey.decoded or ())
         self._cuts = _cuts_by_time(survey)
         self._end = survey.pictures_end
+        self._held = survey.end - survey.pictures_end  # beyond, while sound continues
         self._waiting: Sample | None = None
         self._step = VIDEO_SCALE // 30
         self._newest = 0  # the latest presentation time
-        self._segmenter = FileSegmenter(rung.name, end=None, send=reports.send)
+        end = survey.end if self._held else None
+        self._segmenter = FileSegmenter(rung.name, end=end, send=reports.send)
         record = picture.codec_context.extradata or b""
         init = video_init(config=record, width=rung.width, height=rung.height)
         self._segmenter.describe(config.codecs, init, config)
@@ -98,11 +101,12 @@ class _VideoCopy:
         self._newest = max(self._newest, pts)
 
     def close(self) -> None:
-        """Send the remaining samples."""
+        """Send the remaining samples; the last one lasts to the asset's end."""
         sample = self._waiting
         if sample is not None:
             is_last = sample.pts >= self._newest
-            self._put(sample, max(1, self._end - sample.pts) if is_last else self._step)
+            length = max(1, self._end - sample.pts) if is_last else self._step
+            self._put(sample, length + self._held)
         self._segmenter.end()
 
     def _put(self, sample: Sample, duration: int) -> None:
@@ -174,13 +178,21 @@ class _AudioTranscoder:
             return
         pts = times[1] + self._survey.offset
         if pts < self._survey.end + VIDEO_SCALE:  # later sound is not used
+            self._fill_to(pts)
             self._sound.decode(PacketData(packet), pts)
             self._sound.release(_FOREVER)
 
     def close(self) -> None:
         """Fill up to the picture's end, and send the remaining samples."""
+        self._fill_to(self._survey.end)
         grid = SegmentGrid(sequence=0, discontinuity=False, cut=1, longest=1, reuse=False)
         self._sound.finish(self._survey.end, grid)
+
+    def _fill_to(self, pts: int) -> None:
+        """Fill all but the end of a long hole before `pts`: there may be hours of it."""
+        while pts - self._sound.end > 2 * _HOLE:
+            self._sound.fill_to(self._sound.end + _HOLE)
+            self._sound.release(_FOREVER)
 
 
 def _cuts_by_time(survey: Survey) -> dict[int, Cut]:

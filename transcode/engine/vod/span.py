@@ -33,7 +33,12 @@ from transcode.engine.output.decoded_frames import (
     scale_or_black,
     split_due,
 )
-from transcode.engine.output.rendition_encoder import DecodeTimes, EncoderStage, RenditionEncoder
+from transcode.engine.output.rendition_encoder import (
+    DecodeTimes,
+    EncoderStage,
+    RenditionEncoder,
+    Repeat,
+)
 from transcode.engine.output.segment_grid import HOLE, Cut
 from transcode.engine.output.segmenter import FileSegmenter
 from transcode.engine.vod.survey import seek_time
@@ -42,8 +47,9 @@ from transcode.protocol.file_messages import SpanOrder
 __all__ = ["SpanPipeline"]
 
 _MOST_RATE: Final = 60
-_DEPTH: Final = 4  # raw pictures that wait for an encoder: 12 MB each at 2160p
+_LEAST_RATE: Final = 1  # a picture that stands is repeated
 _LAST_PICTURE: Final = VIDEO_SCALE // 25  # how long the repeated picture at the asset's end lasts
+_DEPTH: Final = 4  # raw pictures that wait for an encoder: 12 MB each at 2160p
 _WIDE_RANGE: Final = (16, 18)  # PQ and HLG: numbers of ISO/IEC 23091-2
 
 
@@ -62,6 +68,8 @@ class SpanPipeline:
             Cut(sequence=sequence, at=at) for sequence, at in enumerate(span.cuts, span.sequence)
         )
         self._shown: VideoFrame | None = None
+        self._is_passed = False  # the encoders have what is shown
+        self._newest = span.before  # the time of what they have
         self._step = 0  # between the last two pictures
         self._decoded_any = False
         self._thinner = FrameThinner(Fraction(span.rate, 1000) if span.rate else None)
@@ -171,25 +179,34 @@ class SpanPipeline:
             self._open_with_repeat(cut, aspect)
         if self._shown is not None:
             self._step = pts - (self._shown.pts or 0)
-        self._shown = frame
+        self._shown, self._is_passed = frame, False
         if self._thinner.keeps(pts) or opens is not None:
             self._pass(frame, aspect, opens)
 
     def _open_with_repeat(self, cut: Cut, aspect: Fraction) -> None:
         """Open a segment with the last frame again, since it has none of its own."""
         self._reports.count_trouble("picture missing", cut.at)
-        frame = self._shown or black_frame(*self._size())
-        frame.pts, frame.time_base = cut.at, TIME_BASE
-        self._pass(frame, aspect, cut)
+        self._repeat(cut.at, aspect, cut)
 
     def _hold_last(self, aspect: Fraction) -> None:
-        """Repeat the last frame at the asset's end, where the sound continues without pictures."""
-        span, frame = self._span, self._shown
-        if frame is None or frame.pts is None or span.end != span.until:
+        """Repeat the last frame at the asset's end, if it stands there."""
+        span = self._span
+        left = span.end - self._newest
+        if span.end == span.until and (
+            left > HOLE or (left > 2 * _LAST_PICTURE and self._step > HOLE)
+        ):
+            self._repeat(span.end - _LAST_PICTURE, aspect, None)
+
+    def _repeat(self, at: int, aspect: Fraction, cut: Cut | None) -> None:
+        """Show the last frame again, or black if there was none."""
+        if self._is_passed:
+            self._newest = at
+            for _, stage in self._stages:
+                stage.put(Repeat(at, cut, entry=True))
             return
-        if span.end - frame.pts > max(HOLE, 2 * self._step):
-            frame.pts, frame.time_base = span.end - _LAST_PICTURE, TIME_BASE
-            self._pass(frame, aspect, None)
+        frame = self._shown or black_frame(*self._size())
+        frame.pts, frame.time_base = at, TIME_BASE
+        self._pass(frame, aspect, cut)
 
     def _pass(self, frame: VideoFrame, aspect: Fraction, cut: Cut | None) -> None:
         pictures = scale_or_black(
@@ -201,6 +218,7 @@ class SpanPipeline:
         )
         if not pictures:
             return
+        self._is_passed, self._newest = True, frame.pts or 0
         for places, stage in self._stages:
             stage.put(([pictures[place] for place in places], cut))
 
@@ -213,13 +231,16 @@ class SpanPipeline:
 
 def _encoder(rendition: Rendition, span: SpanOrder, reports: ReportWriter) -> RenditionEncoder:
     is_last = span.end == span.until
+    rate = min(max(span.rate, _LEAST_RATE * 1000), _MOST_RATE * 1000)
     return RenditionEncoder(
         rendition,
         FileSegmenter(rendition.name, end=None if is_last else span.end, send=reports.send),
         reports,
-        Fraction(min(span.rate, _MOST_RATE * 1000), 1000) if span.rate else None,
+        Fraction(rate, 1000) if span.rate else None,
         quality=Quality.FILE,
-        decode_times=DecodeTimes(span.before, span.end if is_last else None),
+        decode_times=DecodeTimes(
+            span.before, span.end if is_last else None, None if is_last else span.end
+        ),
     )
 
 

@@ -2,8 +2,8 @@
 
 The file's own pictures make the top rung if every player can play them and their keyframes bound
 every segment; `audio_survey` decides about its sound. The times of all pictures determine where
-segments begin and which spans can be encoded separately (`span_planner`). The last picture is held
-while sound continues.
+segments begin and which spans can be encoded separately (`span_planner`). A picture is held until
+the next one (`held_pictures`), and the last one while sound continues.
 """
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
@@ -28,6 +28,7 @@ from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from transcode.engine.input.container import BadUpload, Upload, audio_stream, video_stream
 from transcode.engine.input.demux import (
     ConfigWatch,
+    Reach,
     decode_times,
     demux,
     has_shown_times,
@@ -39,6 +40,7 @@ from transcode.engine.input.random_access import fits_config
 from transcode.engine.input.stray_times import time_line
 from transcode.engine.output.segment_grid import HOLE
 from transcode.engine.vod.audio_survey import AudioSurvey, OwnAudio
+from transcode.engine.vod.held_pictures import JUMP, frame_rate, has_leap
 from transcode.engine.vod.span_planner import cuts_at_keyframes, cuts_by_clock, plan_spans
 from transcode.protocol.file_messages import AssetOrder, SpanOrder, Surveyed
 
@@ -46,12 +48,16 @@ __all__ = ["LEAP", "Survey", "own_config", "seek_time", "survey"]
 
 _MOST_RATE: Final = 61  # frames a second: what is faster is encoded, as most of it must be thinned
 LEAP: Final = "the times jump"
-_JUMP: Final = 20 * VIDEO_SCALE
+# Formats whose clock may begin anew anywhere, and those in which each picture has a duration.
+_OF_SEVERAL_CLOCKS: Final = ("mpegts", "mpeg")
+_OF_DURATIONS: Final = ("mov", "mp4")
 # Formats with an index of keyframes; others must be read from the beginning.
 _INDEXED: Final = ("mov", "mp4", "matroska", "webm")
 # Codecs whose stream says, or shows in its first pictures, whether it has B-frames.
 _DECLARED: Final = ("h264", "hevc", "mpeg4")
 _USUAL_STEP: Final = VIDEO_SCALE // 30
+# How long before it is shown a copied keyframe may be decoded: two pictures, one a second.
+_MOST_LEAD: Final = 2 * VIDEO_SCALE
 _LONG: Final = 20 * VIDEO_SCALE  # shorter assets are not worth more than one span
 
 
@@ -61,10 +67,11 @@ class Survey(msgspec.Struct, kw_only=True):
     `unreliable` is why the packets' times cannot be relied on, "" if they can. `decoded` are decode
     times if the file leaves some out. Adding `offset` brings the file's own times, in ticks, to the
     output clock. The last picture is shown up to `end`, which is later than `pictures_end` if the
-    sound is longer. `audible` is True if there is sound at all, and `sound` is what can be copied.
-    `strays` is True if some pictures were left out because their times are damaged (see
-    `transcode.engine.input.stray_times`). `timed` and `wait` are as in `SpanOrder`, and
-    `sequential` is why decoding cannot begin in the middle of the file, "" if it can.
+    sound is longer. `rate` is in frames per 1000 s, 0 if unknown. `audible` is True if there is
+    sound at all, and `sound` is what can be copied. `strays` is True if some pictures were left out
+    because their times are damaged (see `transcode.engine.input.stray_times`). `timed` and `wait`
+    are as in `SpanOrder`, and `sequential` is why decoding cannot begin in the middle of the file,
+    "" if it can. `reached` is how far the times of all tracks go, used or not.
     """
 
     offset: int
@@ -72,12 +79,14 @@ class Survey(msgspec.Struct, kw_only=True):
     keys: tuple[int, ...]
     pictures_end: int
     end: int
+    rate: int
     strays: bool = False
     timed: bool = True
     wait: int = 0
     sequential: str = ""
     unreliable: str = ""
     decoded: tuple[int, ...] | None = None
+    reached: int = 0
     reused: Rendition | None = None
     audible: bool = False
     sound: OwnAudio | None = None
@@ -86,15 +95,9 @@ class Survey(msgspec.Struct, kw_only=True):
     spans: tuple[SpanOrder, ...] = ()
 
     @property
-    def rate(self) -> int:
-        """The frames per 1000 s on average; 0 if unknown."""
-        length = self.pictures_end - self.shown[0]
-        return len(self.shown) * VIDEO_SCALE * 1000 // length if length > 0 else 0
-
-    @property
     def newest(self) -> int:
         """The last time at which there must be a picture."""
-        return self.shown[-1] if self.end == self.pictures_end else self.end - _USUAL_STEP
+        return self.shown[-1] if self.end - self.shown[-1] <= HOLE else self.end - _USUAL_STEP
 
     def report(self) -> Surveyed:
         """Return the report to the parent."""
@@ -106,6 +109,7 @@ class Survey(msgspec.Struct, kw_only=True):
             spans=self.spans,
             reason=self.unreliable or self.reason,
             segments=len(self.cuts),
+            reached=self.reached,
         )
 
 
@@ -118,18 +122,21 @@ def survey(upload: Upload, order: AssetOrder) -> Survey | None:
     picture = video_stream(upload)
     if picture is None or order.ladder is None:
         return None
-    video = _VideoSurvey(picture)
+    formats = upload.format.name.split(",")
+    video = _VideoSurvey(picture, formats)
     sound = audio_stream(upload)
     audio = AudioSurvey(sound) if sound is not None else None
     streams: list[Stream] = [stream for stream in (picture, sound) if stream is not None]
-    for packet in demux(upload, streams):
+    reach = Reach()
+    for packet in demux(upload, streams, reach):
         if packet.stream is picture:
             video.add(packet)
         elif audio is not None:
             audio.add(packet)
-    result = video.facts()
+    result = video.facts(() if audio is None else audio.times)
     sound_end = audio.end() if audio is not None else None
     result.audible = sound_end is not None
+    result.reached = reach.ticks
     if result.unreliable:
         return result
     if sound_end is not None:
@@ -152,14 +159,20 @@ def survey(upload: Upload, order: AssetOrder) -> Survey | None:
 class _VideoSurvey:
     """Reads all packets of a video track."""
 
-    def __init__(self, picture: VideoStream) -> None:
+    def __init__(self, picture: VideoStream, formats: Sequence[str]) -> None:
+        """Begin with a track; `formats` are the names of its container's format."""
         self._picture = picture
+        self._has_durations = any(name in formats for name in _OF_DURATIONS)
+        self._has_one_clock = not any(name in formats for name in _OF_SEVERAL_CLOCKS)
         self._config = own_config(picture)
         self._watch = ConfigWatch(picture)
         self._shown = array("q")  # in decode order
         self._keys: list[int] = []
         self._entries: list[int] = []
+        self._leads: list[tuple[int, int]] = []  # entries' numbers, and times from decode to show
+        self._durations: dict[int, int] = {}  # longer than `JUMP`, by the picture's time
         self._size = self._end = 0
+        self._length = 0  # of the newest packet
         self._timed = self._ordered = True
         self._copyable = self._config is not None
         self._has_shown_times = has_shown_times(picture.container)
@@ -182,27 +195,31 @@ class _VideoSurvey:
         if packet.has_sidedata("palette"):
             self._sequential = "its palette comes once"
         if not packet.is_discard:
-            self._add_shown(packet, times[1])
+            self._add_shown(packet, *times)
             return
         if packet.is_keyframe:
             self._keys.append(times[1])
 
-    def _add_shown(self, packet: "Packet[Stream]", pts: int) -> None:
+    def _add_shown(self, packet: "Packet[Stream]", dts: int, pts: int) -> None:
         self._reordered = self._reordered or (bool(self._shown) and pts < self._shown[-1])
         self._timed = self._timed and (packet.pts is not None or not self._has_shown_times)
         self._ordered = self._ordered and packet.dts is not None
         self._shown.append(pts)
         self._size += packet.size
         base = packet.stream.time_base
-        self._end = max(
-            self._end, pts + (to_ticks(packet.duration, base) if packet.duration and base else 0)
-        )
+        length = to_ticks(packet.duration, base) if packet.duration and base else 0
+        self._length = length
+        self._end = max(self._end, pts + length)
+        if length > JUMP:
+            self._durations[pts] = length
         if packet.is_keyframe:
             self._keys.append(pts)
         if self._copyable and self._config is not None:
             try:
                 key = packet.is_keyframe
                 self._copyable = self._can_copy(bytes(packet), pts, self._config, key=key)
+                if len(self._entries) > len(self._leads):
+                    self._leads.append((len(self._shown) - 1, pts - dts))
             except AvcError:
                 self._copyable = False
 
@@ -215,8 +232,8 @@ class _VideoSurvey:
         self._entries.append(pts)
         return not is_rotated(data, config.length_size) and fits_config(data, config)
 
-    def facts(self) -> Survey:
-        """Return the facts about the pictures.
+    def facts(self, sound: Sequence[int]) -> Survey:
+        """Return the facts about the pictures, beside sound with packets at those times.
 
         Raises:
             BadUpload: there was none.
@@ -235,7 +252,9 @@ class _VideoSurvey:
         step = shown[-1] - shown[-2] if len(shown) > 1 else _USUAL_STEP
         lacks_decode_times = self._timed and not self._ordered
         decoded = decode_times(self._shown) if lacks_decode_times else None
-        end = (self._end if self._end > shown[-1] else shown[-1] + step) + offset
+        # In MP4 a duration is the time up to the next packet, whenever that is shown.
+        own_end = shown[-1] + self._length if self._has_durations else self._end
+        end = (own_end if own_end > shown[-1] else shown[-1] + step) + offset
         return Survey(
             offset=offset,
             shown=array("q", (time + offset for time in shown)),
@@ -246,9 +265,11 @@ class _VideoSurvey:
             timed=self._are_shown_times(),
             wait=wait,
             sequential=self._sequential,
+            rate=frame_rate(shown, end - offset),
             unreliable=LEAP
             if line is not None and line.restarts
-            else _unreliability(shown, timed=self._timed, keys=bool(self._keys)),
+            else _unreliability(shown, timed=self._timed, keys=bool(self._keys))
+            or self._leap(shown, end - offset, sound),
             decoded=None if decoded is None else tuple(time + offset for time in decoded),
         )
 
@@ -280,11 +301,22 @@ class _VideoSurvey:
         guessed = self._picture.codec_context.name in _DECLARED and not self._reordered
         return self._has_shown_times and not (delays and guessed)
 
+    def _leap(self, shown: Sequence[int], end: int, sound: Sequence[int]) -> str:
+        """Return `LEAP` if the file's clock leaps ahead."""
+        leaps = has_leap(
+            shown,
+            end,
+            durations=None if self._has_durations else self._durations,
+            sound=sound,
+            one_clock=self._has_one_clock,
+        )
+        return LEAP if leaps else ""
+
     def _leave_out_strays(self, first: int, last: int) -> None:
         """Forget the pictures outside; others refer to them, so the packets cannot be copied."""
         self._shown = array("q", (time for time in self._shown if first <= time <= last))
         self._keys = [time for time in self._keys if first <= time <= last]
-        self._end = last
+        self._end, self._length = last, 0
         self._copyable = False
 
     def cuts(self, rung: Rendition, survey: Survey) -> tuple[int, ...] | None:
@@ -302,12 +334,25 @@ class _VideoSurvey:
         if (
             (rung.width, rung.height) != (config.width, config.height)
             or config.aspect != 1
+            or not self._keeps_pace(survey)
             or len(survey.shown) * VIDEO_SCALE > _MOST_RATE * length
             or self._size * 8 * VIDEO_SCALE > MOST_SOURCE_RATE * rung.rate * length
         ):
             return None
         entries = [time + survey.offset for time in self._entries]
         return cuts_at_keyframes(entries, survey.shown[0], survey.end)
+
+    def _keeps_pace(self, survey: Survey) -> bool:
+        """Return whether segments at the keyframes last as long to a decoder as to a viewer.
+
+        Where pictures are held, decode times may be many seconds ahead of the pictures. Players
+        place a segment by them, and the format has none below zero.
+        """
+        leads = [lead for _, lead in self._leads]
+        if survey.decoded is not None:
+            shift = survey.offset
+            leads = [self._shown[at] + shift - survey.decoded[at] for at, _ in self._leads]
+        return not leads or (max(leads) <= _MOST_LEAD and max(leads) - min(leads) <= HOLE)
 
 
 def own_config(picture: VideoStream) -> AvcConfig | None:
@@ -325,16 +370,15 @@ def _unreliability(shown: Sequence[int], *, timed: bool, keys: bool) -> str:
         return "some packets have no times"
     if not keys:
         return "there is no keyframe"
-    for earlier, later in pairwise(shown):
-        if later == earlier:
-            return "two pictures have the same time"
-        if later - earlier > _JUMP:
-            return LEAP
+    if any(later == earlier for earlier, later in pairwise(shown)):
+        return "two pictures have the same time"
     return ""
 
 
 def _spans(result: Survey, rungs: tuple[Rendition, ...]) -> tuple[SpanOrder, ...]:
-    step = result.shown[1] - result.shown[0] if len(result.shown) > 1 else _USUAL_STEP
+    # Players place the first segment by its first decode time, so that must not be far ahead.
+    second = result.shown[1] if len(result.shown) > 1 else result.end
+    step = min(second - result.shown[0], _USUAL_STEP)
     bounds = plan_spans(result.cuts, result.shown, result.keys, result.end)
     return tuple(
         SpanOrder(

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.engine.sources import ffmpeg
 from tests.support.transcode.corpus import CORPUS
 from tests.support.transcode.corpus_bytes import flv_of_noise
 from transcode.engine.input.container import BadUpload, Upload, open_upload, video_stream
-from transcode.engine.input.demux import demux, timed_packets
+from transcode.engine.input.demux import Reach, demux, timed_packets
 
 
 @contextmanager
@@ -49,3 +50,20 @@ def test_an_encrypted_packet_is_refused(tmp_path: Path, name: str) -> None:
         assert picture is not None
         with pytest.raises(BadUpload, match="encrypted"):
             next(demux(upload, [picture]))
+
+
+def test_the_reach_of_a_file_is_that_of_all_tracks_from_zero_or_the_first_time(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.mkv"
+    tracks = ("color=s=16x16:r=10:d=2", "anullsrc=r=8000:d=2", "anullsrc=r=8000:d=5")
+    sources = [option for track in tracks for option in ("-f", "lavfi", "-i", track)]
+    maps = ("-map", "0", "-map", "1", "-map", "2", "-c:a", "pcm_s16le")
+    ffmpeg(*sources, *maps, "-output_ts_offset", "100", "-y", path)
+    reach = Reach()
+    with opened(path) as upload:
+        picture = video_stream(upload)
+        assert picture is not None
+        assert {packet.stream for packet in demux(upload, [picture], reach)} == {picture}
+    assert abs(reach.ticks - 105 * 90_000) < 9_000
+    assert Reach().ticks == 0

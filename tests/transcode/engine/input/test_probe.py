@@ -51,6 +51,54 @@ def test_the_name_of_a_file_is_of_no_account(tmp_path: Path) -> None:
     assert probed(tmp_path / "a.mp3").width == 320
 
 
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("a.mp4", 2),
+        ("a.mp4", 1_764_360_000),
+        ("a.mov", 90_000),
+        ("a.flv", 7_200),
+        ("a.mkv", 7_200),
+    ],
+)
+def test_a_length_does_not_depend_on_when_the_times_begin(
+    tmp_path: Path, name: str, begins: int
+) -> None:
+    """Fragments of a recorder are dated from when it was switched on, or from 1970."""
+    path = tmp_path / name
+    whole = film(tmp_path / f"whole{path.suffix}", *X264, "-g", "25", "-c:a", "aac", size=(64, 36))
+    fragments = ("-movflags", "frag_keyframe+empty_moov") if path.suffix in (".mp4", ".mov") else ()
+    ffmpeg("-i", whole, "-c", "copy", "-output_ts_offset", str(begins), *fragments, "-y", path)
+    assert abs(probed(path).length_us - 3_000_000) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "coding", "estimated"),
+    [
+        ("a.aac", ("-c:a", "aac"), True),
+        ("a.mp3", ("-c:a", "libmp3lame", "-q:a", "4", "-write_xing", "0"), True),
+        ("b.mp3", ("-c:a", "libmp3lame", "-q:a", "4"), False),
+    ],
+)
+def test_a_length_by_the_bit_rate_is_an_estimate(
+    tmp_path: Path, name: str, coding: tuple[str, ...], estimated: bool
+) -> None:
+    """Silence and then noise: frames at the beginning are smaller than the others."""
+    noise = "aevalsrc='if(gt(t,8),random(0)-0.5,0)':s=44100:d=10"
+    ffmpeg("-f", "lavfi", "-i", noise, *coding, "-y", tmp_path / name)
+    media = probed(tmp_path / name)
+    assert media.estimated is estimated
+    assert estimated or abs(media.length_us - 10_000_000) < 100_000
+
+
+def test_pictures_that_stand_in_mpeg_ts_are_seen(tmp_path: Path) -> None:
+    """The size of a picture is known only when others follow it."""
+    slides = ("-f", "lavfi", "-i", "testsrc2=s=64x36:r=1/60:d=180", "-c:v", "libx264", "-bf", "2")
+    ffmpeg(*slides, "-pix_fmt", "yuv420p", "-y", tmp_path / "a.ts")
+    media = probed(tmp_path / "a.ts")
+    assert (media.width, media.height) == (64, 36)
+
+
 def test_sizes_are_those_of_the_upright_picture_with_square_pixels(tmp_path: Path) -> None:
     lying = film(tmp_path / "lying.mp4", *X264, sound=None)
     standing = tmp_path / "standing.mp4"

@@ -129,6 +129,32 @@ def test_the_last_picture_of_an_asset_lasts_to_its_end() -> None:
     assert [each and (each.dts, each.duration) for each in (first, last)] == [(0, 300), (300, 100)]
 
 
+def test_a_segment_after_a_picture_that_stands_is_decoded_when_it_begins() -> None:
+    """So its samples last as long as it; a P picture that follows B-frames must come earlier."""
+    times = DecodeTimes(0, 9_990_000)
+    for pts, entry in ((300, True), (900_000, True), (1_800_000, False), (9_900_000, True)):
+        times.expect(pts, entry=entry)
+    times.close()
+    samples = [Sample(0, pts, 0, False, b"") for pts in (300, 900_000, 1_800_000, 9_900_000)]
+    stamped = [each for each in map(times.stamp, samples) if each is not None]
+    assert [(each.dts, each.dts + each.duration) for each in stamped] == [
+        (0, 896_400), (896_400, 900_000), (900_000, 9_896_400), (9_896_400, 9_986_400),
+    ]  # fmt: skip
+
+
+def test_a_span_ends_where_the_next_one_is_decoded() -> None:
+    one, other = DecodeTimes(0, following=900_000), DecodeTimes(3_000)
+    one.expect(3_000, entry=True)
+    one.close()
+    other.expect(900_000, entry=True)
+    last, first = (
+        times.stamp(Sample(0, pts, 0, True, b"")) for times, pts in ((one, 3_000), (other, 900_000))
+    )
+    assert last is not None
+    assert first is not None
+    assert last.dts + last.duration == first.dts == 900_000 - 3_600
+
+
 def test_a_sample_with_a_time_that_no_picture_had_gets_no_decode_time() -> None:
     times = DecodeTimes(0)
     times.expect(300)

@@ -44,6 +44,19 @@ def test_a_length_without_packets_or_bytes_is_not_believed(days: int) -> None:
     assert full_hd(days * 24 * HOUR, 3, 1024) == full_hd(60.0, 3, 1024) < HOUR
 
 
+def test_a_picture_that_stands_for_a_day_has_time_for_its_segments() -> None:
+    """Each needs a picture in all sizes and two seconds of silence: 0.2 s of CPU."""
+    bound = cpu_seconds(
+        file_bytes=1024,
+        seconds=24 * HOUR,
+        packets=2,
+        segments=43_200,
+        size=(1920, 1080),
+        rungs=ladder_for(1920, 1080, STANDARD_LABELS).renditions,
+    )
+    assert 5 * 0.2 * 43_200 < bound < 24 * HOUR
+
+
 def test_pictures_beyond_all_cameras_do_not_count() -> None:
     """A tick apart: 90 000 pictures a second, a hundred bytes each."""
     assert full_hd(10.0, 900_000, 90 * MIB) < 2 * full_hd(10.0, 2400, 90 * MIB)

@@ -1,7 +1,9 @@
 """The sound of an asset, copied or made anew: in step, without a hole, to its end."""
 
+import io
 from pathlib import Path
 
+import av
 import pytest
 
 from media.ladder import AUDIO_RENDITION
@@ -18,6 +20,7 @@ from tests.support.engine.made_assets import (
     surveyed,
 )
 from tests.support.engine.numbered_films import numbered
+from tests.support.engine.sources import ffmpeg
 from tests.support.engine.upload_files import FLASHES, film
 
 
@@ -40,6 +43,28 @@ def test_sound_that_ends_early_is_silent_to_the_end(tmp_path: Path) -> None:
     output = made_of(path)
     assert not surveyed(output).kept
     assert sound_is_continuous(output, 6)
+
+
+@pytest.mark.parametrize("coding", [OWN, (*OWN, "-bf", "0")], ids=["reordered", "in order"])
+def test_the_last_picture_lasts_as_long_as_sound_that_is_longer(
+    tmp_path: Path, coding: tuple[str, ...]
+) -> None:
+    noise = "anoisesrc=a=0.3:r=48000:d=6.5:seed=5,aformat=channel_layouts=stereo"
+    path = tmp_path / "a.mp4"
+    picture = numbered(tmp_path / "p.mp4", *coding, seconds=5, size=SMALL, sound=None)
+    longer = ("-f", "lavfi", "-i", noise, "-c:v", "copy", "-c:a", "aac")
+    ffmpeg("-i", picture, *longer, "-y", path)
+    output = made_of(path)
+    assert surveyed(output).reused == "240p"
+    lengths = {
+        name: sum(segment.duration for segment in output.segments(name)) / SECOND
+        for name in output.names
+    }
+    assert all(abs(length - 6.5) < 0.03 for length in lengths.values()), lengths
+    last = output.segments("240p")[-1]
+    with av.open(io.BytesIO(output.inits("240p")[0].data + output.data(last)), "r") as container:
+        ticks = sum(packet.duration or 0 for packet in container.demux())
+    assert abs(ticks - last.duration) <= SECOND // 10
 
 
 @pytest.mark.parametrize(
