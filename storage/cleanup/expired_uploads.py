@@ -145,14 +145,12 @@ async def _discard_pieces(
     names = sorted(unknown)
     for start in range(0, len(names), _AT_ONCE):
         unknown -= set(await uploads.find_open(names[start : start + _AT_ONCE]))
-    if not unknown:
-        return
-    for name, changed_us in (await files.folders(addresses.PIECES)).items():
-        if name in unknown and changed_us < now_us - AGE_US:
-            try:
-                await discard(files, addresses.upload_pieces(name), now_us)
-            except ObjectError as error:
-                this_pass.fail(error)
+    for address in map(addresses.upload_pieces, sorted(unknown)):
+        try:
+            if not await files.has_changed(address, now_us - AGE_US):
+                await discard(files, address, now_us)
+        except ObjectError as error:
+            this_pass.fail(error)
 
 
 async def _discard_old(files: Objects, address: str, now_us: int) -> None:

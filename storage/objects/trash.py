@@ -22,8 +22,8 @@ _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 class TrashFolders(Protocol):
     """A store whose folders can be listed."""
 
-    async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix` with their last change."""
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`."""
         ...
 
 
@@ -42,7 +42,7 @@ async def find_trash(objects: TrashFolders) -> list[str]:
     Raises:
         ObjectError: the store failed.
     """
-    names = [name for name in await objects.folders(TRASH) if _NAME.fullmatch(name)]
+    names = [name for name in await objects.folder_names(TRASH) if _NAME.fullmatch(name)]
     return [trash(name) for name in sorted(names)]
 
 
