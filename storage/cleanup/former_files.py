@@ -29,7 +29,7 @@ class FormerFileCatalog(Protocol):
 async def remove_former_files(objects: Objects, former: FormerFileCatalog, now_us: int) -> int:
     """Delete the former files whose time is over, and return their number.
 
-    What cannot be deleted is left to the cleanup of orphans, since no row names it any more.
+    What cannot be deleted now is due soon (`storage.cleanup.removals`).
 
     Raises:
         StorageError: the catalog or the store failed; the rest remains.

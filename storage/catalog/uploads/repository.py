@@ -18,7 +18,7 @@ from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.queries import named_rows, project_lookup
+from storage.catalog.queries import named_rows, project_lookup, removals
 from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
@@ -141,7 +141,9 @@ async def _remove(
     by: int | None,
     before_us: int | None = None,
 ) -> bool:
-    """Remove an upload, and its video unless that has a file; `kind` is the event's.
+    """Remove an upload, and its video unless that has a file; its bytes are to be deleted.
+
+    `kind` is the event's.
 
     `before_us`: only if it expired by then.
     """
@@ -155,6 +157,7 @@ async def _remove(
     if row is None:
         return False
     state, video, replaces = row
+    await removals.of_uploads(connection, [name])
     if state != _OPEN or video is None:
         return True
     if not replaces:

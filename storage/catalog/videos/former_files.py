@@ -1,7 +1,8 @@
 """The file that a video had before its present one (`catalog.former_files`), for seven days.
 
 `storage.catalog.videos.replacement` records it. A video has one at most: with the next replacement
-the file before goes. Its object stays at its address; who removes the row deletes the object.
+the file before goes. Its object stays at its address, and is deleted after its row
+(`storage.catalog.queries.removals`).
 """
 
 from typing import Final
@@ -11,6 +12,7 @@ from sqlalchemy import RowMapping, Select, delete, select
 
 from media.ticks import DAY_US
 from storage.catalog.engine.database import Database
+from storage.catalog.queries import removals
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos
 from storage.catalog.schema.upload_tables import former_files
@@ -77,7 +79,7 @@ class FormerFiles:
     async def expire(self, now_us: int) -> str | None:
         """Forget the former file that was replaced first, if its time is over; return its address.
 
-        The caller must delete it. None: there is none.
+        It is recorded that the file is to be deleted. None: there is none.
         """
         async with self._database.writing() as connection:
             expired = select(_ROW.video_id, _ROW.source).where(_ROW.replaced_us <= _oldest(now_us))
@@ -89,6 +91,7 @@ class FormerFiles:
             await connection.execute(
                 delete(former_files).where(_ROW.video_id == row.video_id, _ROW.source == row.source)
             )
+            await removals.record(connection, objects=[row.source])
             return str(row.source)
 
 

@@ -16,7 +16,7 @@ from media.countries import decode_countries
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels
-from storage.catalog.queries import counters, named_rows, project_lookup
+from storage.catalog.queries import counters, named_rows, project_lookup, removals
 from storage.catalog.queries.casefold import fold
 from storage.catalog.records.common import Named, Page
 from storage.catalog.records.transcoding import MadeSubtitles
@@ -346,7 +346,9 @@ async def remove(
     by: int | None,
     kind: str = "video deleted",
 ) -> PublicHash | None:
-    """Remove a video and its jobs; return the hash whose media are to be removed, None for none.
+    """Remove a video and its jobs, and record that its media are to be deleted.
+
+    Returns its hash, None for none.
 
     `kind` is the event's.
     """
@@ -356,6 +358,7 @@ async def remove(
         return None
     project, hash_, phase = row
     await connection.execute(delete(videos).where(_TABLE.id == video))
+    await removals.of_videos(connection, [hash_])
     await event_log.record(connection, project, kind, {}, now_us, subject=hash_, by=by)
     counters.add(connection, project, "videos", -1)
     counters.add(connection, project, f"videos.{phase}", -1)
