@@ -35,6 +35,7 @@ from storage.catalog.videos import (
     replacement,
 )
 from storage.errors import UploadHeld, UploadLost
+from storage.objects.addresses import upload_pieces as pieces_folder
 from storage.objects.upload_pieces import UploadPiece
 
 __all__ = ["Uploads"]
@@ -128,8 +129,11 @@ async def _add_pieces(
 
 
 async def _remove_pieces(connection: AsyncConnection, name: str) -> None:
+    """Remove the rows of an upload's pieces, if it has any; these are to be deleted."""
     upload = select(_TABLE.id).where(_TABLE.name == name).scalar_subquery()
-    await connection.execute(delete(upload_pieces).where(upload_pieces.c.upload_id == upload))
+    removed = delete(upload_pieces).where(upload_pieces.c.upload_id == upload)
+    if (await connection.execute(removed)).rowcount:
+        await removals.record(connection, folders=[pieces_folder(name)])
 
 
 async def _remove(

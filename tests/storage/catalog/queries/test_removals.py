@@ -9,6 +9,7 @@ from storage.catalog.projects.removal import RemovedRows
 from storage.catalog.queries import removals
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import VideoFile
+from storage.objects.upload_pieces import UploadPiece
 from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_upload, new_video
 
@@ -104,6 +105,18 @@ async def test_uploads(catalog: Catalog, project: ProjectRecord) -> None:
         *("uploads/a", "pieces/a/", "uploads/b", "pieces/b/"),
         *(f"videos/{begun.hash}/", f"sources/{begun.hash}/"),
     }
+
+
+async def test_pieces_of_an_upload_that_has_become_a_file(
+    catalog: Catalog, project: ProjectRecord
+) -> None:
+    for name, pieces in (("a", (UploadPiece(0, 100, "x"),)), ("b", ())):
+        record = await catalog.uploads.begin(project.id, new_upload(name, expires_us=NOW), NOW)
+        await catalog.uploads.claim(name, "w")
+        await catalog.uploads.record_received(record, "w", 100, NOW, NOW, pieces)
+        file = VideoFile(source=f"sources/{record.hash}/1", size=100)
+        assert await catalog.uploads.finish(name, "w", file, NOW, by=None) is not None
+        assert await recorded(catalog) == ({f"pieces/{name}/"} if pieces else set())
 
 
 @ON_BOTH
