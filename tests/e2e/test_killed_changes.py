@@ -39,7 +39,6 @@ _SEED: Final = 42
 _HOUR_US: Final = DAY_US // 24
 # When the cleanups run, in hours: an unfinished upload is kept for a day.
 _HOURS: Final = (0.1, 1, 7, 13, 19, 25, 31)
-_RECORDINGS: Final = 4
 _TOPS: Final = ("sources", "videos", "live", "slates", "uploads", "pieces")
 _URI: Final = re.compile(r'(?m)^([^#\s].*)$|URI="([^"]+)"')
 _ALL: Final = pytest.mark.prove
@@ -77,7 +76,7 @@ def test_kills_leave_no_file_without_a_row_and_no_row_without_its_file(
 ) -> None:
     with site.serving() as first:
         assert first.stop() == 0
-    site.recordings = asyncio.run(add_recordings(site))
+    site.videos = asyncio.run(add_recordings(site, 3 * kills))
     for number in range(kills):
         site.kill_during(CHANGES[number % len(CHANGES)])
     site.finish_jobs()
@@ -86,9 +85,9 @@ def test_kills_leave_no_file_without_a_row_and_no_row_without_its_file(
     deleted = run_sql(site.location, "SELECT subject FROM events WHERE kind = 'video deleted'")
     hashes = {str(hash_) for (hash_,) in deleted}
     assert not [each for each in trashed if each.split("/")[3] in hashes], "owners rely on removal"
-    kinds = ", ".join(f"{count} of a {kind}" for kind, count in sorted(site.kills.items()))
+    kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(site.kills.items()))
     proof(
-        f"processes killed in the middle of a change, {kinds}: files, and those that rows name",
+        f"processes killed in the middle of a change ({kinds}): files, and those that rows name",
         f"{len(stored)}, {len(named)}; {removed} were removed within a day",
         "the same",
     )
@@ -103,7 +102,7 @@ async def opened(site: KilledSite) -> AsyncGenerator[tuple[Catalog, MediaStore]]
             yield catalog, store
 
 
-async def add_recordings(site: KilledSite) -> list[int]:
+async def add_recordings(site: KilledSite, count: int) -> list[int]:
     """Add videos that were recorded, and so have no file of their own; return their numbers."""
     made = MadeRecording(media="1-1", size=3, length_us=2_000_000, width=0, height=0, rungs=())
     numbers: list[int] = []
@@ -111,7 +110,7 @@ async def add_recordings(site: KilledSite) -> list[int]:
         project = await catalog.projects.find("1")
         assert project is not None
         stream = await catalog.streams.add(project.id, "Morning", 1)
-        for run in range(_RECORDINGS):
+        for run in range(count):
             now_us = catalog.clock.now_us()
             row = await catalog.recordings.begin(stream.hash, f"run-{run}", 30, now_us)
             assert row is not None

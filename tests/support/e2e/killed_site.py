@@ -11,6 +11,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
@@ -29,13 +30,15 @@ __all__ = ["CHANGES", "KilledSite"]
 
 CHANGES: Final = ("replacement", "deletion", "upload", "move")
 _PIECES: Final = 4
+# Videos that are changed one after the other, so that a kill most likely hits one of them.
+_REPLACED, _DELETED = 2, 8
 _TUS: Final = {"Tus-Resumable": "1.0.0", "Content-Type": "application/offset+octet-stream"}
 
 
 class KilledSite:
     """An installation; its media are in its folder, or in `bucket`.
 
-    `database` is its URL, "" for SQLite. `recordings` are videos without a file of their own.
+    `database` is its URL, "" for SQLite. `videos` are the numbers of those that may be changed.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class KilledSite:
         self.bucket: S3Location | None = None
         self.location: str | Path = database or self.data / DATABASE
         self.kills: Counter[str] = Counter()
-        self.recordings: list[int] = []
+        self.videos: list[int] = []
         self._server = server
         self._chance = chance
         self._database = database
@@ -72,8 +75,8 @@ class KilledSite:
         self.kills[change] += 1
 
     def finish_jobs(self) -> None:
-        """Serve until nothing is left to transcode, if there is anything."""
-        if self._has_no_jobs():
+        """Serve until nothing is left to transcode, if there is anything, or a host to sign off."""
+        if self._has_no_jobs() and not self._database:
             return
         with self.serving() as running:
             poll(self._has_no_jobs, within=120, what="no jobs")
@@ -87,31 +90,40 @@ class KilledSite:
     def _kill_a_service(self, kind: str) -> None:
         change = {"replacement": self._replace, "deletion": self._delete, "upload": self._upload}
         with self.serving() as running:
-            assert self._send_film(running, "POST", "/api/projects/1/videos") == 201
-            [(video,)] = run_sql(self.location, "SELECT max(id) FROM videos")
-            assert isinstance(video, int)
-            thread = Thread(target=self._change, args=(change[kind], kind, running, video))
+            thread = Thread(target=self._change, args=(change[kind], kind, running))
+            trace = self._trace(kind)
             thread.start()
             time.sleep(self._chance.uniform(0.0, self._took[kind]))
+            # Every other time, right when the next one is in the database or the store alone.
+            seen, until = trace(), time.monotonic() + self._took[kind]
+            while self.kills[kind] % 2 and thread.is_alive() and time.monotonic() < until:
+                if trace() != seen:
+                    break
             running.stop(signal.SIGKILL)
             thread.join()
 
     def _change(
-        self,
-        change: Callable[[ServiceProcess, int], None],
-        kind: str,
-        running: ServiceProcess,
-        video: int,
+        self, change: Callable[[ServiceProcess], None], kind: str, running: ServiceProcess
     ) -> None:
-        """Make a change of a service that is being killed."""
+        """Make changes of a service that is being killed, one after the other."""
         began = time.monotonic()
         with suppress(OSError, http.client.HTTPException):
-            change(running, video)
+            change(running)
             self._took[kind] = time.monotonic() - began
+
+    def _trace(self, kind: str) -> Callable[[], object]:
+        """Return a function whose value changes when one half of a change is done."""
+        if kind == "deletion":
+            return partial(run_sql, self.location, "SELECT count(*) FROM removals")
+        if self.bucket is not None:
+            folder = f"{self.bucket.prefix}/sources"
+            return partial(self._server.keys, self.bucket.bucket, folder)
+        sources = self.data / OBJECTS / "sources"
+        return lambda: sorted(sources.glob("*/*"))
 
     def _kill_a_move(self) -> None:
         """Move the media to a new bucket, or back; what is killed is repeated."""
-        self.finish_jobs()  # a move waits for leases
+        self.finish_jobs()  # a move is refused while something is leased, or a host may be there
         target = self._server.new_bucket("media") if self.bucket is None else None
         command = ["migrate", "--data", str(self.data), "--media-to"]
         if target is None:
@@ -151,20 +163,24 @@ class KilledSite:
 
     # -- changes ----------------------------------------------------------------------------------
 
-    def _replace(self, running: ServiceProcess, video: int) -> None:
-        """Replace the file of a recording, while there is one, or of a video, in turn."""
-        if self.recordings and self.kills["replacement"] % 2 == 0:
-            video = self.recordings.pop()
-        self._send_film(running, "PUT", f"/api/videos/{video}/file")
+    def _replace(self, running: ServiceProcess) -> None:
+        """Replace the files of some videos: of recordings first, which have none."""
+        for _ in range(_REPLACED):
+            video = self.videos.pop(0)
+            self.videos.append(video)
+            self._send_film(running, f"/api/videos/{video}/file")
 
-    def _delete(self, running: ServiceProcess, video: int) -> None:
-        fetch(f"{running.http}/api/videos/{video}", method="DELETE", token=running.token)
+    def _delete(self, running: ServiceProcess) -> None:
+        """Delete some videos: those that were replaced last, and recordings."""
+        for number in range(_DELETED):
+            video = self.videos.pop(0 if number % 2 else -1)
+            fetch(f"{running.http}/api/videos/{video}", method="DELETE", token=running.token)
 
-    def _upload(self, running: ServiceProcess, video: int) -> None:
+    def _upload(self, running: ServiceProcess) -> None:
         """Send a film in pieces with checksums; most of those that are cut off are continued."""
         path, self._left = self._left, None
         if path is None or self._left_in != self.bucket:  # a move leaves uploads behind
-            replaces = b64encode(str(video).encode()).decode()
+            replaces = b64encode(str(self.videos[0]).encode()).decode()
             which = (
                 {"Upload-Metadata": f"replaces {replaces}"} if self._chance.random() < 0.5 else {}
             )
@@ -200,13 +216,14 @@ class KilledSite:
         assert answer.status in {200, 201, 204}, answer.text
         return {name.lower(): value for name, value in answer.headers.items()}
 
-    def _send_film(self, running: ServiceProcess, method: str, path: str) -> int:
-        """Send the film in a form, and return the status of the answer."""
+    def _send_film(self, running: ServiceProcess, path: str) -> None:
+        """Send the film in a form."""
         head = b'--x\r\nContent-Disposition: form-data; name="video"; filename="a.mp4"\r\n\r\n'
-        return fetch(
+        answer = fetch(
             f"{running.http}{path}",
-            method=method,
+            method="PUT",
             token=running.token,
             headers={"Content-Type": "multipart/form-data; boundary=x"},
             data=head + self._film + b"\r\n--x--\r\n",
-        ).status
+        )
+        assert answer.status == 200, answer.text
