@@ -83,8 +83,8 @@ class UnfinishedCopy(StorageError):
 class MediaFolders(Protocol):
     """A store whose folders can be listed."""
 
-    async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix` with their last change."""
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`."""
         ...
 
 
@@ -130,7 +130,7 @@ async def refuse_media(files: MediaFolders, *, store: str, catalog: str) -> None
         ObjectError: the store cannot be read.
     """
     for folder in _MEDIA:
-        if any(map(is_hash, await files.folders(folder))):
+        if any(map(is_hash, await files.folder_names(folder))):
             raise StoreMismatch(store, catalog)
 
 
@@ -231,7 +231,7 @@ async def _is_plausible(objects: MediaFolders, references: KnownMedia) -> bool:
         ("videos", references.videos),
         ("live", references.streams),
     ):
-        hashes = [name for name in await objects.folders(folder) if is_hash(name)]
+        hashes = [name for name in await objects.folder_names(folder) if is_hash(name)]
         is_empty = is_empty and not hashes
         for start in range(0, len(hashes), _AT_ONCE):
             if await existing(hashes[start : start + _AT_ONCE]):

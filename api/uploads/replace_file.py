@@ -67,7 +67,8 @@ async def replace_source(
     """Make a stored file a video's source, and delete the file that was the former one until now.
 
     If it is unknown whether the catalog recorded the new file, both stay: the cleanup of orphans
-    deletes the one that no row names, and what cannot be deleted here.
+    deletes the one that no row names. What cannot be deleted here is due soon
+    (`storage.cleanup.removals`).
 
     Raises:
         ApiError: 404 if there is no such video any more, 409 if its first file has not arrived

@@ -226,7 +226,8 @@ class VideoFilesController(Controller):
                 # decides.
                 await objects.delete_tree(addresses.video_folder(record.hash, folder))
                 raise
-            # What cannot be deleted now is deleted by the cleanup of orphans.
+            # What cannot be deleted now is deleted later (`storage.cleanup.removals`), or, if there
+            # is no such video any more, by the cleanup of orphans.
             if changed is None:
                 with contextlib.suppress(ObjectError):
                     await objects.delete_tree(addresses.video(record.hash))

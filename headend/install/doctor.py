@@ -476,16 +476,15 @@ async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding
             stat = await files.stat(address)
             if address not in expired and stat is not None and stat.modified_us < now_us - AGE_US:
                 removable.append((address, "bytes of no upload"))
-    pieces = await files.folders(addresses.PIECES)
-    names = sorted(pieces)
+    names = sorted(await files.folder_names(addresses.PIECES))
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
         open_uploads = await catalog.uploads.find_open(batch)
-        removable += [
-            (addresses.upload_pieces(name), "bytes of no upload")
-            for name in batch
-            if name not in open_uploads and pieces[name] < now_us - AGE_US
-        ]
+        for address in (
+            addresses.upload_pieces(name) for name in batch if name not in open_uploads
+        ):
+            if not await files.has_changed(address, now_us - AGE_US):
+                removable.append((address, "bytes of no upload"))
     return await _tidy("uploads", files, removable)
 
 

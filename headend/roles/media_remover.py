@@ -1,4 +1,8 @@
-"""Removes the media of deleted streams and videos from disk and edge."""
+"""Removes the media of deleted streams and videos from disk and edge.
+
+Their rows are gone then. What cannot be removed now is due soon (`storage.cleanup.removals`), since
+the transaction that removed the rows recorded it.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +32,7 @@ class StoredMedia:
         self._edge = edge
 
     async def remove(self, hashes: Sequence[PublicHash]) -> None:
-        """Delete all media of streams or videos by hash; failures are only logged."""
+        """Delete all media of streams or videos by hash; failures are logged, and retried later."""
         for hash_ in hashes:
             for folder in _FOLDERS:
                 await self._remove_folder(folder.format(hash_))

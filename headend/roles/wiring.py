@@ -61,6 +61,7 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
 from storage.cleanup.cleanups import media_cleanups, upload_cleanups
 from storage.cleanup.periodic import Cleanup, keep_cleaning
+from storage.cleanup.removals import keep_removing
 from storage.cleanup.withdrawn_copies import keep_deleting_withdrawn_copies
 from storage.objects.disk_threads import VIEWERS
 
@@ -102,7 +103,7 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
             *file_workers(context, lambda: not ingest.is_shedding()),
             *_cleanups(context),
             *_delete_copies(context),
-            _remove_projects(context),
+            *_remove_deleted(context),
         ),
         _run_broadcaster(context, origin.clients) as broadcaster,
         _serve_http(
@@ -159,7 +160,7 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
         run_in_background(
             _reset_stale_streams(context),
             *_delete_copies(context),
-            _remove_projects(context),
+            *_remove_deleted(context),
             # Beside a bucket, received files are in this process's own data folder.
             *(_clean_uploads(context) if bucket_of(settings) is not None else ()),
         ),
@@ -255,11 +256,27 @@ def _delete_copies(context: RoleContext) -> tuple[BackgroundTask, ...]:
     return (BackgroundTask("copies for the CDN", deleting),)
 
 
-def _remove_projects(context: RoleContext) -> BackgroundTask:
-    """Return the task that removes the projects that this process or another one deletes."""
-    removed, media = context.catalog.removed_projects, StoredMedia(context.objects, context.edge)
-    return BackgroundTask(
-        "removed projects", partial(keep_removing_projects, removed, media, context.verify)
+def _remove_deleted(context: RoleContext) -> tuple[BackgroundTask, ...]:
+    """Return the tasks that remove what this process or another one deletes.
+
+    They remove the rows of projects, and objects that no row names any more.
+    """
+    catalog, objects, edge, verify = (
+        context.catalog,
+        context.objects,
+        context.edge,
+        context.verify,
+    )
+    media = StoredMedia(objects, edge)
+    return (
+        BackgroundTask(
+            "removed projects",
+            partial(keep_removing_projects, catalog.removed_projects, media, verify),
+        ),
+        BackgroundTask(
+            "removals",
+            partial(keep_removing, objects, edge, catalog.removals, catalog.clock.now_us, verify),
+        ),
     )
 
 

@@ -35,6 +35,7 @@ from storage.catalog.projects.overview import Overviews
 from storage.catalog.projects.removal import RemovedProjects
 from storage.catalog.projects.repository import Projects
 from storage.catalog.projects.usage import Usage
+from storage.catalog.queries.removals import Removals
 from storage.catalog.queries.visibility import Visibility
 from storage.catalog.streams.commands import Commands
 from storage.catalog.streams.holds import Holds
@@ -105,6 +106,7 @@ class Catalog:
         self.links = UploadLinks(database)
         self.references = References(database)
         self.cdn_folders = CdnFolders(database)
+        self.removals = Removals(database)
         self.health = HealthChecks(database)
         self.workload = Workload(database)
 

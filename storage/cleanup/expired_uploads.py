@@ -208,12 +208,10 @@ async def _discard_pieces(
     names = sorted(unknown)
     for start in range(0, len(names), _AT_ONCE):
         unknown -= set(await uploads.find_open(names[start : start + _AT_ONCE]))
-    if not unknown:
-        return
-    for name, changed_us in (await files.folders(addresses.PIECES)).items():
-        if name in unknown and changed_us < old_us:
-            with this_pass.failing():
-                await discard(files, addresses.upload_pieces(name), now_us)
+    for address in map(addresses.upload_pieces, sorted(unknown)):
+        with this_pass.failing():
+            if not await files.has_changed(address, old_us):
+                await discard(files, address, now_us)
 
 
 async def _discard_old(files: Objects, address: str, now_us: int, old_us: int) -> None:

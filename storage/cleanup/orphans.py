@@ -1,9 +1,10 @@
 """Finds orphans, objects that no row of the catalog references, and moves them to the trash.
 
-An upload stores its file before it adds the video's row, and a deletion removes the row before the
-files. So a crash in between leaves files without a row, but never a row without its files. Objects
-younger than `AGE_US` are kept, since their rows may be about to be written. Unfinished uploads are
-handled by `storage.cleanup.expired_uploads`.
+An upload stores its file before it adds the video's row. So a crash in between leaves a file
+without a row, but never a row without its file. (A deletion removes the row first, and records what
+is to be deleted: `storage.cleanup.removals`.) Objects younger than `AGE_US` are kept, since their
+rows may be about to be written. Unfinished uploads are handled by
+`storage.cleanup.expired_uploads`.
 
 A crash leaves few orphans. Where much of the store is unknown to the catalog, the catalog is more
 likely an old or a wrong one: then nothing is removed until an operator confirms it.
@@ -27,7 +28,7 @@ from media.stream_keys import PublicHash, is_hash
 from media.ticks import MICROSECONDS
 from storage.catalog.maintenance.references import VideoReferences
 from storage.cleanup.confirmation import Unconfirmed, is_unusual
-from storage.objects.addresses import video_folder, video_sources
+from storage.objects.addresses import video, video_folder, video_sources
 from storage.objects.base import ObjectError, ObjectMissing, Objects, ObjectStat
 from storage.objects.trash import discard
 
@@ -101,8 +102,12 @@ class TooManyUnknown(Unconfirmed):
 class ReadableObjects(Protocol):
     """Read access to the objects."""
 
-    async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix` with their last change."""
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`."""
+        ...
+
+    async def has_changed(self, prefix: str, since_us: int) -> bool:
+        """Return whether a folder has changed since then."""
         ...
 
     async def addresses(self, prefix: str) -> list[str]:
@@ -143,7 +148,8 @@ async def find_unknown(
 ) -> UnknownMedia:
     """Find the media of videos and streams that the catalog does not know.
 
-    Objects are listed before the catalog is queried, so new rows count.
+    Names are listed before the catalog is queried, so new rows count. Only the ages of what is
+    unknown are determined: in a bucket that takes a list of all its objects.
 
     Raises:
         StorageError: the catalog or the disk failed.
@@ -157,15 +163,15 @@ async def find_unknown(
         ("videos", references.videos, "media of no video"),
         ("live", references.streams, "media of no stream"),
     ):
-        folders = {name: at for name, at in (await files.folders(folder)).items() if is_hash(name)}
-        total.update(folders)
-        for batch in _batches([name for name, at_us in folders.items() if at_us < before_us]):
+        names = sorted(name for name in await files.folder_names(folder) if is_hash(name))
+        total.update(names)
+        for batch in _batches(names):
             present = await existing(batch)
-            missing = [name for name in batch if name not in present]
-            unknown.update(missing)
-            orphans += [
-                Orphan(address=f"{folder}/{name}", kind="folder", what=what) for name in missing
-            ]
+            for name in (name for name in batch if name not in present):
+                address = f"{folder}/{name}"
+                if not await files.has_changed(address, before_us):
+                    unknown.add(name)
+                    orphans.append(Orphan(address=address, kind="folder", what=what))
     return UnknownMedia(orphans=tuple(orphans), unknown=len(unknown), total=len(total))
 
 
@@ -188,7 +194,7 @@ async def _unused_pictures(
     files: ReadableObjects, references: ReferenceCatalog, before_us: int
 ) -> AsyncGenerator[Orphan]:
     """Yield slate pictures that are not in use."""
-    owners = [name for name in await files.folders("slates") if _OWNER.fullmatch(name)]
+    owners = [name for name in await files.folder_names("slates") if _OWNER.fullmatch(name)]
     for batch in _batches(owners):
         pictures = [each for owner in batch for each in await files.addresses(f"slates/{owner}")]
         named = await references.slates(batch)
@@ -205,28 +211,29 @@ async def _unused_media(
 ) -> AsyncGenerator[Orphan]:
     """Yield files and folders that older attempts left in the folders of finished videos."""
     # A video that was only uploaded has no folder below `videos` yet.
-    names = {*await files.folders("videos"), *await files.folders("sources")}
+    names = await files.folder_names("videos") | await files.folder_names("sources")
     hashes = sorted(name for name in names if is_hash(name))
     for batch in _batches(hashes):
-        listed = {name: await files.folders(f"videos/{name}") for name in batch}
+        listed = {name: await files.folder_names(video(name)) for name in batch}
         # A recording in progress is not a video yet, so it is not among these rows.
         for row in await references.find_references(batch):
             async for orphan in _unused_sources(files, row, before_us):
                 yield orphan
             if row.at_work:
                 continue
-            for name in await _unreferenced(
-                files, row, _old(listed[row.hash], before_us, _TRANSCODED)
-            ):
+            transcoded = sorted(filter(_TRANSCODED.fullmatch, listed[row.hash]))
+            for name in await _unreferenced(files, row, transcoded):
                 address = video_folder(row.hash, name)
-                yield Orphan(address=address, kind="folder", what="media of an older attempt")
+                if not await files.has_changed(address, before_us):
+                    yield Orphan(address=address, kind="folder", what="media of an older attempt")
 
 
 async def _unused_sources(
     files: ReadableObjects, row: VideoReferences, before_us: int
 ) -> AsyncGenerator[Orphan]:
     """Yield uploaded files of a video that its row does not name, such as those long replaced."""
-    if row.source is None and (row.at_work or row.state != "failed"):
+    # A recording has none, and an import that failed: what is beside these is of no row.
+    if row.source is None and (row.at_work or row.state == "uploading"):
         return  # the row may be about to reference its first file
     for address in await files.addresses(video_sources(row.hash)):
         stat = None if address in (row.source, row.former) else await files.stat(address)
@@ -235,11 +242,11 @@ async def _unused_sources(
 
 
 async def _unreferenced(
-    files: ReadableObjects, row: VideoReferences, old: Sequence[str]
+    files: ReadableObjects, row: VideoReferences, folders: Sequence[str]
 ) -> list[str]:
     """Return those of a video's folders that neither its row nor its playlists reference."""
     named = (row.media, row.posters, row.previews)
-    unnamed = [name for name in old if name not in named and name not in row.subtitles]
+    unnamed = [name for name in folders if name not in named and name not in row.subtitles]
     if not unnamed or row.media is None:
         return unnamed
     listed = await _listed_folders(files, row.hash, row.media)
@@ -251,7 +258,7 @@ async def _listed_folders(
 ) -> frozenset[str] | None:
     """Return the folders that the playlists of `media` refer to; None if one cannot be read."""
     folder = video_folder(hash_, media)
-    renditions = [name for name in await files.folders(folder) if name != "record"]
+    renditions = [name for name in await files.folder_names(folder) if name != "record"]
     folders: set[str] = set()
     for rendition in renditions:
         try:
@@ -260,12 +267,6 @@ async def _listed_folders(
             return None
         folders.update(_OTHER_FOLDER.findall(text.decode(errors="replace")))
     return frozenset(folders) if renditions else None
-
-
-def _old(folders: dict[str, int], before_us: int, pattern: re.Pattern[str]) -> list[str]:
-    return [
-        name for name, at_us in folders.items() if at_us < before_us and pattern.fullmatch(name)
-    ]
 
 
 def _batches(names: Sequence[T]) -> Iterator[Sequence[T]]:

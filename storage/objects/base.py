@@ -153,17 +153,21 @@ class Objects(Protocol):
         """Return the sizes in bytes of all objects below `prefix`, by address."""
         ...
 
-    async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix` with their last change.
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`, however much is in them.
 
-        Times are microseconds since the Unix epoch. Without such a folder the result is empty.
+        Without such a folder the result is empty.
         """
         ...
 
-    async def folder_names(self, prefix: str) -> set[str]:
-        """Return the names of the folders below `prefix`, however much is in them."""
+    async def has_changed(self, prefix: str, since_us: int) -> bool:
+        """Return whether a folder has changed since then, in microseconds since the Unix epoch.
+
+        In a bucket that is any object below it, on a disk what is directly in it. A folder that
+        does not exist has not changed.
+        """
         ...
 
     async def delete_tree(self, prefix: str) -> None:
-        """Delete all objects below `prefix`."""
+        """Delete all objects below `prefix`, however many; some are left if the store fails."""
         ...

@@ -24,7 +24,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import count
@@ -43,7 +43,8 @@ from storage.objects.base import (
 from storage.objects.disk_check import check_folder
 from storage.objects.disk_threads import FILES, DiskThreads
 from storage.objects.durable import place_file, sync_file, sync_tree
-from storage.objects.read_only import addresses_below, subfolders, to_object_stat
+from storage.objects.file_trees import addresses_below, remove_tree, run_steps, subfolders
+from storage.objects.read_only import to_object_stat
 from storage.objects.reserve import RESERVE_BYTES, Reserve
 
 __all__ = ["SYNC_SECONDS", "DiskObjects", "disk_failure"]
@@ -57,8 +58,6 @@ _NO_LINK: Final = frozenset(
 )
 # A disk that does not answer for this long is treated as broken; a live segment is 2 s.
 _SECONDS: Final = 20.0
-# For all files of a folder: a hard disk lists 10 000 files in 60 s.
-_MANY_SECONDS: Final = 300.0
 _MOST_BYTES: Final = (1 << 63) - 1
 _STORE: Final = "the store"  # in the place of an address, in errors
 # A hard disk writes 6 GB in that time; more is waiting to be written only where memory is ample.
@@ -260,29 +259,24 @@ class DiskObjects:
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""
-        return await self._run(prefix, partial(addresses_below, self.root, self.path(prefix)))
+        return sorted(await self._run_steps(prefix, addresses_below(self.root, self.path(prefix))))
 
     async def sizes(self, prefix: str) -> dict[str, int]:
         """Return the sizes in bytes of all objects below `prefix`, by address."""
-        return await self._run(prefix, partial(self._sizes, self.path(prefix)), _MANY_SECONDS)
-
-    async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix` with their last change.
-
-        Times are microseconds since the Unix epoch. Without such a folder the result is empty.
-        """
-        try:
-            return await self._run(prefix, partial(subfolders, self.path(prefix)))
-        except ObjectMissing:
-            return {}
+        return dict(await self._run_steps(prefix, self._sizes(self.path(prefix))))
 
     async def folder_names(self, prefix: str) -> set[str]:
         """Return the names of the folders below `prefix`."""
-        return set(await self.folders(prefix))
+        return set(await self._run_steps(prefix, subfolders(self.path(prefix))))
+
+    async def has_changed(self, prefix: str, since_us: int) -> bool:
+        """Return whether what is directly in a folder has changed since then (see `Objects`)."""
+        stat = await self.stat(prefix)
+        return stat is not None and stat.modified_us >= since_us
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""
-        await self._run(prefix, partial(_remove_tree, self.path(prefix)))
+        await self._run_steps(prefix, remove_tree(self.path(prefix)))
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
         """Check that media can be written to the disk (see `MediaStore`)."""
@@ -309,6 +303,10 @@ class DiskObjects:
             raise StoreFailed(address, f"no answer within {seconds:.0f} s") from error
         except OSError as error:
             raise _translated(address, error) from error
+
+    async def _run_steps(self, prefix: str, steps: Iterator[T]) -> list[T]:
+        """Run blocking steps in a thread, some at a time, and return what they yield."""
+        return await run_steps(steps, partial(self._run, prefix))
 
     async def _run_all(self, addresses: Collection[str], work: Callable[[str], None]) -> None:
         """Run blocking work for each address in one thread; raise the last error."""
@@ -361,12 +359,10 @@ class DiskObjects:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
-    def _sizes(self, folder: Path) -> dict[str, int]:
-        sizes: dict[str, int] = {}
+    def _sizes(self, folder: Path) -> Iterator[tuple[str, int]]:
         for address in addresses_below(self.root, folder):
             with contextlib.suppress(FileNotFoundError):  # it was deleted just now
-                sizes[address] = (self.root / address).stat().st_size
-        return sizes
+                yield address, (self.root / address).stat().st_size
 
     def _remove_abandoned(self) -> None:
         for folder in (self.root / _TEMPORARIES).iterdir():
@@ -431,11 +427,6 @@ def _move(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):  # it is gone already
         source.rename(target)
-
-
-def _remove_tree(folder: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(folder)
 
 
 def _translated(address: str, error: OSError) -> ObjectError:

@@ -137,18 +137,16 @@ class S3Objects(S3Bucket):
         arriving = [each for each in await self.scratch.addresses(prefix) if is_arriving(each)]
         return sorted({*addresses, *arriving})
 
-    async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix` with their last change."""
-        folders = await super().folders(prefix)
-        if _may_arrive(prefix):
-            for name, changed_us in (await self.scratch.folders(prefix)).items():
-                folders[name] = max(folders.get(name, 0), changed_us)
-        return folders
-
     async def folder_names(self, prefix: str) -> set[str]:
         """Return the names of the folders below `prefix`."""
         names = await super().folder_names(prefix)
         return names | (await self.scratch.folder_names(prefix) if _may_arrive(prefix) else set())
+
+    async def has_changed(self, prefix: str, since_us: int) -> bool:
+        """Return whether a folder has changed since then, here or in the bucket."""
+        if _may_arrive(prefix) and await self.scratch.has_changed(prefix, since_us):
+            return True
+        return await super().has_changed(prefix, since_us)
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""

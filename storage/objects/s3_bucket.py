@@ -11,13 +11,12 @@ import re
 import secrets
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterable,
     Awaitable,
     Callable,
     Collection,
     Mapping,
-    Sequence,
 )
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
@@ -60,13 +59,14 @@ __all__ = ["COPY_BYTES", "MOST_BYTES", "PIECE_BYTES", "S3Bucket", "S3Location"]
 
 # As for a disk: a bucket that does not answer for this long is treated as broken.
 _SECONDS: Final = 20.0
-# For listing and removing many objects: a server lists a thousand in a tenth of a second.
+# For removing a thousand objects, and for listing folders: a server lists a thousand of them in a
+# tenth of a second.
 _MANY_SECONDS: Final = 300.0
 # For a piece of a large object, and its retries: two at once need 4.5 Mbit/s.
 _PIECE_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 180.0
 _AT_ONCE: Final = 32  # requests of one call; servers answer 503 to some hundreds
-_LISTED: Final = 1000  # objects per answer
+_LISTED: Final = 1000  # objects per answer, and in memory: 300 bytes each
 # Larger objects are sent and fetched in pieces.
 PIECE_BYTES: Final = 16 << 20
 # S3 takes 10,000 pieces of an object (and 5 TiB, which is more). Larger pieces would need more
@@ -223,16 +223,18 @@ class S3Bucket:
         """Copy an object or a folder to another address, then delete it (see `Objects`)."""
         checked(target)
         stat = await self.stat(source)
-        sizes = await self.sizes(source) if stat is None else {source: stat.size}
-
-        async def copy_object(address: str) -> None:
-            await self.link(address, target + address.removeprefix(source))
-
-        large = [each for each, size in sizes.items() if size > self._copy_bytes]
-        await do_each([each for each in sizes if each not in large], copy_object, at_once=_AT_ONCE)
-        for address in large:
-            await self._copy_large(address, target + address.removeprefix(source), sizes[address])
-        await self.delete_all(sizes)
+        if stat is not None:
+            await self._copy_all({source: stat.size}, source, target)
+            await self.delete(source)
+            return
+        async with aclosing(self._walk(source)) as batches:
+            async for batch in batches:
+                await self._copy_all({each.address: each.size for each in batch}, source, target)
+        # What was copied, and nothing that came meanwhile.
+        async with aclosing(self._walk(target)) as batches:
+            async for batch in batches:
+                copied = [source + each.address.removeprefix(target) for each in batch]
+                await self.delete_all(copied)
 
     async def make_durable(self, address: str) -> None:
         """Check that an object or a folder exists: what was acknowledged is durable."""
@@ -280,25 +282,11 @@ class S3Bucket:
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""
-        return sorted([each.address for each in await self._walk(prefix)])
+        return sorted([each.address async for batch in self._walk(prefix) for each in batch])
 
     async def sizes(self, prefix: str) -> dict[str, int]:
         """Return the sizes in bytes of all objects below `prefix`, by address."""
-        return {each.address: each.size for each in await self._walk(prefix)}
-
-    async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix` with their last change.
-
-        That is the time of the newest object below the folder, in microseconds since the Unix
-        epoch. All objects below `prefix` are listed.
-        """
-        changed_us: dict[str, int] = {}
-        begin = len(prefix) + 1
-        for each in await self._walk(prefix):
-            name, slash, _ = each.address[begin:].partition("/")
-            if slash:
-                changed_us[name] = max(changed_us.get(name, 0), each.modified_us)
-        return changed_us
+        return {each.address: each.size async for batch in self._walk(prefix) for each in batch}
 
     async def folder_names(self, prefix: str) -> set[str]:
         """Return the names of the folders below `prefix`, which the server tells apart.
@@ -312,30 +300,40 @@ class S3Bucket:
         names = {each.rstrip("/").rpartition("/")[2] for each in listing["common_prefixes"]}
         return set(filter(is_address, names))
 
+    async def has_changed(self, prefix: str, since_us: int) -> bool:
+        """Return whether an object below a folder has changed since then.
+
+        All of them are listed unless one has.
+        """
+        async with aclosing(self._walk(prefix)) as batches:
+            async for batch in batches:
+                if any(each.modified_us >= since_us for each in batch):
+                    return True
+        return False
+
     async def first_address(self, prefix: str) -> str | None:
         """Return the address of an object below `prefix`, or None if there is none.
 
         One answer of the server is read, however many objects there are.
         """
 
-        async def first() -> str | None:
-            async for batch in self._list(prefix, _LISTED):
-                keys = [each["path"][len(self._prefix) :] for each in batch]
-                return next(filter(is_address, keys), None)
-            return None
-
-        return await _answer(prefix, first())
+        async with aclosing(self._walk(prefix)) as batches:
+            async for batch in batches:
+                return next((each.address for each in batch), None)
+        return None
 
     async def size(self, prefix: str) -> int:
         """Return the size in bytes of an object or a folder."""
         stat = await self.stat(prefix)
         if stat is not None:
             return stat.size
-        return sum(each.size for each in await self._walk(prefix))
+        return sum([each.size async for batch in self._walk(prefix) for each in batch])
 
     async def delete_tree(self, prefix: str) -> None:
-        """Delete all objects below `prefix`."""
-        await self.delete_all(await self.addresses(prefix))
+        """Delete all objects below `prefix`, as they are listed."""
+        async with aclosing(self._walk(prefix)) as batches:
+            async for batch in batches:
+                await self.delete_all([each.address for each in batch])
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
         """Check that the bucket answers, and (`thorough`) can be written; it is never full.
@@ -441,6 +439,17 @@ class S3Bucket:
 
     # -- helpers ----------------------------------------------------------------------------------
 
+    async def _copy_all(self, sizes: Mapping[str, int], source: str, target: str) -> None:
+        """Copy objects of these sizes, by address, from the folder `source` to `target`."""
+
+        async def copy_object(address: str) -> None:
+            await self.link(address, target + address.removeprefix(source))
+
+        large = [each for each, size in sizes.items() if size > self._copy_bytes]
+        await do_each([each for each in sizes if each not in large], copy_object, at_once=_AT_ONCE)
+        for address in large:
+            await self._copy_large(address, target + address.removeprefix(source), sizes[address])
+
     async def _copy_large(self, source: str, target: str, size: int) -> None:
         """Copy an object of `size` bytes through this process, piece by piece.
 
@@ -476,24 +485,19 @@ class S3Bucket:
     def _key(self, address: str) -> str:
         return self._prefix + checked(address)
 
-    async def _walk(self, prefix: str) -> list["_Listed"]:
-        """Return all objects below a folder, except those whose keys are no addresses."""
+    async def _walk(self, prefix: str) -> AsyncGenerator[list["_Listed"]]:
+        """Yield all objects below a folder, except those whose keys are no addresses.
+
+        An answer of the server at a time, so that neither memory nor time limits their number.
+        """
         begin = len(self._prefix)
-
-        async def walk() -> list[_Listed]:
-            listed: list[_Listed] = []
-            async for batch in self._list(prefix, _LISTED):
-                listed += [
-                    _listed(each, begin) for each in batch if is_address(each["path"][begin:])
-                ]
-            return listed
-
-        return await _answer(prefix, walk(), _MANY_SECONDS)
-
-    def _list(self, prefix: str, at_once: int) -> "AsyncIterable[Sequence[ObjectMeta]]":
-        return obstore.list(  # pyright: ignore[reportUnknownMemberType]  # for tables, not used
-            self._store, f"{self._key(prefix)}/", chunk_size=at_once
+        answers = aiter(
+            obstore.list(  # pyright: ignore[reportUnknownMemberType]  # for tables, not used
+                self._store, f"{self._key(prefix)}/", chunk_size=_LISTED
+            )
         )
+        while batch := await _answer(prefix, anext(answers, None)):
+            yield [_listed(each, begin) for each in batch if is_address(each["path"][begin:])]
 
 
 def _size(path: Path) -> int:

@@ -83,13 +83,13 @@ class PatientObjects:
         """Return the sizes in bytes of all objects below `prefix`, by address."""
         return await self._objects.sizes(prefix)
 
-    async def folders(self, prefix: str) -> dict[str, int]:
-        """Return the names of the folders below `prefix` with their last change."""
-        return await self._objects.folders(prefix)
-
     async def folder_names(self, prefix: str) -> set[str]:
         """Return the names of the folders below `prefix`."""
         return await self._objects.folder_names(prefix)
+
+    async def has_changed(self, prefix: str, since_us: int) -> bool:
+        """Return whether a folder has changed since then."""
+        return await self._objects.has_changed(prefix, since_us)
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
-from storage.catalog.queries import project_lookup
+from storage.catalog.queries import project_lookup, removals
 from storage.catalog.schema.tables import (
     categories,
     events,
@@ -26,6 +26,7 @@ from storage.catalog.schema.tables import (
     videos,
 )
 from storage.catalog.schema.upload_tables import recordings, upload_links, uploads
+from storage.objects.addresses import slate_folder
 
 __all__ = ["MAX_MEDIA_ROWS", "MAX_OTHER_ROWS", "RemovedProject", "RemovedProjects", "RemovedRows"]
 
@@ -101,7 +102,10 @@ class RemovedProjects:
             return await _remove_some(connection, jobs, project, MAX_MEDIA_ROWS)
 
     async def remove_rows(self, rows: RemovedRows) -> None:
-        """Remove rows, and all that refers to them; their media must be gone already."""
+        """Remove rows, and all that refers to them, and record that their media are to be deleted.
+
+        What the caller has deleted already was perhaps added to since.
+        """
         async with self._database.writing() as connection:
             for table in _WITH_MEDIA:
                 numbers: tuple[int, ...] = getattr(rows, table.name)
@@ -112,6 +116,9 @@ class RemovedProjects:
                     )
                     await connection.execute(locked)
                     await connection.execute(delete(table).where(is_removed))
+            await removals.of_streams(connection, rows.hashes)
+            await removals.of_videos(connection, rows.hashes)
+            await removals.of_uploads(connection, rows.names)
 
     async def remove_rest(self, project: int) -> bool:
         """Remove up to `MAX_OTHER_ROWS` rows without media; return True once nothing is left.
@@ -122,7 +129,9 @@ class RemovedProjects:
             for table in _OTHERS:
                 if await _remove_some(connection, table, project, MAX_OTHER_ROWS):
                     return False
-            await connection.execute(delete(projects).where(projects.c.id == project))
+            removed = delete(projects).where(projects.c.id == project).returning(projects.c.key)
+            keys = (await connection.execute(removed)).scalars()
+            await removals.record(connection, folders=[slate_folder(f"p-{key}") for key in keys])
             return True
 
 

@@ -10,13 +10,17 @@ __all__ = ["insert_missing"]
 
 
 def insert_missing(
-    connection: AsyncConnection, table: Table, row: Mapping[str, object]
+    connection: AsyncConnection, table: Table, row: Mapping[str, object] | None = None
 ) -> postgresql.Insert | sqlite.Insert:
     """Return the statement that adds a row, or nothing where a unique key of it is taken.
+
+    Without a row, it is executed with those that are to be added.
 
     On PostgreSQL it waits for a transaction that adds the same key.
     """
     # The same words in both dialects, which SQLAlchemy's general insert does not have.
-    if connection.dialect.name == "postgresql":
-        return postgresql.insert(table).values(row).on_conflict_do_nothing()
-    return sqlite.insert(table).values(row).on_conflict_do_nothing()
+    is_postgres = connection.dialect.name == "postgresql"
+    statement = postgresql.insert(table) if is_postgres else sqlite.insert(table)
+    if row is not None:
+        statement = statement.values(row)
+    return statement.on_conflict_do_nothing()

@@ -26,6 +26,7 @@ __all__ = [
     "past_files",
     "recorded_times",
     "recordings",
+    "removals",
     "spans",
     "upload_links",
     "upload_pieces",
@@ -87,6 +88,18 @@ past_files = Table(
     Column("length_us", BigInteger, nullable=False),
 )
 Index("ix_past_files_project_id_added_us", past_files.c.project_id, past_files.c.added_us)
+# Objects that are to be deleted: since the transaction that added the row, no other row names them.
+# `address` is that of an object, or of a folder with all that is in it. Times are those of the
+# database's clock: of that transaction, and from which on the deletion is due.
+removals = Table(
+    "removals",
+    METADATA,
+    Column("address", String(400), primary_key=True),
+    Column("is_folder", Boolean, nullable=False),
+    Column("recorded_us", BigInteger, nullable=False),
+    Column("due_us", BigInteger, nullable=False),
+)
+Index("ix_removals_due_us", removals.c.due_us)
 
 # A one-time address to which a browser uploads without a token; `digest` is the SHA-256 of what the
 # address holds. `video_id` is the video whose file it may replace; the link is removed with it.

@@ -19,7 +19,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
-from storage.catalog.queries import counters, project_lookup, text_search
+from storage.catalog.queries import counters, project_lookup, removals, text_search
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.common import Page, Sort, StreamRecord
@@ -265,7 +265,10 @@ class Streams:
             return await _set_paused(connection, row, False, now_us, by)
 
     async def remove(self, stream: int, *, now_us: int, by: int | None) -> int | None:
-        """Delete a stream; the command ends its run and removes its media."""
+        """Delete a stream; the command ends its run and removes its media.
+
+        These are deleted even if no process executes it.
+        """
         async with self._locked(stream) as (connection, row):
             if row is None:
                 return None
@@ -280,6 +283,7 @@ class Streams:
             await _update(connection, stream, now_us, {**last_state, "on_air": None})
             await broadcast.enqueue_stream(connection, stream, now_us)
             await connection.execute(delete(streams).where(streams.c.id == stream))
+            await removals.of_streams(connection, [row.hash])
             counters.add(connection, row.project_id, "streams", -1)
             return await _command(connection, row, CommandKind.FORGET, now_us)
 

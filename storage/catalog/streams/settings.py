@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.queries import project_lookup
+from storage.catalog.queries import project_lookup, removals
 from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.settings import (
     OwnerSettings,
@@ -158,7 +158,7 @@ class SettingsRepository:
     ) -> SlateChange | None:
         """Make the picture of that name the slate; None removes it.
 
-        A stream without a slate shows that of its project.
+        A stream without a slate shows that of its project. The picture before is to be deleted.
         """
         async with self._database.writing() as connection:
             row = await self._lock(connection, number)
@@ -171,6 +171,8 @@ class SettingsRepository:
                 await self._record(connection, row, "slate", facts, now_us, by)
             before, after = self._of.slate(row.name, row.slate), self._of.slate(row.name, name)
             unused = None if before == after else before
+            if unused is not None:
+                await removals.record(connection, objects=[unused])
             return SlateChange(settings=_owner_settings(row.settings, after), unused=unused)
 
     def _select(self, number: int) -> Select[str, str | None, str, int]:

@@ -18,7 +18,7 @@ from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.queries import named_rows, project_lookup
+from storage.catalog.queries import named_rows, project_lookup, removals
 from storage.catalog.queries.due import Due, count_due
 from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
@@ -36,6 +36,7 @@ from storage.catalog.videos import (
     replacement,
 )
 from storage.errors import UploadHeld, UploadLost
+from storage.objects.addresses import upload_pieces as pieces_folder
 from storage.objects.upload_pieces import UploadPiece
 
 __all__ = ["Uploads"]
@@ -129,8 +130,11 @@ async def _add_pieces(
 
 
 async def _remove_pieces(connection: AsyncConnection, name: str) -> None:
+    """Remove the rows of an upload's pieces, if it has any; these are to be deleted."""
     upload = select(_TABLE.id).where(_TABLE.name == name).scalar_subquery()
-    await connection.execute(delete(upload_pieces).where(upload_pieces.c.upload_id == upload))
+    removed = delete(upload_pieces).where(upload_pieces.c.upload_id == upload)
+    if (await connection.execute(removed)).rowcount:
+        await removals.record(connection, folders=[pieces_folder(name)])
 
 
 async def _remove(
@@ -144,7 +148,8 @@ async def _remove(
 ) -> bool:
     """Remove an upload, and its video unless that has a file; `kind` is the event's.
 
-    `before_us`: only if it expired by then.
+    Its bytes are to be deleted, but for those of one that has expired (`before_us`: only if it had
+    by then): a clock may be wrong, so the caller moves them to the trash.
     """
     conditions = [_TABLE.name == name]
     if before_us is not None:
@@ -156,6 +161,8 @@ async def _remove(
     if row is None:
         return False
     state, video, replaces = row
+    if before_us is None:
+        await removals.of_uploads(connection, [name])
     if state != _OPEN or video is None:
         return True
     if not replaces:

@@ -84,7 +84,8 @@ class FormerFiles:
     async def expire(self, now_us: int) -> str | None:
         """Forget the former file that was replaced first, if its time is over; return its address.
 
-        The caller must remove it. None: there is none.
+        The caller must move it to the trash; otherwise the cleanup of orphans does. None: there is
+        none.
         """
         async with self._database.writing() as connection:
             expired = select(_ROW.video_id, _ROW.source).where(_ROW.replaced_us <= _oldest(now_us))

@@ -16,7 +16,7 @@ from media.countries import decode_countries
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels
-from storage.catalog.queries import counters, named_rows, project_lookup, text_search
+from storage.catalog.queries import counters, named_rows, project_lookup, removals, text_search
 from storage.catalog.records.common import Named, Page
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.catalog.records.videos import (
@@ -346,16 +346,20 @@ async def remove(
     *,
     by: int | None,
     kind: str = "video deleted",
+    expired: bool = False,
 ) -> PublicHash | None:
-    """Remove a video and its jobs; return the hash whose media are to be removed, None for none.
+    """Remove a video and its jobs; return its hash, None for none. `kind` is the event's.
 
-    `kind` is the event's.
+    Its media are to be deleted, unless it `expired`: a clock may be wrong, so the caller moves them
+    to the trash.
     """
     row = await video_rows.lock(connection, video)
     if row is None:
         return None
     project, hash_ = row.project_id, row.hash
     await connection.execute(delete(videos).where(_TABLE.id == video))
+    if not expired:
+        await removals.of_videos(connection, [hash_])
     await event_log.record(connection, project, kind, {}, now_us, subject=hash_, by=by)
     await past_files.record(connection, row, now_us)
     counters.add(connection, project, "videos", -1)

@@ -435,5 +435,5 @@ class Recordings:
             if video is None:
                 return None
             return await video_queries.remove(
-                connection, video, now_us, by=None, kind="recording expired"
+                connection, video, now_us, by=None, kind="recording expired", expired=True
             )

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.stream_keys import PublicHash
 from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
-from storage.catalog.queries import counters, named_rows
+from storage.catalog.queries import counters, named_rows, removals
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as table
 from storage.catalog.schema.upload_tables import former_files, imports
@@ -138,8 +138,8 @@ async def _keep_former(
 ) -> str | None:
     """Record the file of a locked video's row as its former one, as `source` takes its place.
 
-    Returns the address of the file that was the former one until now, unless it is the new one. A
-    recording has no file that could be kept.
+    Returns the address of the file that was the former one until now, unless it is the new one; it
+    is recorded that it is to be deleted. A recording has no file that could be kept.
     """
     old = delete(former_files).where(former_files.c.video_id == row.id)
     dropped = (await connection.execute(old.returning(former_files.c.source))).scalar_one_or_none()
@@ -147,4 +147,7 @@ async def _keep_former(
         values = {name: getattr(row, name) for name in FILE_COLUMNS}
         values |= {"video_id": row.id, "replaced_us": now_us}
         await connection.execute(insert(former_files).values(values))
-    return None if dropped == source else dropped
+    if dropped is None or dropped == source:
+        return None
+    await removals.record(connection, objects=[dropped])
+    return dropped

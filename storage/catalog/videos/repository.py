@@ -20,7 +20,7 @@ from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
 from storage.catalog.library.labels import TagWanted
-from storage.catalog.queries import counters
+from storage.catalog.queries import counters, removals
 from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import Page, ProjectRecord
 from storage.catalog.records.videos import (
@@ -45,6 +45,7 @@ from storage.catalog.videos import (
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
 from storage.errors import VideoNotFailed
+from storage.objects.addresses import video_folder
 
 __all__ = ["MOST_RETRIES", "VideoChange", "Videos"]
 
@@ -358,5 +359,7 @@ class Videos:
             if row is None:
                 return None
             await rows.change(connection, row, now_us, values)
+            if row.posters is not None:
+                await removals.record(connection, folders=[video_folder(row.hash, row.posters)])
             await _record(connection, row, "video edited", {"keys": ["poster"]}, now_us, by)
             return await video_queries.read(connection, video), row.posters

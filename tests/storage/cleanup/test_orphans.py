@@ -126,6 +126,24 @@ async def test_what_failed_imports_brought_goes(tmp_path: Path) -> None:
             assert await objects.addresses(f"sources/{hash_}") == []
 
 
+@pytest.mark.parametrize("open_", [False, True])
+async def test_the_file_of_a_killed_replacement_of_a_recording_goes(
+    tmp_path: Path, *, open_: bool
+) -> None:
+    """A recording has no file of its own; while its previews are made, nothing is judged."""
+    file = tmp_path / "catalog.db"
+    with DiskObjects(tmp_path / "objects") as objects:
+        async with open_catalog(migrated(file), migrate=True) as catalog:
+            random_catalog = await RandomCatalog.begun(catalog, objects, file, random.Random(1))
+            hash_ = await random_catalog.video(state="completed", media="1-2", open_=open_)
+            random_catalog.change("UPDATE videos SET source = NULL WHERE hash = ?", hash_)
+            await objects.delete_tree(f"sources/{hash_}")
+            await objects.put(f"sources/{hash_}/r-killed", b"x")
+            assert await remove_orphans(objects, catalog.references, _now_us()) == 0
+            removed = await remove_orphans(objects, catalog.references, _now_us() + 2 * AGE_US)
+            assert removed == (0 if open_ else 1)
+
+
 class RandomCatalog:
     """A catalog and objects, with the addresses that are to stay (`kept`) and to go (`gone`)."""
 
@@ -325,10 +343,10 @@ async def test_a_catalog_that_names_too_few_of_the_media_stops_the_cleanup(
             if stops:
                 with pytest.raises(TooManyUnknown, match=f"{unknown} of the {known + unknown} "):
                     await remove_orphans(objects, catalog.references, later_us)
-                assert len(await objects.folders("videos")) == known + unknown
+                assert len(await objects.folder_names("videos")) == known + unknown
             confirmed = await remove_orphans(objects, catalog.references, later_us, confirmed=stops)
             assert confirmed == 2 * unknown
-            assert len(await objects.folders("videos")) == known
+            assert len(await objects.folder_names("videos")) == known
 
 
 async def test_ages_are_judged_by_the_stores_clock(tmp_path: Path) -> None:

@@ -80,16 +80,16 @@ async def test_a_folder_is_not_what_begins_as_it_does(media_store: MediaStore) -
     assert await media_store.addresses("videos/a") == ["videos/a/1"]
     await media_store.delete_tree("videos/a")
     assert await media_store.addresses("videos") == ["videos/ab/2", "videos/ab/c/3"]
-    folders = await media_store.folders("videos")
-    assert list(folders) == ["ab"]
+    assert await media_store.folder_names("videos") == {"ab"}
     await media_store.put("videos/x/y/1", b"")
     assert await media_store.folder_names("videos") == {"ab", "x"}
     assert await media_store.folder_names("nowhere") == set()
     await media_store.delete_tree("videos/x")
     newest = await media_store.stat("videos/ab/c/3")
     assert newest is not None
-    assert abs(folders["ab"] - newest.modified_us) < 2_000_000
-    assert await media_store.folders("nowhere") == {}
+    assert await media_store.has_changed("videos/ab", newest.modified_us - 2_000_000)
+    assert not await media_store.has_changed("videos/ab", newest.modified_us + 2_000_000)
+    assert not await media_store.has_changed("nowhere", 0)
 
 
 async def test_many_objects_go_at_once(media_store: MediaStore) -> None:
@@ -98,8 +98,13 @@ async def test_many_objects_go_at_once(media_store: MediaStore) -> None:
     assert await media_store.addresses("live/a") == sorted(objects)
     addresses = ["live/a/7.m4s", "live/a/none.m4s", "live/a/1009.m4s"]
     assert await media_store.get_all(addresses) == [b"7", None, b"1009"]
-    await media_store.delete_all([*objects, "live/a/none.m4s"])
+    assert set(await media_store.sizes("live")) == set(objects)
+    await media_store.delete_all([*list(objects)[:5], "live/a/none.m4s"])
+    await media_store.move("live/a", "trash/now/live/a")
     assert await media_store.addresses("live") == []
+    assert len(await media_store.addresses("trash")) == 1005
+    await media_store.delete_tree("trash")
+    assert await media_store.addresses("trash") == []
 
 
 async def test_what_is_not_there_is_missing(media_store: MediaStore) -> None:
@@ -160,7 +165,7 @@ async def test_no_call_leaves_the_store(media_store: MediaStore, address: str) -
         lambda objects: objects.stat(address),
         lambda objects: objects.delete(address),
         lambda objects: objects.addresses(address),
-        lambda objects: objects.folders(address),
+        lambda objects: objects.has_changed(address, 0),
         lambda objects: objects.delete_tree(address),
         lambda objects: objects.link("a/b", address),
         lambda objects: objects.move("a/b", address),

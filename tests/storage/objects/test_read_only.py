@@ -24,7 +24,10 @@ async def test_it_answers_as_the_store_does(tmp_path: Path) -> None:
         await objects.put("videos/a/1-1/360p/0.m4s", b"four")
         await objects.put("videos/b/1-1/0.m4s", b"x")
         for prefix in ("videos", "videos/a", "videos/a/1-1", "nothing"):
-            assert await looked.folders(prefix) == await objects.folders(prefix)
+            assert await looked.folder_names(prefix) == await objects.folder_names(prefix)
+            for since_us in (0, 1 << 62):
+                changed = await objects.has_changed(prefix, since_us)
+                assert await looked.has_changed(prefix, since_us) == changed
             assert await looked.addresses(prefix) == await objects.addresses(prefix)
         for address in ("videos/b/1-1/0.m4s", "nothing/0.m4s"):
             assert await looked.stat(address) == await objects.stat(address)
@@ -52,7 +55,7 @@ def loop(tmp_path: Path) -> Path:
 
 async def test_unreadable_objects_are_reported(loop: Path) -> None:
     with pytest.raises(StoreFailed, match="videos: Too many levels of symbolic links"):
-        await ReadOnlyObjects(loop).folders("videos")
+        await ReadOnlyObjects(loop).folder_names("videos")
     with pytest.raises(StoreFailed, match="videos: Too many levels of symbolic links"):
         await ReadOnlyObjects(loop).addresses("videos")
 
@@ -86,7 +89,7 @@ async def test_what_others_put_beside_the_objects_is_no_object(tmp_path: Path) -
             path.write_bytes(b"foreign")
         for each in (looked, objects):
             assert await each.addresses("videos") == ["videos/a/1-1/0.m4s"]
-            assert set(await each.folders("videos")) == {"a"}
+            assert await each.folder_names("videos") == {"a"}
         assert await objects.sizes("videos") == {"videos/a/1-1/0.m4s": 4}
         assert await looked.size("videos") == 4
 
@@ -106,4 +109,6 @@ async def test_a_folder_that_is_deleted_while_it_is_listed_hides_no_other(
     for name in ("a", "gone", "z"):
         (tmp_path / "videos" / name).mkdir(parents=True)
     monkeypatch.setattr(os, "scandir", scandir)
-    assert set(await ReadOnlyObjects(tmp_path).folders("videos")) == {"a", "z"}
+    files = ReadOnlyObjects(tmp_path)
+    assert await files.folder_names("videos") == {"a", "gone", "z"}
+    assert not await files.has_changed("videos/gone", 0)

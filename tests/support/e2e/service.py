@@ -198,14 +198,8 @@ def run_headend(
 ) -> subprocess.CompletedProcess[str]:
     """Run `headend`, or another version of it, to its end; it may be a fork, like a service."""
     arguments = [str(program), *command]
-    whole = {**os.environ, **(environment or {})}
     with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
-        if _MAY_FORK and program == HEADEND:
-            with Path(os.devnull).open("rb") as nothing:
-                files = (nothing.fileno(), output.fileno(), errors.fileno())
-                process = fork(_COMMAND, arguments, files, whole)
-        else:
-            process = subprocess.Popen(arguments, stdout=output, stderr=errors, env=whole)
+        process = start_headend(arguments, environment or {}, output, errors)
         try:
             status = process.wait(60 * SCALE)
         finally:
@@ -213,6 +207,18 @@ def run_headend(
         for file in (output, errors):
             file.seek(0)
         return subprocess.CompletedProcess(arguments, status, output.read(), errors.read())
+
+
+def start_headend(
+    arguments: list[str], environment: Mapping[str, str], output: IO[str], errors: IO[str]
+) -> Process:
+    """Start `headend`, or another version of it; it may be a fork, like a service."""
+    whole = {**os.environ, **environment}
+    if _MAY_FORK and arguments[0] == str(HEADEND):
+        with Path(os.devnull).open("rb") as nothing:
+            files = (nothing.fileno(), output.fileno(), errors.fileno())
+            return fork(_COMMAND, arguments, files, whole)
+    return subprocess.Popen(arguments, stdout=output, stderr=errors, env=whole)
 
 
 @contextmanager

@@ -257,8 +257,8 @@ class FailingObjects:
     async def sizes(self, prefix: str) -> dict[str, int]:
         return await self.disk.sizes(prefix)
 
-    async def folders(self, prefix: str) -> dict[str, int]:
-        return await self.disk.folders(prefix)
+    async def has_changed(self, prefix: str, since_us: int) -> bool:
+        return await self.disk.has_changed(prefix, since_us)
 
 
 class CheckedEdge(MemoryEdge):

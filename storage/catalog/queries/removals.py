@@ -1,0 +1,100 @@
+"""Objects that are to be deleted, since no row names them any more (`catalog.removals`).
+
+A transaction that removes the last row that names objects adds theirs. Whoever removes such a row
+usually deletes the objects at once, too; `storage.cleanup.removals` works off the rows, so that
+neither a killed process nor a store that is away leaves objects for good. Addresses are never used
+again for other objects, so that it makes no difference when, and how often, they are deleted.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from media.ticks import MICROSECONDS
+from storage.catalog.engine.clock import now_in
+from storage.catalog.engine.database import Database
+from storage.catalog.queries.insert_missing import insert_missing
+from storage.catalog.schema.upload_tables import removals as table
+from storage.objects.addresses import (
+    live_stream,
+    slate_folder,
+    upload,
+    upload_pieces,
+    video,
+    video_sources,
+)
+
+__all__ = ["FIRST_US", "Removal", "Removals", "of_streams", "of_uploads", "of_videos", "record"]
+
+# By then whoever removed the rows has deleted the objects, or was killed. Ending the run of a
+# deleted stream takes up to 30 s, in which the last of it is recorded.
+FIRST_US: Final = 60 * MICROSECONDS
+_ROW: Final = table.c
+
+
+class Removal(msgspec.Struct, frozen=True, kw_only=True):
+    """An object, or a folder with all that is in it, that is to be deleted."""
+
+    address: str
+    is_folder: bool
+    recorded_us: int
+
+
+async def record(
+    connection: AsyncConnection, *, folders: Iterable[str] = (), objects: Iterable[str] = ()
+) -> None:
+    """Record that folders and objects are to be deleted once the caller's transaction is over."""
+    kinds = (*((each, True) for each in folders), *((each, False) for each in objects))
+    if not kinds:
+        return
+    now_us = (await connection.execute(select(now_in(connection)))).scalar_one()
+    times = {"recorded_us": now_us, "due_us": now_us + FIRST_US}
+    rows = [{"address": address, "is_folder": is_folder, **times} for address, is_folder in kinds]
+    await connection.execute(insert_missing(connection, table), rows)
+
+
+async def of_videos(connection: AsyncConnection, hashes: Sequence[str]) -> None:
+    """Record that all media of videos or recordings are to be deleted."""
+    await record(connection, folders=[*map(video, hashes), *map(video_sources, hashes)])
+
+
+async def of_streams(connection: AsyncConnection, hashes: Sequence[str]) -> None:
+    """Record that all media of streams are to be deleted; recordings are videos of their own."""
+    slates = [slate_folder(f"s-{hash_}") for hash_ in hashes]
+    await record(connection, folders=[*map(live_stream, hashes), *slates])
+
+
+async def of_uploads(connection: AsyncConnection, names: Sequence[str]) -> None:
+    """Record that the bytes of unfinished uploads are to be deleted."""
+    await record(connection, folders=map(upload_pieces, names), objects=map(upload, names))
+
+
+class Removals:
+    """The rows of what is to be deleted; each method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find_due(self, now_us: int, most: int) -> tuple[Removal, ...]:
+        """Return up to `most` removals that are due, those that have been for longest first."""
+        query = select(_ROW.address, _ROW.is_folder, _ROW.recorded_us).where(_ROW.due_us <= now_us)
+        query = query.order_by(_ROW.due_us, _ROW.address).limit(most)
+        async with self._database.reading() as connection:
+            return tuple(
+                Removal(address=address, is_folder=is_folder, recorded_us=recorded_us)
+                for address, is_folder, recorded_us in await connection.execute(query)
+            )
+
+    async def postpone(self, addresses: Sequence[str], due_us: int) -> None:
+        """Have removals be due at a later time."""
+        change = update(table).where(_ROW.address.in_(addresses)).values(due_us=due_us)
+        async with self._database.writing() as connection:
+            await connection.execute(change)
+
+    async def forget(self, addresses: Sequence[str]) -> None:
+        """Remove the rows of objects that are deleted."""
+        async with self._database.writing() as connection:
+            await connection.execute(delete(table).where(_ROW.address.in_(addresses)))

@@ -1,0 +1,126 @@
+"""Deletes the objects whose removal a transaction recorded (`storage.catalog.queries.removals`).
+
+The rows are the only memory: whatever process goes on after another was killed, or once the store
+is there again, finds in them what is left to delete, and several may do the same. These objects do
+not go through the trash: owners rely on their removal.
+
+A folder is deleted once more later, since a worker or a run that was just ending may have added to
+it. What comes even later is an orphan.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+from media.ticks import MICROSECONDS
+from storage.catalog.queries.removals import Removal
+from storage.edge.base import Edge
+from storage.errors import StorageError
+from storage.objects.at_once import do_each
+from storage.objects.base import ObjectError, Objects
+
+__all__ = ["LAST_US", "RemovalCatalog", "RemovalPass", "keep_removing", "remove_due"]
+
+log = logging.getLogger(__name__)
+
+# A worker that has lost its job notices it within a lease (a minute by default), and ends.
+LAST_US: Final = 900 * MICROSECONDS
+_INTERVAL_SECONDS: Final = 10.0
+# What failed is tried again after as long as it has waited so far, and at most after an hour.
+_LEAST_WAIT_US: Final = 60 * MICROSECONDS
+_LONGEST_WAIT_US: Final = 3600 * MICROSECONDS
+_AT_ONCE: Final = 4
+# Rows that are read, and changed, in one go. A store that is away costs 20 s for four of them.
+_BATCH: Final = 40
+
+
+class RemovalCatalog(Protocol):
+    """The rows of what is to be deleted (see `storage.catalog.queries.removals`)."""
+
+    async def find_due(self, now_us: int, most: int) -> Sequence[Removal]:
+        """Return up to `most` removals that are due."""
+        ...
+
+    async def postpone(self, addresses: Sequence[str], due_us: int) -> None:
+        """Have removals be due at a later time."""
+        ...
+
+    async def forget(self, addresses: Sequence[str]) -> None:
+        """Remove the rows of objects that are deleted."""
+        ...
+
+
+class RemovalPass:
+    """The deletion of some objects; `done` are deleted, `failed` are not, and `error` says why."""
+
+    def __init__(self, objects: Objects, edge: Edge) -> None:
+        self._objects = objects
+        self._edge = edge
+        self.done: list[Removal] = []
+        self.failed: list[Removal] = []
+        self.error: ObjectError | None = None
+
+    async def remove(self, removal: Removal) -> None:
+        """Delete an object or a folder."""
+        try:
+            if removal.is_folder:
+                await self._objects.delete_tree(removal.address)
+                await self._edge.drop_folder(removal.address)
+            else:
+                await self._objects.delete(removal.address)
+        except ObjectError as error:
+            self.failed.append(removal)
+            self.error = error
+        else:
+            self.done.append(removal)
+
+
+async def remove_due(objects: Objects, edge: Edge, removals: RemovalCatalog, now_us: int) -> int:
+    """Delete what is due, and return the number of objects and folders whose rows are gone.
+
+    What cannot be deleted becomes due again; the first pass with a failure is the last.
+
+    Raises:
+        StorageError: the catalog failed, or some objects could not be deleted; the rest remains.
+    """
+    count = 0
+    while due := await removals.find_due(now_us, _BATCH):
+        this_pass = RemovalPass(objects, edge)
+        await do_each(due, this_pass.remove, at_once=_AT_ONCE)
+        gone: list[str] = []
+        for each in this_pass.done:
+            last_us = each.recorded_us + LAST_US
+            if each.is_folder and now_us < last_us:
+                await removals.postpone([each.address], last_us)
+            else:
+                gone.append(each.address)
+        await removals.forget(gone)
+        count += len(gone)
+        for each in this_pass.failed:
+            waited_us = max(now_us - each.recorded_us, _LEAST_WAIT_US)
+            await removals.postpone([each.address], now_us + min(waited_us, _LONGEST_WAIT_US))
+        if this_pass.error is not None:
+            raise this_pass.error
+    return count
+
+
+async def keep_removing(
+    objects: Objects,
+    edge: Edge,
+    removals: RemovalCatalog,
+    now_us: Callable[[], int],
+    verify: Callable[[], Awaitable[None]],
+) -> None:
+    """Delete what is due every ten seconds, until cancelled.
+
+    `verify` raises `StorageError` unless objects and catalog belong together; then nothing is done.
+    """
+    while True:
+        try:
+            if await removals.find_due(now_us(), 1):
+                await verify()
+                await remove_due(objects, edge, removals, now_us())
+        except StorageError as error:
+            log.warning("media not removed", extra={"cause": str(error)})
+        await asyncio.sleep(_INTERVAL_SECONDS)
