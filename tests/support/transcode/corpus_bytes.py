@@ -19,6 +19,7 @@ __all__ = [
     "elements",
     "flv_of_noise",
     "inserted",
+    "later_fragments",
     "moved_block",
     "moved_cluster",
     "scrambled",
@@ -172,3 +173,21 @@ def scrambled(data: bytes) -> bytes:
         edited[begin:end] = noise.randbytes(end - begin)
         edited[index + 3] |= 0x80
     return bytes(edited)
+
+
+def later_fragments(mp4: bytes, seconds: int) -> bytes:
+    """Return fragments of MP4 whose decode times (tfdt, 64 bits) begin `seconds` later."""
+    data = bytearray(mp4)
+    scales: list[int] = []
+    at = data.find(b"mdhd")
+    while at >= 0:
+        scales.append(int.from_bytes(data[at + 16 : at + 20], "big"))
+        at = data.find(b"mdhd", at + 4)
+    at = data.find(b"tfhd")
+    while at >= 0:
+        scale = scales[int.from_bytes(data[at + 8 : at + 12], "big") - 1]
+        time = data.index(b"tfdt", at) + 8
+        moved = int.from_bytes(data[time : time + 8], "big") + seconds * scale
+        data[time : time + 8] = moved.to_bytes(8, "big")
+        at = data.find(b"tfhd", time)
+    return bytes(data)
