@@ -32,7 +32,7 @@ ONE_SIDE: Final = {"1 channels (FL)": "FL", "1 channels (FR)": "FR"}
 _SIDES: Final = {"FL": 0, "L": 0, "LEFT": 0, "FR": 1, "R": 1, "RIGHT": 1}
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _UNSTATED: Final = ("und", "")
-# How far one track may be ahead of the other in the file: 2 MB of sound. Cameras store both together.
+# How far one track may be ahead of the other in the file: 2 MB of sound. Cameras interleave them.
 _MOST_AHEAD: Final = 10  # seconds
 # Some timestamps are rounded to whole milliseconds; an error of more than a 25th of a second is a
 # hole or an overlap.
