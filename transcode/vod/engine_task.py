@@ -41,6 +41,8 @@ _WARNING_SENTENCES: Final = {
     "picture damaged": "Some pictures are damaged and could not be decoded.",
     "times leap": "The times in the file leap: what lies before and after was joined.",
     "times stray": "Some times in the file are damaged: the pictures there were left out.",
+    "tracks paired": "Two tracks of sound with one channel each were taken for left and right.",
+    "tracks left out": "Other tracks of sound were left out.",
     "tone-mapped": "The picture is brighter (HDR) than every screen shows: it was mapped to the"
     " usual range.",
     "no posters": "No poster could be made.",

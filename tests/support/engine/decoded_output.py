@@ -87,12 +87,12 @@ def loudness(data: bytes) -> list[tuple[float, float]]:
         ]
 
 
-def onsets(data: bytes) -> tuple[list[float], list[float]]:
-    """Return the times in seconds at which the picture turns bright and the sound loud."""
+def onsets(data: bytes, channel: int = 0) -> tuple[list[float], list[float]]:
+    """Return the times in seconds at which the picture turns bright and a channel loud."""
     with av.open(io.BytesIO(data), "r") as container:
         flashes = _flashes(container) if container.streams.video else []
     with av.open(io.BytesIO(data), "r") as container:
-        beeps = _beeps(container) if container.streams.audio else []
+        beeps = _beeps(container, channel) if container.streams.audio else []
     return flashes, beeps
 
 
@@ -108,11 +108,11 @@ def _flashes(container: InputContainer) -> list[float]:
     return times
 
 
-def _beeps(container: InputContainer) -> list[float]:
+def _beeps(container: InputContainer, channel: int) -> list[float]:
     times: list[float] = []
     loud = -1.0
     for frame in container.decode(audio=0):
-        for index, sample in enumerate(_samples(frame)):
+        for index, sample in enumerate(_samples(frame, channel)):
             if abs(sample) > _LOUD:
                 time = (frame.time or 0.0) + index / frame.sample_rate
                 if time - loud > _QUIET_SECONDS:
@@ -121,5 +121,5 @@ def _beeps(container: InputContainer) -> list[float]:
     return times
 
 
-def _samples(frame: AudioFrame) -> Sequence[float]:
-    return array.array("f", bytes(frame.planes[0])[: 4 * frame.samples])
+def _samples(frame: AudioFrame, channel: int = 0) -> Sequence[float]:
+    return array.array("f", bytes(frame.planes[channel])[: 4 * frame.samples])

@@ -13,7 +13,7 @@ from tests.support.transcode.corpus_bytes import (
     scrambled,
 )
 from tests.support.transcode.corpus_clips import AAC, X264, Maker, clip, covered
-from tests.support.transcode.corpus_items import FAST, OPUS, PLAIN, Item
+from tests.support.transcode.corpus_items import FAST, MPEG2, OPUS, PLAIN, Item
 
 __all__ = ["ODD_TRACKS"]
 
@@ -73,6 +73,9 @@ def _with_fonts(path: Path) -> None:
 _DARK: Final = ("color=black:s=160x90:r=25:d=3",)
 _LARGER: Final = ("color=black:s=320x180:r=25:d=3",)
 _QUIET: Final = ("anullsrc=r=8000:cl=mono:d=3",)
+_MONO_AAC: Final = (*AAC, "-ac", "1", "-ar", "44100")
+_TWO: Final = ("0:v", "0:a", "1")
+_PAIRED: Final = "Two tracks of sound with one channel each were taken for left and right."
 
 ODD_TRACKS: Final = (
     Item(
@@ -86,6 +89,35 @@ ODD_TRACKS: Final = (
         size=_TINY,
         own=True,
         kept=True,
+    ),
+    Item(
+        "left-right.mov",
+        "MOV of a camera, left and right in tracks of their own",
+        _joined("-c:v", "copy", *_MONO_AAC, others=(_QUIET,), maps=_TWO),
+        size=_TINY,
+        own=True,
+        warning=_PAIRED,
+    ),
+    Item(
+        "left-right.mxf",
+        "the same, MXF with MPEG-2 and PCM",
+        _joined(*MPEG2, "-ac", "1", "-ar", "48000", others=(_QUIET,), maps=_TWO),
+        size=_TINY,
+        warning=_PAIRED,
+    ),
+    Item(
+        "two-languages.mkv",
+        "two tracks of sound with one channel, in two languages",
+        _joined(
+            *("-c:v", "copy", *_MONO_AAC),
+            *("-metadata:s:a:0", "language=eng", "-metadata:s:a:1", "language=deu"),
+            others=(_QUIET,),
+            maps=_TWO,
+        ),
+        size=_TINY,
+        own=True,
+        kept=True,
+        warning="Other tracks of sound were left out.",
     ),
     Item(
         "fonts.mkv",

@@ -33,6 +33,7 @@ _FEW: Final = (
     "one-keyframe.ts",
     "stray-cluster.mkv",
     "many-tracks.mkv",
+    "left-right.mov",
     "encrypted-cenc.mp4",
 )
 

@@ -1,4 +1,4 @@
-"""Decoders by a track's codec, and the place where coded bytes become the library's packets.
+"""Decoders by a track's codec, and the place where bytes become the library's packets and frames.
 
 A decoder keeps the timestamps of its packets: frames have ticks of 90 000 a second on the output
 clock. A file's own decoders (`DecoderFactory`) replace these for tracks that cannot be described by
@@ -25,6 +25,7 @@ from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
 __all__ = [
     "MOST_PIXELS",
+    "SAMPLE_BYTES",
     "TIME_BASE",
     "AudioDecoder",
     "DecoderFactory",
@@ -33,6 +34,7 @@ __all__ = [
     "TrackVideoDecoder",
     "VideoDecoder",
     "av_packet",
+    "stereo_frame",
 ]
 
 TIME_BASE: Final = Fraction(1, VIDEO_SCALE)
@@ -40,6 +42,7 @@ TIME_BASE: Final = Fraction(1, VIDEO_SCALE)
 # The largest picture of H.264's highest level (14496-10, table A-1: 139 264 macroblocks). A few
 # bytes can declare a larger one, which would cost gigabytes.
 MOST_PIXELS: Final = 139_264 * 256
+SAMPLE_BYTES: Final = 4  # of a plane of "fltp"
 
 _VIDEO_CODECS: Final = {
     VideoCodec.AVC: "h264",
@@ -209,3 +212,12 @@ def av_packet(data: bytes, dts: int, pts: int) -> "Packet[Stream]":
     packet.time_base = TIME_BASE
     packet.dts, packet.pts = dts, pts
     return packet
+
+
+def stereo_frame(samples: int, planes: tuple[bytes, ...], rate: int) -> AudioFrame:
+    """Return a frame of two channels ("fltp"), which has no time yet."""
+    frame = AudioFrame("fltp", "stereo", samples)
+    frame.sample_rate = rate
+    for plane, data in zip(frame.planes, planes, strict=True):
+        plane.update(data.ljust(plane.buffer_size, b"\0"))
+    return frame

@@ -32,6 +32,7 @@ from av.video.stream import VideoStream
 from media.no_op import do_nothing
 from transcode.engine.core.read_reporter import ReadReporter
 from transcode.engine.core.reports import ReportWriter
+from transcode.engine.input.stereo_pair import ONE_SIDE, left_and_right
 
 __all__ = [
     "ENCRYPTED",
@@ -39,7 +40,9 @@ __all__ = [
     "BadUpload",
     "Upload",
     "audio_stream",
+    "audio_streams",
     "credible_aspect",
+    "has_other_sound",
     "open_media",
     "open_upload",
     "pixel_aspect",
@@ -140,9 +143,11 @@ def open_upload(
     # The key's id in a WebM (WebM Encryption, section 3); MP4 marks packets (see `demux`).
     if any("enc_key_id" in stream.metadata for stream in upload.streams):
         raise BadUpload(ENCRYPTED)
+    for each in filter(_is_known, upload.streams.audio):
+        _settle_positions(each)
     sound = audio_stream(upload)
     if sound is not None:
-        _settle_positions(sound)
+        _check_positions(sound)
     if video_stream(upload) is None:
         if any(not _is_cover(stream) for stream in upload.streams.video):
             raise BadUpload(_UNKNOWN_PICTURE)
@@ -171,28 +176,32 @@ def _settle_positions(sound: AudioStream) -> None:
     """Give channels that have odd positions, such as left and left, those usual for their number.
 
     The library shares the list of such positions between its objects, and each of them frees it:
-    so this is the only look at it, and the decoder, and with it each frame, gets others.
+    so this is the only look at it, and the decoder, and with it each frame, gets others. A single
+    channel stays left or right.
     """
     layout = sound.codec_context.layout
     if _UNNAMED in layout.name:
-        sound.codec_context.layout = _usual_layout(layout.nb_channels)
+        side = ONE_SIDE.get(layout.name)
+        usual = AudioLayout(side) if side is not None else _usual_layout(layout.nb_channels)
+        sound.codec_context.layout = usual
 
 
 def _usual_layout(channels: int) -> AudioLayout:
-    """Return the usual positions of so many channels; the first of all if none are usual.
-
-    Raises:
-        BadUpload: there are too many.
-    """
+    """Return the usual positions of so many channels; the first of all if none are usual."""
     try:
         return AudioLayout(f"{channels}c")
     except ValueError:
         if channels > len(_POSITIONS):
-            most = len(_POSITIONS)
-            raise BadUpload(
-                f"The sound has {channels} channels; at most {most} can be mixed."
-            ) from None
+            return AudioLayout(f"{channels}{_UNNAMED}")
         return AudioLayout("+".join(_POSITIONS[:channels]))
+
+
+def _check_positions(sound: AudioStream) -> None:
+    layout, most = sound.codec_context.layout, len(_POSITIONS)
+    if layout.nb_channels > most and layout.name == f"{layout.nb_channels}{_UNNAMED}":
+        raise BadUpload(
+            f"The sound has {layout.nb_channels} channels; at most {most} can be mixed."
+        )
 
 
 def video_stream(upload: Upload) -> VideoStream | None:
@@ -208,16 +217,33 @@ def video_stream(upload: Upload) -> VideoStream | None:
 
 
 def audio_stream(upload: Upload) -> AudioStream | None:
-    """Return the file's sound track: its default one, or else the first.
+    """Return the file's sound track, or the left one of two (see `audio_streams`)."""
+    return next(iter(audio_streams(upload)), None)
 
-    Of several programmes, as in a recorded multiplex, it is one of the picture's.
+
+def audio_streams(upload: Upload) -> tuple[AudioStream, ...]:
+    """Return the file's sound: no track, one, or the left and the right one.
+
+    It is the default track, or else the first. Of several programmes, as in a recorded multiplex,
+    it is one of the picture's.
     """
+    known = _sounds(upload)
+    default = [stream for stream in known if stream.disposition & Disposition.default]
+    chosen = next(iter([*default, *known]), None)
+    return () if chosen is None else left_and_right(known, chosen) or (chosen,)
+
+
+def has_other_sound(upload: Upload) -> bool:
+    """Return whether there are tracks of sound besides those that are used."""
+    return len(_sounds(upload)) > len(audio_streams(upload))
+
+
+def _sounds(upload: Upload) -> list[AudioStream]:
     known = [stream for stream in upload.streams.audio if _is_known(stream)]
     picture = video_stream(upload)
     if picture is not None:
         known = [each for each in known if _are_of_one_programme(upload, each, picture)] or known
-    default = [stream for stream in known if stream.disposition & Disposition.default]
-    return next(iter([*default, *known]), None)
+    return known
 
 
 def pixel_aspect(picture: VideoStream) -> Fraction:

@@ -5,6 +5,7 @@
 # pyright: reportUnknownArgumentType=false
 
 import heapq
+from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import Final, TypeVar
@@ -20,9 +21,16 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from transcode.engine.codec.decode import MOST_PIXELS, TIME_BASE, PacketData, av_packet
+from transcode.engine.codec.decode import (
+    MOST_PIXELS,
+    TIME_BASE,
+    AudioDecoder,
+    PacketData,
+    av_packet,
+)
 from transcode.engine.input.container import credible_aspect, pixel_aspect
 from transcode.engine.input.edited_parts import PartJoiner, SeamWatch
+from transcode.engine.input.stereo_pair import ONE_SIDE, PairDecoder
 
 __all__ = ["FileAudioDecoder", "FileDecoders", "FileVideoDecoder"]
 
@@ -192,6 +200,8 @@ class FileAudioDecoder:
     def __init__(self, stream: AudioStream) -> None:
         self._context = stream.codec_context
         self._context.thread_count = 1
+        if self._context.layout.name in ONE_SIDE:
+            self._context.layout = "mono"  # a channel alone is heard on both sides
 
     def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
         """Decode one packet; what an edit list leaves out only prepares the decoder."""
@@ -213,13 +223,16 @@ class FileAudioDecoder:
 
 
 class FileDecoders:
-    """A `DecoderFactory` (see `transcode.engine.codec.decode`) of a file's own decoders."""
+    """A `DecoderFactory` (see `transcode.engine.codec.decode`) of a file's own decoders.
+
+    `sounds` are its track of sound, or the left and the right one.
+    """
 
     def __init__(
-        self, picture: VideoStream | None, sound: AudioStream | None, *, timed: bool
+        self, picture: VideoStream | None, sounds: Sequence[AudioStream], *, timed: bool
     ) -> None:
         self.video_decoder = FileVideoDecoder(picture, timed=timed) if picture is not None else None
-        self._sounds = FileAudioDecoder(sound) if sound is not None else None
+        self._sound = _sound_decoder(sounds)
 
     def video(self) -> FileVideoDecoder:
         """Return the decoder of the video track."""
@@ -227,11 +240,18 @@ class FileDecoders:
             raise LookupError("no picture")
         return self.video_decoder
 
-    def audio(self) -> FileAudioDecoder:
-        """Return the decoder of the sound track."""
-        if self._sounds is None:
+    def audio(self) -> AudioDecoder:
+        """Return the decoder of the sound."""
+        if self._sound is None:
             raise LookupError("no sound")
-        return self._sounds
+        return self._sound
+
+
+def _sound_decoder(sounds: Sequence[AudioStream]) -> AudioDecoder | None:
+    decoders = {each.index: FileAudioDecoder(each) for each in sounds}
+    if len(sounds) > 1:
+        return PairDecoder(decoders, sounds[0].codec_context.sample_rate)
+    return next(iter(decoders.values()), None)
 
 
 def _needs_other(context: CodecContext, packet: "Packet[Stream]") -> bool:

@@ -22,7 +22,14 @@ from media.codecs.aac import AudioSpecificConfig
 from media.hls.fmp4 import Sample, audio_init
 from media.ticks import AUDIO_SCALE, VIDEO_SCALE, rescale
 from media.track import AudioTrack
-from transcode.engine.codec.decode import TIME_BASE, AudioDecoder, DecoderFactory, TrackAudioDecoder
+from transcode.engine.codec.decode import (
+    SAMPLE_BYTES,
+    TIME_BASE,
+    AudioDecoder,
+    DecoderFactory,
+    TrackAudioDecoder,
+    stereo_frame,
+)
 from transcode.engine.codec.encode import AAC_FRAME, AUDIO_TIME_BASE, AudioEncoder
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.output.segment_grid import Cut, SegmentGrid
@@ -30,7 +37,6 @@ from transcode.engine.output.segmenter import LiveSegmenter
 
 __all__ = ["AudioConformer", "AudioPipeline"]
 
-_SAMPLE_BYTES: Final = 4
 # How long sound may be overdue before silence replaces it. Until it comes again silence keeps up
 # with the picture: low-latency viewers are hardly more than a second behind.
 _PATIENCE: Final = AUDIO_SCALE
@@ -107,7 +113,7 @@ class AudioPipeline:
         self._is_missing = False  # silence has replaced the sound since its newest packet
         self._conformer: AudioConformer | None = None
         self._fifo = AudioFifo()
-        self._silence = _frame(_SILENCE, (bytes(_SILENCE * _SAMPLE_BYTES),) * 2)
+        self._silence = stereo_frame(_SILENCE, (bytes(_SILENCE * SAMPLE_BYTES),) * 2, AUDIO_SCALE)
         self._encoder = self._open_encoder()
         self._unsent: deque[Sample] = deque()
         self._cuts: deque[Cut] = deque()
@@ -265,15 +271,8 @@ class AudioPipeline:
         self._track.add(sample, cut)
 
 
-def _frame(samples: int, planes: tuple[bytes, ...]) -> AudioFrame:
-    frame = AudioFrame("fltp", "stereo", samples)
-    frame.sample_rate = AUDIO_SCALE
-    for plane, data in zip(frame.planes, planes, strict=True):
-        plane.update(data.ljust(plane.buffer_size, b"\0"))
-    return frame
-
-
 def _tail(frame: AudioFrame, skip: int) -> AudioFrame:
     """Return a frame without its first `skip` samples."""
-    area = slice(skip * _SAMPLE_BYTES, frame.samples * _SAMPLE_BYTES)
-    return _frame(frame.samples - skip, tuple(bytes(plane)[area] for plane in frame.planes))
+    area = slice(skip * SAMPLE_BYTES, frame.samples * SAMPLE_BYTES)
+    planes = tuple(bytes(plane)[area] for plane in frame.planes)
+    return stereo_frame(frame.samples - skip, planes, AUDIO_SCALE)

@@ -17,7 +17,14 @@ from media.no_op import do_nothing
 from media.ticks import MILLISECONDS, ORIGIN_SECONDS, VIDEO_SCALE, rescale
 from transcode.engine.core.memory import resident_bytes
 from transcode.engine.core.reports import ReportWriter
-from transcode.engine.input.container import BadUpload, Upload, open_upload, video_stream
+from transcode.engine.input.container import (
+    BadUpload,
+    Upload,
+    audio_streams,
+    has_other_sound,
+    open_upload,
+    video_stream,
+)
 from transcode.engine.vod.cpu_bound import cpu_seconds, survey_seconds
 from transcode.engine.vod.live_fallback import convert
 from transcode.engine.vod.remux import make_originals
@@ -56,6 +63,8 @@ def make_asset(
     with open_upload(descriptor, reports) as upload:
         surveyed = survey(upload, order)
         limit_cpu(_asset_seconds(file_bytes, upload, order, surveyed))
+        if surveyed is None or surveyed.audible:
+            _note_tracks(upload, reports)
     if surveyed is None or surveyed.unreliable:
         reason, audible, reached = (
             (surveyed.unreliable, surveyed.audible, surveyed.reached)
@@ -106,6 +115,15 @@ def make_span(
     if pipeline.is_blank and span.alone:
         raise BadUpload(_BLANK)
     _finish(reports, span.end, pipeline.made)
+
+
+def _note_tracks(upload: Upload, reports: ReportWriter) -> None:
+    """Count what the owner may not expect of tracks with one channel each."""
+    sounds = audio_streams(upload)
+    if len(sounds) > 1:
+        reports.count_trouble("tracks paired")
+    if any(each.codec_context.channels == 1 for each in sounds) and has_other_sound(upload):
+        reports.count_trouble("tracks left out")
 
 
 def _asset_seconds(

@@ -47,14 +47,14 @@ class OwnAudio(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AudioSurvey:
-    """Reads all packets of a sound track."""
+    """Reads all packets of a sound track; one that is not `alone`, but left or right, is mixed."""
 
-    def __init__(self, sound: AudioStream) -> None:
+    def __init__(self, sound: AudioStream, *, alone: bool = True) -> None:
         self.times = array("q")
         """The packets' presentation times, in the file's order."""
         self._end: int | None = None
         self._length = 0  # of the newest packet
-        self._config = _plain_config(sound)
+        self._config = _plain_config(sound) if alone else None
         self._watch = ConfigWatch(sound)
         self._extradata = sound.codec_context.extradata or b""
         self._decoder = FileAudioDecoder(sound) if self._config is not None else None

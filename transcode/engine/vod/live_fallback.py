@@ -10,7 +10,7 @@ since files contain what no live encoder sends.
 # pyright: reportUnknownArgumentType=false
 
 from array import array
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -29,6 +29,7 @@ from transcode.engine.input.container import (
     BadUpload,
     Upload,
     audio_stream,
+    audio_streams,
     open_upload,
     video_stream,
 )
@@ -88,11 +89,12 @@ def convert(
         scan = _scan(upload)
     with open_upload(descriptor, reports) as upload:
         picture = video_stream(upload) if order.ladder is not None else None
-        sound = audio_stream(upload)
-        decoders = FileDecoders(picture, sound, timed=scan.timed)
+        sounds = audio_streams(upload)
+        decoders = FileDecoders(picture, sounds, timed=scan.timed)
         live = LiveSession(reports, decoders, audible=audible)
-        live.handle(_begin(order, scan, picture, sound))
-        for packet in interleave(_packets(upload, picture, sound, scan)):
+        live.handle(_begin(order, scan, picture, sounds))
+        tracks = len(sounds) + (picture is not None)
+        for packet in interleave(_packets(upload, picture, sounds, scan), tracks):
             live.handle(packet)
         live.close()
         if decoders.video_decoder is not None and decoders.video_decoder.all_failed:
@@ -112,33 +114,41 @@ def has_short_segments(scan: PacketScan, *, cut: int, longest: int) -> bool:
     return True
 
 
-def interleave(packets: Iterable[Packet]) -> Iterator[Packet]:
-    """Yield the packets of both tracks by their decode times, as far as `_HELD_BYTES` allow."""
-    queues: dict[bool, deque[Packet]] = {True: deque(), False: deque()}
+def interleave(packets: Iterable[Packet], tracks: int = 2) -> Iterator[Packet]:
+    """Yield the packets of all tracks by their decode times, as far as `_HELD_BYTES` allow."""
+    queues: defaultdict[int, deque[Packet]] = defaultdict(deque)
     size = 0
     for packet in packets:
-        queues[packet.video].append(packet)
+        queues[_track_index(packet)].append(packet)
         size += len(packet.data)
-        while (queues[True] and queues[False]) or size > _HELD_BYTES:
+        while (len(queues) == tracks and all(queues.values())) or size > _HELD_BYTES:
             earliest = _earliest(queues)
             size -= len(earliest.data)
             yield earliest
-    while queues[True] or queues[False]:
+    while any(queues.values()):
         yield _earliest(queues)
 
 
-def _earliest(queues: dict[bool, deque[Packet]]) -> Packet:
+def _track_index(packet: Packet) -> int:
+    data = packet.data
+    return data.packet.stream_index if isinstance(data, PacketData) else int(packet.video)
+
+
+def _earliest(queues: dict[int, deque[Packet]]) -> Packet:
     waiting = [queue for queue in queues.values() if queue]
     return min(waiting, key=lambda queue: queue[0].dts).popleft()
 
 
 def _begin(
-    make: FileOrder, scan: PacketScan, picture: VideoStream | None, sound: AudioStream | None
+    make: FileOrder,
+    scan: PacketScan,
+    picture: VideoStream | None,
+    sounds: tuple[AudioStream, ...],
 ) -> Begin:
     order = Begin(
         epoch=0,
         video=_video_track(picture, parsed=scan.plain) if picture is not None else None,
-        audio=_audio_track(sound) if sound is not None else None,
+        audio=_audio_track(sounds[0]) if sounds else None,
         ladder=make.ladder,
         start=ORIGIN_SECONDS * VIDEO_SCALE,
         sequence=0,
@@ -185,10 +195,13 @@ def _audio_track(sound: AudioStream) -> AudioTrack:
 
 
 def _packets(
-    upload: Upload, picture: VideoStream | None, sound: AudioStream | None, scan: PacketScan
+    upload: Upload,
+    picture: VideoStream | None,
+    sounds: tuple[AudioStream, ...],
+    scan: PacketScan,
 ) -> Iterator[Packet]:
-    streams: list[Stream] = [stream for stream in (picture, sound) if stream is not None]
-    leading = picture or sound
+    streams: list[Stream] = [*sounds] if picture is None else [picture, *sounds]
+    leading = streams[0] if streams else None
     decoded = iter(scan.decoded or ())
     keyless = not scan.keys
     before: dict[int, list[AvPacket[Stream]]] = {}  # each track's packets that are not shown
@@ -239,8 +252,8 @@ def _scan(upload: Upload) -> PacketScan:
     watch = ConfigWatch(leading)
     keys: list[int] = []
     shown = array("q")
-    sound = audio_stream(upload)
-    streams: list[Stream] = [leading] if sound in (None, leading) else [leading, sound]
+    others = [each for each in audio_streams(upload) if each is not leading]
+    streams: list[Stream] = [leading, *others]
     for packet, _, pts in _joined_packets(upload, streams):
         plain = plain and not (packet.stream is leading and packet.is_discard)
         if packet.stream is not leading or packet.is_discard:

@@ -20,7 +20,7 @@ from media.ticks import AUDIO_SCALE, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import AudioCodec, AudioTrack
 from transcode.engine.codec.decode import PacketData
 from transcode.engine.core.reports import ReportWriter
-from transcode.engine.input.container import Upload, audio_stream, video_stream
+from transcode.engine.input.container import Upload, audio_streams, video_stream
 from transcode.engine.input.demux import demux, packet_times
 from transcode.engine.input.file_decoder import FileDecoders
 from transcode.engine.live.audio_pipeline import AudioPipeline
@@ -42,20 +42,20 @@ def make_originals(upload: Upload, survey: Survey, reports: ReportWriter) -> tup
 
     Returns the names of the renditions.
     """
-    picture, sound = video_stream(upload), audio_stream(upload)
+    picture, sounds = video_stream(upload), audio_streams(upload)
     copy = _VideoCopy(upload, survey, reports) if survey.reused is not None else None
     audio: _AudioCopy | _AudioTranscoder | None = None
     if survey.sound is not None:
         audio = _AudioCopy(survey, survey.sound, reports)
-    elif survey.audible and sound is not None:
-        audio = _AudioTranscoder(sound, survey, reports)
+    elif survey.audible and sounds:
+        audio = _AudioTranscoder(sounds, survey, reports)
     streams: list[Stream] = [picture] if copy is not None and picture is not None else []
-    streams += [sound] if audio is not None and sound is not None else []
+    streams += sounds if audio is not None else ()
     for packet in demux(upload, streams) if streams else ():
-        if packet.stream is sound and audio is not None:
-            audio.add(packet)
-        elif copy is not None:
+        if packet.stream is picture and copy is not None:
             copy.add(packet)
+        elif audio is not None:
+            audio.add(packet)
     if copy is not None:
         copy.close()
     if audio is not None:
@@ -157,16 +157,18 @@ class _AudioCopy:
 class _AudioTranscoder:
     """The sound decoded and encoded anew: 48 kHz, stereo, without a hole."""
 
-    def __init__(self, sound: AudioStream, survey: Survey, reports: ReportWriter) -> None:
+    def __init__(
+        self, sounds: tuple[AudioStream, ...], survey: Survey, reports: ReportWriter
+    ) -> None:
         track = LiveSegmenter(AUDIO_RENDITION, AUDIO_SCALE, reports.send)
         track.begin(epoch=0, part=_PART)
         self._survey = survey
         self._sound = AudioPipeline(
-            _track_of(sound),
+            _track_of(sounds[0]),
             track,
             origin=ORIGIN_SECONDS * VIDEO_SCALE,
             reports=reports,
-            decoders=FileDecoders(None, sound, timed=True),
+            decoders=FileDecoders(None, sounds, timed=True),
         )
         for cut in _cuts_by_time(survey).values():
             self._sound.add_cut(cut)

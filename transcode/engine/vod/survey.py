@@ -25,7 +25,7 @@ from media.codecs.avc import AvcConfig, AvcError, is_idr, is_picture
 from media.codecs.sei import is_rotated
 from media.ladder import MOST_SOURCE_RATE, Rendition
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
-from transcode.engine.input.container import BadUpload, Upload, audio_stream, video_stream
+from transcode.engine.input.container import BadUpload, Upload, audio_streams, video_stream
 from transcode.engine.input.demux import (
     ConfigWatch,
     Reach,
@@ -122,33 +122,31 @@ def survey(upload: Upload, order: AssetOrder) -> Survey | None:
     picture = video_stream(upload)
     if picture is None or order.ladder is None:
         return None
-    formats = upload.format.name.split(",")
-    video = _VideoSurvey(picture, formats)
-    sound = audio_stream(upload)
-    audio = AudioSurvey(sound) if sound is not None else None
-    streams: list[Stream] = [stream for stream in (picture, sound) if stream is not None]
+    video = _VideoSurvey(picture, upload.format.name.split(","))
+    sounds = audio_streams(upload)
+    audio = {each.index: AudioSurvey(each, alone=len(sounds) == 1) for each in sounds}
     reach = Reach()
-    for packet in demux(upload, streams, reach):
+    for packet in demux(upload, [picture, *sounds], reach):
         if packet.stream is picture:
             video.add(packet)
-        elif audio is not None:
-            audio.add(packet)
-    result = video.facts(() if audio is None else audio.times)
-    sound_end = audio.end() if audio is not None else None
-    result.audible = sound_end is not None
+        else:
+            audio[packet.stream_index].add(packet)
+    result = video.facts(audio[sounds[0].index].times if sounds else ())
+    ends = [end for each in audio.values() if (end := each.end()) is not None]
+    result.audible = bool(ends)
     result.reached = reach.ticks
     if result.unreliable:
         return result
-    if sound_end is not None:
-        audio_end = sound_end + result.offset
+    if ends:
+        audio_end = max(ends) + result.offset
         result.end = audio_end if audio_end - result.end > HOLE else result.end
     ladder = order.ladder.renditions
     cuts = video.cuts(ladder[0], result) if order.reuse else None
     if cuts is not None:
         result.reused = ladder[0]
     result.cuts = cuts or cuts_by_clock(result.shown[0], result.newest)
-    if audio is not None:
-        result.sound = audio.usable(result.offset, result.shown[0], result.cuts[-1], result.end)
+    for each in audio.values():
+        result.sound = each.usable(result.offset, result.shown[0], result.cuts[-1], result.end)
     rungs = ladder[1:] if cuts is not None else ladder
     if rungs:
         result.spans = _spans(result, rungs)

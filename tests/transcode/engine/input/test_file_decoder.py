@@ -88,7 +88,7 @@ def test_a_decoder_that_gives_nothing_is_known(tmp_path: Path) -> None:
 def test_sound_is_decoded_whole(tmp_path: Path) -> None:
     with opened(tmp_path) as container:
         sound = container.streams.audio[0]
-        decoder = FileDecoders(None, sound, timed=True).audio()
+        decoder = FileDecoders(None, (sound,), timed=True).audio()
         samples = 0
         for packet in container.demux(sound):
             if packet.pts is not None:
@@ -99,9 +99,9 @@ def test_sound_is_decoded_whole(tmp_path: Path) -> None:
 
 def test_a_track_that_is_not_there_has_no_decoder(tmp_path: Path) -> None:
     with opened(tmp_path, sound=None) as container:
-        decoders = FileDecoders(container.streams.video[0], None, timed=True)
+        decoders = FileDecoders(container.streams.video[0], (), timed=True)
         assert decoders.video() is decoders.video_decoder
         with pytest.raises(LookupError):
             decoders.audio()
         with pytest.raises(LookupError):
-            FileDecoders(None, None, timed=True).video()
+            FileDecoders(None, (), timed=True).video()

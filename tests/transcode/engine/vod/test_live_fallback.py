@@ -10,6 +10,9 @@ from tests.support.engine.decoded_output import frames, loudness, onsets, packet
 from tests.support.engine.engine_process import EngineOutput
 from tests.support.engine.sources import TONE, ffmpeg, source_of
 from tests.support.engine.upload_files import FLASHES, film, made_of, make_for, read, refusal
+from transcode.engine.codec.decode import PacketData
+from transcode.engine.input.container import open_upload
+from transcode.engine.input.demux import demux
 from transcode.engine.vod.live_fallback import (
     PacketScan,
     decode_times,
@@ -158,6 +161,19 @@ def test_sound_alone_is_a_rendition_alone(tmp_path: Path) -> None:
     assert max(loud for _, loud in loudness(file)) > 0.05
 
 
+def test_sound_alone_of_two_tracks_is_heard_on_the_left_and_on_the_right(tmp_path: Path) -> None:
+    for_sides = [
+        word
+        for begin in ("0.5", "1.5")
+        for word in ("-f", "lavfi", "-i", f"{TONE},volume=0:enable='not(between(t,{begin},9))'")
+    ]
+    ffmpeg(*for_sides, "-map", "0", "-map", "1", "-t", "3", "-y", tmp_path / "a.m4a")
+    output = made_of(tmp_path / "a.m4a")
+    (file,) = output.files(AUDIO_RENDITION)
+    for channel, begin in enumerate((10.5, 11.5)):
+        assert onsets(file, channel)[1] == pytest.approx([begin], abs=0.05)
+
+
 def test_times_that_begin_late_begin_at_the_beginning(tmp_path: Path) -> None:
     path = film(tmp_path / "a.ts", *X264, "-c:a", "aac", "-output_ts_offset", "9000")
     output = made_of(path)
@@ -251,6 +267,20 @@ def test_tracks_stored_apart_are_read_in_the_order_of_their_times() -> None:
     came = list(interleave([*pictures, *sounds]))
     assert [each.dts for each in came] == list(range(0, 100, 5))
     assert len(came) == 20
+
+
+def test_left_and_right_that_are_stored_apart_are_read_by_their_times(tmp_path: Path) -> None:
+    silence = ("-f", "lavfi", "-i", "anullsrc=r=8000:cl=mono:d=1")
+    ffmpeg(*silence, *silence, "-map", "0", "-map", "1", "-c:a", "aac", "-y", tmp_path / "a.m4a")
+    with (tmp_path / "a.m4a").open("rb") as file, open_upload(file.fileno()) as upload:
+        apart = sorted(demux(upload, [*upload.streams.audio]), key=lambda each: each.stream_index)
+        times = [each.dts or 0 for each in apart]
+        packets = [
+            Packet(video=False, dts=dts, pts=dts, key=True, data=PacketData(each))
+            for each, dts in zip(apart, times, strict=True)
+        ]
+        assert times != sorted(times)
+        assert [each.dts for each in interleave(packets, 2)] == sorted(times)
 
 
 def test_what_is_held_back_is_bounded() -> None:

@@ -109,3 +109,33 @@ def test_channels_that_have_positions_of_their_own_are_heard(tmp_path: Path) -> 
     path = film(tmp_path / "a.mov", *OWN, "-c:a", "pcm_s16le", size=SMALL, sound="6.1")
     _, beeps = onsets(joined(made_of(path), AUDIO_RENDITION))
     assert [round(beep - ORIGIN / SECOND, 1) for beep in beeps] == [0.4, 1.4, 2.4]
+
+
+@pytest.mark.parametrize(
+    ("name", "coding"), [("a.mov", ("-c:a", "aac")), ("a.mxf", ("-c:v", "mpeg2video"))]
+)
+def test_two_tracks_of_one_channel_are_heard_on_the_left_and_on_the_right(
+    tmp_path: Path, name: str, coding: tuple[str, ...]
+) -> None:
+    """The right one beeps 0.3 s later."""
+    whole = film(tmp_path / "whole.mkv", *OWN, "-c:a", "pcm_s16le", size=SMALL)
+    sides = "[0:a]aresample=48000,asplit[left][a];[a]adelay=300[right]"
+    maps = ("-map", "0:v", "-map", "[left]", "-map", "[right]", "-c:v", "copy")
+    ffmpeg("-i", whole, "-filter_complex", sides, *maps, *coding, "-y", tmp_path / name)
+    output = made_of(tmp_path / name)
+    assert (surveyed(output).kept, output.troubles) == (False, {"tracks paired": 1})
+    assert sound_is_continuous(output, 3)
+    flashes, _ = onsets(joined(output, "240p"))
+    assert len(flashes) == 3
+    for channel, later in enumerate((0, 0.3)):
+        _, beeps = onsets(joined(output, AUDIO_RENDITION), channel)
+        assert beeps == pytest.approx([flash + later for flash in flashes], abs=0.05)
+
+
+def test_two_languages_of_one_channel_are_not_left_and_right(tmp_path: Path) -> None:
+    film(tmp_path / "whole.mkv", *OWN, "-c:a", "aac", size=SMALL)
+    maps = ("-map", "0:v", "-map", "0:a", "-map", "0:a", "-c", "copy")
+    named = ("-metadata:s:a:0", "language=eng", "-metadata:s:a:1", "language=deu")
+    ffmpeg("-i", tmp_path / "whole.mkv", *maps, *named, "-y", tmp_path / "a.mkv")
+    output = made_of(tmp_path / "a.mkv")
+    assert output.troubles == {"tracks left out": 1}
