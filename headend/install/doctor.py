@@ -31,6 +31,7 @@ from headend.install.locks import schema_in_use
 from headend.install.media_store import bucket_of, open_store, read_store
 from headend.install.redis_finding import redis_finding
 from headend.own_command import runnable
+from media.no_op import do_nothing
 from media.ticks import DAY_US, MICROSECONDS, utc
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
@@ -48,6 +49,7 @@ from storage.objects import addresses
 from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3_bucket import S3Bucket
 from storage.objects.trash import empty_trash, find_trash
+from storage.store_lease import StoreLease
 from storage.wall_clock import wall_clock_us
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
@@ -136,14 +138,22 @@ async def examine_briefly(
     )
 
 
-async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = False) -> int:
+async def clean(
+    settings: ServiceSettings,
+    now_us: int,
+    *,
+    confirmed: bool = False,
+    on_wait: Callable[[str], None] = do_nothing,
+) -> int:
     """Remove orphans and expired uploads, and empty the trash; return how many were removed.
 
-    `confirmed`: also if the catalog knows few of the media.
+    `confirmed`: also if the catalog knows few of the media. `on_wait` is called again and again
+    with why it waits.
 
     Raises:
         StorageError: the catalog or the disk failed, or the catalog knows too few of the media
-            (`TooManyUnknown`) or none (`StoreMismatch`); the rest remains.
+            (`TooManyUnknown`) or none (`StoreMismatch`), or another one that is a copy uses them
+            (`StoreInUse`); the rest remains.
         DataFolderError: the database is being migrated, or the data folder cannot be used.
     """
     folder = Path(settings.data)
@@ -152,13 +162,16 @@ async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = Fal
         store = open_store(folder, bucket_of(settings), has_cdn_copies=has_copies)
         with schema_in_use(folder), store as objects:
             await bind_objects(catalog, objects, store=objects.location)
-            removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
-            removed += await remove_orphans(
-                objects, catalog.references, now_us, confirmed=confirmed
-            )
-            await empty_trash(objects, now_us - settings.storage.trash_days * DAY_US)
-            await catalog.links.remove_expired(now_us)
-            return removed
+            lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+            async with lease.holding(on_wait):
+                objects.guard = lease
+                removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
+                removed += await remove_orphans(
+                    objects, catalog.references, now_us, confirmed=confirmed
+                )
+                await empty_trash(objects, now_us - settings.storage.trash_days * DAY_US)
+                await catalog.links.remove_expired(now_us)
+                return removed
 
 
 async def _checked(check: Callable[[], Awaitable[Finding]]) -> Finding:

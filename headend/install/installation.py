@@ -15,8 +15,10 @@ from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
 from storage.installation_key import ReadableKey, bind, refuse_media, verify
+from storage.lease_verdict import Lease
 from storage.objects.base import Objects
 from storage.objects.s3_bucket import S3Location
+from storage.store_lease import StoreLease
 from storage.wall_clock import wall_clock_us
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "install",
     "move_catalog",
     "read_installation",
+    "take_over_media",
     "verify_objects",
 ]
 
@@ -82,22 +85,43 @@ async def install(
     return True
 
 
-async def move_catalog(folder: Path, url: str) -> CatalogCopy:
+async def move_catalog(folder: Path, url: str, bucket: S3Location | None = None) -> CatalogCopy:
     """Copy the SQLite database of a folder to PostgreSQL, and rename its file to `MOVED`.
 
-    A start without the setting `database.url` then finds no database, instead of an old one.
+    A start without the setting `database.url` then finds no database, instead of an old one. The
+    media, which are in the folder or in a bucket, are the new database's at once.
 
     Raises:
         DataFolderError: another process uses the database.
-        StorageError: it cannot be copied; nothing was changed.
+        StorageError: it cannot be copied, or the media cannot be handed over; the database stays.
     """
     with schema_change(folder):
+        async with open_catalog(folder / DATABASE, migrate=False) as catalog:
+            with open_store(folder, bucket) as objects:
+                lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+                await lease.hand_over()
         copied = await copy_catalog(folder / DATABASE, url)
         for ending in ("-wal", "-shm", ""):
             file = folder / f"{DATABASE}{ending}"
             if file.exists():
                 file.rename(folder / f"{MOVED}{ending}")
     return copied
+
+
+async def take_over_media(
+    folder: Path, location: str | Path, bucket: S3Location | None
+) -> Lease | None:
+    """Let the catalog at `location` use the media, whichever copy of it did; return their lease.
+
+    Raises:
+        StoreMismatch: they do not belong together at all.
+        StorageError: the catalog or the media cannot be used.
+    """
+    async with open_catalog(location, migrate=False) as catalog:
+        with open_store(folder, bucket) as objects:
+            await bind_objects(catalog, objects, store=objects.location)
+            lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+            return await lease.take_over()
 
 
 async def bind_objects(catalog: Catalog, objects: Objects, *, store: str) -> None:

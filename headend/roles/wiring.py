@@ -484,7 +484,9 @@ def _problems(
         else:
             if free < least:
                 causes.append(f"free space is {free} bytes, storage.min_free_bytes is {least}")
-        if bucket is not None and (problem := await checked_bucket.problem()) is not None:
+        if context.lease.problem:
+            causes.append(context.lease.problem)
+        elif bucket is not None and (problem := await checked_bucket.problem()) is not None:
             causes.append(problem)
         if presence is not None and presence.problem:
             causes.append(presence.problem)

@@ -106,6 +106,7 @@ class S3Objects(S3Bucket):
         Files that are being received are of no use elsewhere: they are deleted.
         """
         checked(target)
+        self.guard.require_delete(source)
         if is_arriving(source):
             await self.scratch.delete(source)
         elif _may_arrive(source):
@@ -149,6 +150,7 @@ class S3Objects(S3Bucket):
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""
+        self.guard.require_delete(prefix)
         if _may_arrive(prefix):
             await self.scratch.delete_tree(prefix)
         await super().delete_tree(prefix)
