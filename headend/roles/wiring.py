@@ -456,11 +456,12 @@ def _connection_limiter(context: RoleContext, proxies: TrustedProxies) -> Connec
 
 def _limits(context: RoleContext) -> list[str]:
     """Return the degradations for which a load balancer should not choose another process."""
+    limits = [context.lease.problem] if context.lease.problem else []
     if isinstance(context.bus, RedisBus) and not context.bus.is_connected:
-        return [
+        limits.append(
             "Redis does not answer: viewers of streams that other processes make get what is stored"
-        ]
-    return []
+        )
+    return limits
 
 
 def _problems(
@@ -484,9 +485,9 @@ def _problems(
         else:
             if free < least:
                 causes.append(f"free space is {free} bytes, storage.min_free_bytes is {least}")
-        if context.lease.problem:
-            causes.append(context.lease.problem)
-        elif bucket is not None and (problem := await checked_bucket.problem()) is not None:
+        # Without the lease of the media the bucket takes nothing, which is one of `_limits`.
+        is_checked = bucket is not None and not context.lease.problem
+        if is_checked and (problem := await checked_bucket.problem()) is not None:
             causes.append(problem)
         if presence is not None and presence.problem:
             causes.append(presence.problem)
