@@ -31,6 +31,7 @@ from headend.install.installation import (
     move_catalog,
     read_installation,
     require_unmoved,
+    take_over_media,
 )
 from headend.install.locks import DataFolderError
 from headend.install.media_copy import MediaTarget, copy_media, media_place, media_target
@@ -232,7 +233,7 @@ def migrate(
             target = media_target(settings, media_to, endpoint=media_endpoint, region=media_region)
             _copy_media(settings, target)
         if to is not None:
-            copied = asyncio.run(move_catalog(folder, to))
+            copied = asyncio.run(move_catalog(folder, to, bucket_of(settings)))
             done = (
                 f"{copied.location} has all {copied.rows} rows, which were moved before"
                 if copied.was_there
@@ -250,6 +251,18 @@ def migrate(
     click.echo("the database is up to date")
     if (folder / OWNER_TOKEN).exists():  # absent if the database was created elsewhere
         click.echo(f"the owner's token is in {folder / OWNER_TOKEN}")
+
+
+class _Once:
+    """Prints a text that is given again and again."""
+
+    def __init__(self) -> None:
+        self._printed = ""
+
+    def __call__(self, text: str) -> None:
+        if text != self._printed:
+            click.echo(text, err=True)
+        self._printed = text
 
 
 def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
@@ -303,13 +316,30 @@ def doctor(settings: ServiceSettings, *, cleans: bool, confirms: bool, as_json: 
         raise click.UsageError("--confirm needs --clean")
     if cleans:
         try:
-            removed = asyncio.run(clean(settings, wall_clock_us(), confirmed=confirms))
+            cleaning = clean(settings, wall_clock_us(), confirmed=confirms, on_wait=_Once())
+            removed = asyncio.run(cleaning)
         except (DataFolderError, StorageError) as error:
             raise _Failure(str(error)) from error
         click.echo(f"removed: {removed}", err=True)
     results = asyncio.run(examine(settings, wall_clock_us()))
     click.echo(findings.as_json(results) if as_json else findings.as_text(results))
     sys.exit(int(findings.needs_action(results)))
+
+
+@main.command("take-over")
+@_takes_settings
+def take_over(settings: ServiceSettings) -> None:
+    """Use the media with this database from now on, whichever copy of it used them before.
+
+    A Headend that runs on the other database deletes and adds nothing more within a minute."""
+    location = catalog_location(settings)
+    try:
+        lease = asyncio.run(take_over_media(Path(settings.data), location, bucket_of(settings)))
+    except (DataFolderError, StorageError) as error:
+        raise _Failure(str(error)) from error
+    click.echo(f"the media in {media_place(settings)} are this database's")
+    if lease is not None:
+        click.echo(f"before, the database at {lease.catalog} on {lease.host} had them")
 
 
 @main.command()

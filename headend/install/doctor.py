@@ -33,6 +33,7 @@ from headend.install.locks import schema_in_use
 from headend.install.media_store import OBJECTS, bucket_of, open_store, read_store
 from headend.install.redis_finding import redis_finding
 from headend.own_command import runnable
+from media.no_op import do_nothing
 from media.ticks import MICROSECONDS, utc
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
@@ -40,6 +41,7 @@ from storage.cleanup.cleanups import find_stopped, media_cleanups, upload_cleanu
 from storage.cleanup.confirmation import TooMuchDue, Unconfirmed, is_unusual
 from storage.cleanup.old_trash import TRASH_FOLDERS, count_due
 from storage.cleanup.orphans import AGE_US, TooManyUnknown, find_unknown, find_unused
+from storage.cleanup.periodic import Cleanup
 from storage.errors import StorageError
 from storage.installation_key import StoreMismatch
 from storage.objects import addresses
@@ -49,6 +51,7 @@ from storage.objects.incoming_file import in_thread
 from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3_bucket import S3Bucket
 from storage.objects.trash import find_trash
+from storage.store_lease import StoreLease
 from storage.wall_clock import wall_clock_us
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
@@ -149,15 +152,23 @@ def _stored_us(catalog: Catalog, now_us: int) -> int:
     return catalog.clock.now_us() if catalog.is_shared else now_us
 
 
-async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = False) -> int:
+async def clean(
+    settings: ServiceSettings,
+    now_us: int,
+    *,
+    confirmed: bool = False,
+    on_wait: Callable[[str], None] = do_nothing,
+) -> int:
     """Do each cleanup once (`storage.cleanup.cleanups`); return how many objects were removed.
 
-    `confirmed`: also what a cleanup stops at until an operator confirms it.
+    `confirmed`: also what a cleanup stops at until an operator confirms it. `on_wait` is called
+    again and again with why it waits for the lease of the media.
 
     Raises:
         Unconfirmed: a cleanup has stopped; the others were done.
         StorageError: the catalog or the disk failed, or the catalog knows none of the media
-            (`StoreMismatch`); the rest remains.
+            (`StoreMismatch`), or another one that is a copy uses them (`StoreInUse`); the rest
+            remains.
         DataFolderError: the database is being migrated, or the data folder cannot be used.
     """
     folder = Path(settings.data)
@@ -166,20 +177,31 @@ async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = Fal
         store = open_store(folder, bucket_of(settings), has_cdn_copies=has_copies)
         with schema_in_use(folder), store as objects:
             await bind_objects(catalog, objects, store=objects.location)
-            stored_us, days = _stored_us(catalog, now_us), settings.storage.trash_days
-            removed = 0
-            stopped: list[Unconfirmed] = []
-            for cleanup in (
-                *upload_cleanups(objects, catalog),
-                *media_cleanups(objects, catalog, trash_days=days),
-            ):
-                try:
-                    removed += await cleanup.clean(stored_us, confirmed=confirmed)
-                except Unconfirmed as error:
-                    stopped.append(error)
-            if stopped:
-                raise Unconfirmed("; ".join(map(str, stopped)))
-            return removed
+            lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+            async with lease.holding(on_wait):
+                objects.guard = lease
+                return await _clean_each(
+                    (
+                        *upload_cleanups(objects, catalog),
+                        *media_cleanups(objects, catalog, trash_days=settings.storage.trash_days),
+                    ),
+                    _stored_us(catalog, now_us),
+                    confirmed=confirmed,
+                )
+
+
+async def _clean_each(cleanups: Iterable[Cleanup], now_us: int, *, confirmed: bool) -> int:
+    """Do each cleanup once; return how many objects were removed (see `clean`)."""
+    removed = 0
+    stopped: list[Unconfirmed] = []
+    for cleanup in cleanups:
+        try:
+            removed += await cleanup.clean(now_us, confirmed=confirmed)
+        except Unconfirmed as error:
+            stopped.append(error)
+    if stopped:
+        raise Unconfirmed("; ".join(map(str, stopped)))
+    return removed
 
 
 async def _checked(check: Callable[[], Awaitable[Finding]]) -> Finding:

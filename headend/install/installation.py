@@ -15,8 +15,10 @@ from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
 from storage.installation_key import ReadableKey, bind, refuse_media, verify
+from storage.lease_verdict import Lease
 from storage.objects.base import Objects
 from storage.objects.s3_bucket import S3Location
+from storage.store_lease import StoreLease
 from storage.wall_clock import wall_clock_us
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "move_catalog",
     "read_installation",
     "require_unmoved",
+    "take_over_media",
     "verify_objects",
 ]
 
@@ -96,18 +99,23 @@ def require_unmoved(folder: Path) -> None:
         )
 
 
-async def move_catalog(folder: Path, url: str) -> CatalogCopy:
+async def move_catalog(folder: Path, url: str, bucket: S3Location | None = None) -> CatalogCopy:
     """Copy the SQLite database of a folder to PostgreSQL, and rename its file to `MOVED`.
 
-    A start without the setting `database.url` then finds no database, instead of an old one. A move
-    that was interrupted once all was copied is finished.
+    A start without the setting `database.url` then finds no database, instead of an old one. The
+    media, which are in the folder or in a bucket, are the new database's at once. A move that was
+    interrupted once all was copied is finished.
 
     Raises:
         DataFolderError: another process uses the database, or it was moved before.
-        StorageError: it cannot be copied; nothing was changed.
+        StorageError: it cannot be copied, or the media cannot be handed over; the database stays.
     """
     require_unmoved(folder)
     with schema_change(folder):
+        async with open_catalog(folder / DATABASE, migrate=False) as catalog:
+            with open_store(folder, bucket) as objects:
+                lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+                await lease.hand_over()
         copied = await copy_catalog(folder / DATABASE, url)
         # The database comes last: until then, another call finishes this.
         for ending in ("-wal", "-shm", ""):
@@ -115,6 +123,22 @@ async def move_catalog(folder: Path, url: str) -> CatalogCopy:
             if file.exists():
                 file.rename(folder / f"{MOVED}{ending}")
     return copied
+
+
+async def take_over_media(
+    folder: Path, location: str | Path, bucket: S3Location | None
+) -> Lease | None:
+    """Let the catalog at `location` use the media, whichever copy of it did; return their lease.
+
+    Raises:
+        StoreMismatch: they do not belong together at all.
+        StorageError: the catalog or the media cannot be used.
+    """
+    async with open_catalog(location, migrate=False) as catalog:
+        with open_store(folder, bucket) as objects:
+            await bind_objects(catalog, objects, store=objects.location)
+            lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+            return await lease.take_over()
 
 
 async def bind_objects(catalog: Catalog, objects: Objects, *, store: str) -> None:

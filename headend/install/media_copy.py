@@ -29,6 +29,7 @@ from storage.objects.copying import (
 )
 from storage.objects.disk import DiskObjects
 from storage.objects.s3_bucket import S3Bucket, S3Location
+from storage.store_lease import StoreLease
 
 __all__ = ["MediaCopyRefused", "MediaTarget", "copy_media", "media_place", "media_target"]
 
@@ -114,6 +115,7 @@ def copy_media(
         DataFolderError: a process writes to one of the folders, or the database is migrated.
         MediaCopyRefused: a process receives streams or transcodes.
         ForeignMedia: the target has media of another installation.
+        StoreInUse: another copy of the catalog is at work on the target.
         StorageError: a store or the catalog failed; another call continues the copy.
     """
     folder = Path(settings.data)
@@ -154,6 +156,8 @@ async def _copy_whole(
 ) -> ObjectsCopy:
     await bind_objects(catalog, way.source, store=str(way.source.location))
     key = await catalog.installation.find_key()
+    target = StoreLease(way.target, catalog.store_claims, catalog=catalog.location)
+    await target.refuse_use()
     await begin_copy(way.target, key, store=str(way.target.location))
     result = await copy_objects(way, report)
     await _refuse_writers(catalog, settings)

@@ -1,9 +1,11 @@
 """Opens what every role uses: catalog, objects, sockets, bus, edge, the lag of the loop."""
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -23,6 +25,7 @@ from headend.recent_log import RecentLog, keeping_recent_log
 from headend.roles.loop_watch import watch_loop
 from headend.roles.readiness import create_store_health
 from headend.roles.supervision import BackgroundTask, run_in_background
+from headend.systemd import notify
 from media.loop_lag import LoopLag
 from storage.bus.base import Bus
 from storage.bus.memory import MemoryBus
@@ -36,9 +39,15 @@ from storage.edge.redis import EdgeUnavailable, open_edge_store
 from storage.edge.remote import open_remote_edge
 from storage.edge.shared import SharedEdge
 from storage.objects.store import MediaStore
+from storage.store_lease import StoreLease
 from transcode.jobs.store_health import StoreHealth
 
 __all__ = ["RoleContext", "open_context"]
+
+log = logging.getLogger(__name__)
+
+# Longer than a start waits for the lease between two notifications, however slow the store is.
+_EXTEND_SECONDS: Final = 90
 
 
 class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +61,7 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
     first: FirstStart
     bus: Bus
     objects: MediaStore
+    lease: StoreLease
     health: StoreHealth
     edge: Edge
     lag: LoopLag
@@ -61,8 +71,10 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
         """Check, before anything is cleaned up, that catalog and objects still belong together.
 
         Raises:
-            StorageError: they do not (`StoreMismatch`), or cannot be read.
+            StorageError: they do not (`StoreMismatch`), another catalog that belongs to the objects
+                has their lease (`StoreClaimed`), or one of them cannot be read.
         """
+        await self.lease.require()
         await verify_objects(self.catalog, self.objects, store=self.objects.location)
 
 
@@ -74,7 +86,8 @@ async def open_context(
 
     Raises:
         ExceptionGroup: of an `AddressError`, if a socket cannot be bound; of a `StorageError`,
-            if the catalog cannot be used or the media belong to another (`StoreMismatch`).
+            if the catalog cannot be used, the media belong to another (`StoreMismatch`), or are in
+            use by one that is a copy (`StoreInUse`).
     """
     folder = Path(settings.data)
     lag = LoopLag()
@@ -101,6 +114,10 @@ async def open_context(
         )
         objects = stack.enter_context(store)
         await bind_objects(catalog, objects, store=objects.location)
+        lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+        await lease.acquire(_WaitReport())
+        objects.guard = lease
+        await stack.enter_async_context(run_in_background(BackgroundTask("lease", lease.keep)))
         edge = _edge(
             settings,
             first.broadcaster_key,
@@ -117,6 +134,7 @@ async def open_context(
             first=first,
             bus=await stack.enter_async_context(_bus(settings, catalog, first.broadcaster_key)),
             objects=objects,
+            lease=lease,
             health=create_store_health(catalog, objects, settings.storage.min_free_bytes),
             edge=await stack.enter_async_context(edge),
             lag=lag,
@@ -158,6 +176,20 @@ async def _edge(
             yield edge
         with suppress(EdgeUnavailable):
             await publishing.publish()  # the ends of runs
+
+
+class _WaitReport:
+    """Reports a start that waits: to the log once, and each time to the service manager."""
+
+    def __init__(self) -> None:
+        self._logged = ""
+
+    def __call__(self, reason: str) -> None:
+        if reason != self._logged:
+            log.warning(reason)
+        self._logged = reason
+        # It waits, too.
+        notify(f"STATUS={reason}\nEXTEND_TIMEOUT_USEC={_EXTEND_SECONDS * 1_000_000}")
 
 
 def _namespace(key: str) -> str:

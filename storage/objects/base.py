@@ -12,7 +12,7 @@ or the new ones. Addresses are relative paths (see `storage.objects.addresses`).
 """
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -20,6 +20,8 @@ from storage.errors import StorageError
 from storage.objects.addresses import printable
 
 __all__ = [
+    "UNGUARDED",
+    "Guard",
     "ObjectChanged",
     "ObjectError",
     "ObjectMissing",
@@ -59,6 +61,29 @@ class StoreFull(ObjectError):
 
 class StoreFailed(ObjectError):
     """The disk or the network failed."""
+
+
+class Guard(Protocol):
+    """What a store asks before each change (`storage.store_lease`); both raise `ObjectError`."""
+
+    def require_write(self, address: str) -> None:
+        """Check that this process may write an object."""
+        ...
+
+    def require_delete(self, address: str) -> None:
+        """Check that this process may delete or move what is at an address."""
+        ...
+
+
+class _Unguarded:
+    def require_write(self, address: str) -> None:
+        """Allow it."""
+
+    def require_delete(self, address: str) -> None:
+        """Allow it."""
+
+
+UNGUARDED: Final[Guard] = _Unguarded()
 
 
 class ObjectStat(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,8 @@ from typing import Final, TypeVar
 
 from storage.objects.addresses import checked
 from storage.objects.base import (
+    UNGUARDED,
+    Guard,
     ObjectChanged,
     ObjectError,
     ObjectMissing,
@@ -79,6 +81,7 @@ class DiskObjects:
         self._reserve = Reserve(self._own / "reserve", reserve_bytes)
         self._comparing = threading.Lock()  # from reading a version to replacing it
         self.threads = FILES
+        self.guard: Guard = UNGUARDED
 
     def using(self, threads: DiskThreads) -> "DiskObjects":
         """Return the same store for callers whose calls wait in other threads.
@@ -130,8 +133,13 @@ class DiskObjects:
         """The size of the largest file that Linux knows: disks are smaller."""
         return _MOST_BYTES
 
+    async def identity(self) -> str:
+        """Return the number of the folder, which it keeps when it is renamed or mounted."""
+        return str((await self._run(_STORE, self.root.stat)).st_ino)
+
     def placing(self, address: str) -> Callable[[int, Path], Path]:
         """Return a function that renames a received file to its object, and returns its path."""
+        self.guard.require_write(address)
         target = self.path(address)
 
         def place(file: int, path: Path) -> Path:
@@ -142,6 +150,7 @@ class DiskObjects:
 
     async def send(self, path: Path, address: str) -> None:
         """Make a file an object: by a hard link, or by a copy if the disk has no links."""
+        self.guard.require_write(address)
         target = self.path(address)
         with _given_up_on_error() as given_up:
             await self._run(address, partial(self._link, path, target, given_up))
@@ -173,6 +182,8 @@ class DiskObjects:
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects by address, one after the other, as many as possible (see `Objects`)."""
+        for address in objects:
+            self.guard.require_write(address)
         with _given_up_on_error() as given_up:
             await self._run_all(
                 objects,
@@ -193,6 +204,7 @@ class DiskObjects:
         A write of another process between the comparison and the write goes unnoticed: only one
         process writes runs to a folder.
         """
+        self.guard.require_write(address)
         path = self.path(address)
 
         def put(given_up: threading.Event) -> str | None:
@@ -210,12 +222,14 @@ class DiskObjects:
 
     async def link(self, source: str, target: str) -> None:
         """Give an object a second address, replacing any object there (see `Objects`)."""
+        self.guard.require_write(target)
         with _given_up_on_error() as given_up:
             link = partial(self._link, self.path(source), self.path(target), given_up)
             await self._run(source, link)
 
     async def move(self, source: str, target: str) -> None:
         """Move an object, or all objects below a folder (see `Objects`)."""
+        self.guard.require_delete(source)
         await self._run(source, partial(_move, self.path(source), self.path(target)))
 
     async def make_durable(self, address: str) -> None:
@@ -256,6 +270,8 @@ class DiskObjects:
 
     async def delete_all(self, addresses: Collection[str]) -> None:
         """Delete objects that exist, as many as possible (see `Objects`)."""
+        for address in addresses:
+            self.guard.require_delete(address)
         await self._run_all(addresses, lambda address: self.path(address).unlink(missing_ok=True))
 
     async def addresses(self, prefix: str) -> list[str]:
@@ -282,10 +298,12 @@ class DiskObjects:
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""
+        self.guard.require_delete(prefix)
         await self._run(prefix, partial(_remove_tree, self.path(prefix)))
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
         """Check that media can be written to the disk (see `MediaStore`)."""
+        self.guard.require_write(_STORE)
         check = partial(
             check_folder,
             self.root,

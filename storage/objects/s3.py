@@ -107,6 +107,7 @@ class S3Objects(S3Bucket):
         that are being received can be fetched again: they are deleted.
         """
         checked(target)
+        self.guard.require_delete(source)
         if source.startswith(f"{UPLOADS}/"):
             await self.scratch.move(source, target)
         elif is_arriving(source):
@@ -152,6 +153,7 @@ class S3Objects(S3Bucket):
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""
+        self.guard.require_delete(prefix)
         if _may_arrive(prefix):
             await self.scratch.delete_tree(prefix)
         await super().delete_tree(prefix)

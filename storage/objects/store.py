@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
-from storage.objects.base import Objects, ObjectStat
+from storage.objects.base import Guard, Objects, ObjectStat
 from storage.objects.disk_threads import DiskThreads
 
 __all__ = ["MediaStore", "Scratch"]
@@ -53,6 +53,18 @@ class MediaStore(Objects, Protocol):
     @property
     def most_bytes(self) -> int:
         """The size of the largest object that can be stored."""
+        ...
+
+    @property
+    def guard(self) -> Guard:
+        """What is asked before the store is changed; at first it allows everything."""
+        ...
+
+    @guard.setter
+    def guard(self, guard: Guard) -> None: ...
+
+    async def identity(self) -> str:
+        """Return what a copy of the store does not share with it, as far as that can be known."""
         ...
 
     def placing(self, address: str) -> Callable[[int, Path], Path] | None:

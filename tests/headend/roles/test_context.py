@@ -2,13 +2,16 @@
 
 import asyncio
 import shutil
+import sqlite3
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from api.pusher.delivery import TOPIC
+from headend.cli import main
 from headend.install.installation import DATABASE, create_data_folder, install
 from headend.install.media_store import OBJECTS
 from headend.roles.context import open_context
@@ -22,9 +25,12 @@ from storage.edge.remote import RemoteEdge
 from storage.edge.shared import SharedEdge
 from storage.errors import CatalogUnavailable
 from storage.installation_key import StoreMismatch
+from storage.lease_verdict import StoreInUse
+from storage.store_lease import StoreClaimed
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed, settings_of
 from tests.support.postgres import PostgresServer
+from tests.support.sql import run_sql
 
 REDIS = "redis://127.0.0.1:1/0"  # nothing listens there
 
@@ -144,3 +150,49 @@ async def test_what_a_role_writes_is_announced_on_its_bus(tmp_path: Path) -> Non
         await context.catalog.streams.remove(stream.id, by=None, now_us=1)
         async with asyncio.timeout(30):
             assert await notices.get() == BusMessage(TOPIC, b"")
+
+
+async def test_a_copied_database_beside_the_same_media_is_refused_and_can_take_them_over(
+    tmp_path: Path,
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    settings = await installed(here)
+    create_data_folder(there)
+    (there / OBJECTS).symlink_to(here / OBJECTS)
+    async with open_context(settings, origin=False, ingest=False) as context:
+        with (
+            closing(sqlite3.connect(here / DATABASE)) as old,
+            closing(sqlite3.connect(there / DATABASE)) as new,
+        ):
+            old.backup(new)
+
+        async def renew() -> None:
+            await asyncio.sleep(1)  # the start looks every two seconds
+            run_sql(here / DATABASE, "UPDATE store_claims SET confirmed_us = 1, tried_us = 1")
+            await context.lease.look()
+
+        async with asyncio.TaskGroup() as tasks:
+            renewing = tasks.create_task(renew())
+            with refused(StoreInUse, "`headend take-over`"):
+                async with open_context(settings_of(there), origin=False, ingest=False):
+                    pass
+        assert renewing.done()
+        await context.verify()
+        await context.objects.put("sources/AAAAAAAAAAAA/1", b"x")
+
+        result = await asyncio.to_thread(
+            CliRunner().invoke, main, ["take-over", "--data", str(there)]
+        )
+        assert result.exit_code == 0, result.output
+        assert str(here / DATABASE) in result.output
+        async with open_context(settings_of(there), origin=False, ingest=False) as other:
+            await other.verify()
+            for _ in range(2):
+                run_sql(here / DATABASE, "UPDATE store_claims SET confirmed_us = 1, tried_us = 1")
+                await context.lease.look()
+            with pytest.raises(StoreClaimed):
+                await context.verify()
+            with pytest.raises(StoreClaimed):
+                await context.objects.delete_tree("sources/AAAAAAAAAAAA")
+            with pytest.raises(StoreClaimed):
+                await context.objects.check()
