@@ -43,14 +43,14 @@ from storage.lease_verdict import Lease, Sight, StoreElsewhere, StoreInUse, Verd
 from storage.objects.addresses import LEASE
 from storage.objects.base import (
     ObjectChanged,
-    ObjectError,
     ObjectMissing,
     Objects,
+    StoreClaimed,
     StoreFailed,
     StoreFull,
 )
 
-__all__ = ["LeaseTiming", "StoreClaimed", "StoreLease"]
+__all__ = ["LeaseTiming", "StoreLease"]
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +60,9 @@ _ATTEMPTS: Final = 3
 _ON_AIR: Final = "live/"
 # What is deleted there is below the folder of a run, or not of a run that is on air.
 _BELOW_RUN: Final = 3
-# The lease itself, and what asks the store for its time.
-_OWN: Final = (LEASE, "checks/")
+# In this folder, and in one of this name in each top folder, are the bytes that ask the store for
+# its time and whether it can be written.
+_CHECKS: Final = "checks"
 # An answer that was lost with the transaction it was about, as when a replica takes over, may make
 # another process' turn look foreign for a moment.
 _SIGHTS: Final = 2
@@ -79,10 +80,6 @@ class LeaseTiming(msgspec.Struct, frozen=True, kw_only=True):
     sure_seconds: float = 60.0
     expired_seconds: float = 90.0
     poll_seconds: float = 2.0  # of a start that waits
-
-
-class StoreClaimed(ObjectError):
-    """The store takes nothing from this process now."""
 
 
 def _random() -> str:
@@ -124,6 +121,16 @@ class LeasedObjects(Objects, Protocol):
     async def identity(self) -> str:
         """Return what a copy of the store does not share with it."""
         ...
+
+
+def _is_own(address: str) -> bool:
+    """Return whether an object is the lease itself, or belongs to a check by one process."""
+    return address == LEASE or _CHECKS in address.split("/")[:2]
+
+
+def _is_on_air(address: str) -> bool:
+    """Return whether an object is one of a run, which goes on."""
+    return address.startswith(_ON_AIR)
 
 
 def _uptime() -> float:
@@ -176,7 +183,7 @@ class StoreLease:
         Raises:
             StoreClaimed: one has.
         """
-        if self._holder is not None and not address.startswith((_ON_AIR, *_OWN)):
+        if self._holder is not None and not (_is_on_air(address) or _is_own(address)):
             raise StoreClaimed(address, self.problem)
 
     def require_delete(self, address: str) -> None:
@@ -186,9 +193,11 @@ class StoreLease:
             StoreClaimed: one has, or it was not renewed in time.
         """
         self.require_write(address)
-        if address.startswith(_ON_AIR) and address.count("/") < _BELOW_RUN:
+        if _is_own(address):
+            return
+        if _is_on_air(address) and address.count("/") < _BELOW_RUN:
             self.require_write(self._objects.location)
-        if self._now() > self._sure_until and not address.startswith((_ON_AIR, *_OWN)):
+        if self._now() > self._sure_until and not _is_on_air(address):
             raise StoreClaimed(address, "the lease of the store was not renewed in time")
 
     async def require(self) -> None:
@@ -486,7 +495,7 @@ class StoreLease:
 
     async def _age(self) -> float:
         """Return how long ago (seconds) the lease was written, by the store's own clock."""
-        probe = f"checks/{secrets.token_hex(8)}"
+        probe = f"{_CHECKS}/{secrets.token_hex(8)}"
         await self._objects.put(probe, b"?", vital=True)
         try:
             now, lease = await self._objects.stat(probe), await self._objects.stat(LEASE)

@@ -4,6 +4,7 @@
     └── ObjectError             an object store could not do what was asked
         ├── ObjectMissing       no fault: there is no such object
         ├── ObjectChanged       no fault: another writer was faster
+        ├── StoreClaimed        for the operator: the store takes nothing from this process now
         ├── StoreFull           for the operator: no room (ENOSPC, EDQUOT)
         └── StoreFailed         a fault outside Headend: the disk or the network failed (EIO etc.)
 
@@ -27,6 +28,7 @@ __all__ = [
     "ObjectMissing",
     "ObjectStat",
     "Objects",
+    "StoreClaimed",
     "StoreFailed",
     "StoreFull",
 ]
@@ -55,6 +57,10 @@ class ObjectChanged(ObjectError):
         super().__init__(address, "another writer has changed it")
 
 
+class StoreClaimed(ObjectError):
+    """The store is well, and takes nothing from this process now: see `Guard`."""
+
+
 class StoreFull(ObjectError):
     """The store has no room for the object."""
 
@@ -64,7 +70,7 @@ class StoreFailed(ObjectError):
 
 
 class Guard(Protocol):
-    """What a store asks before each change (`storage.store_lease`); both raise `ObjectError`."""
+    """What a store asks before each change (`storage.store_lease`); both raise `StoreClaimed`."""
 
     def require_write(self, address: str) -> None:
         """Check that this process may write an object."""

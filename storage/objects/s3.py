@@ -162,6 +162,7 @@ class S3Objects(S3Bucket):
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
         """Check the bucket and the disk of the scratch (see `MediaStore`)."""
+        self.guard.require_write(self.location)
         await self.scratch.check(min_free_bytes=min_free_bytes, thorough=thorough)
         await super().check(thorough=thorough)
 

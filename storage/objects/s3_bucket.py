@@ -51,6 +51,7 @@ from storage.objects.base import (
     ObjectError,
     ObjectMissing,
     ObjectStat,
+    StoreClaimed,
     StoreFailed,
 )
 
@@ -357,7 +358,7 @@ class S3Bucket:
 
         Raises:
             StoreFailed: it does not or cannot, or it has no installation key.
-            ObjectError: this process may not write to it (`guard`).
+            StoreClaimed: this process may not write to it (`guard`).
         """
         del min_free_bytes
         self.guard.require_write(_STORE)
@@ -377,6 +378,8 @@ class S3Bucket:
                     raise StoreFailed(address, "other bytes were read than written")
             finally:
                 await self.delete(address)
+        except StoreClaimed:
+            raise
         except ObjectError as error:
             raise StoreFailed(f"the folder {folder} of the bucket", error.reason) from error
 

@@ -122,6 +122,7 @@ class MediaStore(Objects, Protocol):
         Everywhere where writers put media: a few bytes are written there and removed.
 
         Raises:
+            StoreClaimed: this process may not write to it (`guard`); nothing was tried.
             StoreFull: less than `min_free_bytes` of this machine's disk are free, or few inodes.
             StoreFailed: the store cannot be reached, or not be written at the place that the error
                 names.

@@ -15,11 +15,12 @@ from sqlalchemy import make_url
 from storage.catalog import open_catalog
 from storage.errors import StorageError
 from storage.lease_verdict import StoreElsewhere, StoreInUse
-from storage.objects.addresses import LEASE
+from storage.objects.addresses import INSTALLATION, LEASE
+from storage.objects.base import StoreClaimed
 from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects
 from storage.objects.store import MediaStore
-from storage.store_lease import LeaseTiming, StoreClaimed, StoreLease
+from storage.store_lease import LeaseTiming, StoreLease
 from tests.support.postgres import PostgresServer
 from tests.support.sql import run_sql
 from tests.support.storage.s3_server import S3Server
@@ -297,12 +298,16 @@ async def test_a_process_that_slept_deletes_nothing_before_it_has_looked(site: S
     async with lease_of(site.location, site.objects, clock=clock) as lease:
         await lease.acquire(no_wait)
         site.objects.guard = lease
+        await site.objects.put(INSTALLATION, b"key")
         await site.objects.put(SOURCE, b"1")
         clock.now += 61
         with pytest.raises(StoreClaimed, match="not renewed in time"):
             await site.objects.delete(SOURCE)
         await site.objects.put(SOURCE, b"2")
         await site.objects.delete(SEGMENT)
+        before = await site.objects.addresses("sources")
+        await site.objects.check(thorough=True)  # the store is well, and keeps nothing of this
+        assert await site.objects.addresses("sources") == before
         await lease.look()
         await site.objects.delete(SOURCE)
 

@@ -15,6 +15,7 @@ from headend.cli import main
 from headend.install.installation import DATABASE, create_data_folder, install
 from headend.install.media_store import OBJECTS
 from headend.roles.context import open_context
+from headend.roles.readiness import find_problems
 from media.ticks import MICROSECONDS
 from storage.bus.base import BusMessage
 from storage.catalog.engine.clock import DatabaseClock
@@ -26,7 +27,7 @@ from storage.edge.shared import SharedEdge
 from storage.errors import CatalogUnavailable
 from storage.installation_key import StoreMismatch
 from storage.lease_verdict import StoreInUse
-from storage.store_lease import StoreClaimed
+from storage.objects.base import StoreClaimed
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed, settings_of
 from tests.support.postgres import PostgresServer
@@ -196,3 +197,9 @@ async def test_a_copied_database_beside_the_same_media_is_refused_and_can_take_t
                 await context.objects.delete_tree("sources/AAAAAAAAAAAA")
             with pytest.raises(StoreClaimed):
                 await context.objects.check()
+            assert not await context.health.check_thoroughly(), "nothing is leased"
+            problems = await find_problems(
+                context.catalog, context.health, here, store="the disk", min_free_bytes=0
+            )
+            assert problems == [], "viewers are served as before"
+        assert list((here / OBJECTS).glob("*/checks")) == []
