@@ -291,19 +291,25 @@ class StoreLease:
         if await self._age() < self._timing.expired_seconds:
             raise self._in_use(sight.lease)
 
-    async def hand_over(self) -> None:
+    async def hand_over(self) -> str:
         """Let a copy of the catalog, which is made after this, hold the lease without a wait.
 
-        Nothing is done unless this catalog holds it.
+        Nothing is done unless this catalog holds it. Return its turn, "" if this catalog does not
+        hold it: a copy that was made before this does so with that turn.
 
         Raises:
             StorageError: the store or the catalog failed.
         """
         await self._learn_places()
         sight = await self._see()
-        if sight.lease is not None and sight.lease.turn in sight.turns:
+        lease = sight.lease
+        if lease is None or lease.turn not in sight.turns:
+            return ""
+        if lease.place:  # else it was handed over before, and nobody renewed it since
             self._place = ""
             await self._take(self._now())
+            lease, _ = await self._read()
+        return "" if lease is None else lease.turn
 
     async def _learn_places(self) -> None:
         self._place = await self._claims.place()

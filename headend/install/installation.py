@@ -112,17 +112,26 @@ async def move_catalog(folder: Path, url: str, bucket: S3Location | None = None)
     """
     require_unmoved(folder)
     with schema_change(folder):
-        async with open_catalog(folder / DATABASE, migrate=False) as catalog:
-            with open_store(folder, bucket) as objects:
-                lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
-                await lease.hand_over()
+        turn = await _hand_over_media(folder, bucket)
         copied = await copy_catalog(folder / DATABASE, url)
+        if copied.was_there and turn:
+            # The file may have been used since it was copied.
+            async with open_catalog(url, migrate=False) as moved:
+                await moved.store_claims.adopt(turn)
         # The database comes last: until then, another call finishes this.
         for ending in ("-wal", "-shm", ""):
             file = folder / f"{DATABASE}{ending}"
             if file.exists():
                 file.rename(folder / f"{MOVED}{ending}")
     return copied
+
+
+async def _hand_over_media(folder: Path, bucket: S3Location | None) -> str:
+    """Hand the media over to a copy of the folder's database (see `StoreLease.hand_over`)."""
+    async with open_catalog(folder / DATABASE, migrate=False) as catalog:
+        with open_store(folder, bucket) as objects:
+            lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+            return await lease.hand_over()
 
 
 async def take_over_media(

@@ -8,18 +8,21 @@ import pytest
 
 from headend.install.installation import (
     DATABASE,
+    MOVED,
     OWNER_TOKEN,
     create_data_folder,
     install,
+    move_catalog,
     read_installation,
 )
 from headend.install.locks import DataFolderError, schema_in_use
-from headend.install.media_store import OBJECTS
+from headend.install.media_store import OBJECTS, open_store
 from storage.catalog import migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaNewer
 from storage.installation_key import StoreMismatch
+from storage.store_lease import LeaseTiming, StoreLease
 from tests.support.postgres import PostgresServer
 from tests.support.sql import run_sql
 
@@ -193,3 +196,32 @@ async def test_a_foreign_database_without_a_key_is_refused(tmp_path: Path) -> No
         await install(tmp_path)
     assert file.exists()
     assert not (tmp_path / OBJECTS / "installation").exists()
+
+
+async def use(folder: Path, location: str | Path) -> None:
+    """Start on the media of a folder, which may not need a wait, and renew their lease."""
+
+    def no_wait(reason: str) -> None:
+        raise AssertionError(reason)
+
+    async with open_catalog(location, migrate=False) as catalog:
+        with open_store(folder, None) as objects:
+            timing = LeaseTiming(renew_seconds=0)
+            lease = StoreLease(objects, catalog.store_claims, catalog="db", timing=timing)
+            await lease.acquire(no_wait)
+
+
+@pytest.mark.parametrize("used", ["neither", "the file", "the copy"])
+async def test_a_move_that_is_finished_later_has_handed_the_media_over(
+    tmp_path: Path, postgres_server: PostgresServer, used: str
+) -> None:
+    await install(tmp_path)
+    await use(tmp_path, tmp_path / DATABASE)
+    with postgres_server.empty_database() as url:
+        assert not (await move_catalog(tmp_path, url)).was_there
+        # As if it was killed before that.
+        (tmp_path / MOVED).rename(tmp_path / DATABASE)
+        if used != "neither":
+            await use(tmp_path, url if used == "the copy" else tmp_path / DATABASE)
+        assert (await move_catalog(tmp_path, url)).was_there
+        await use(tmp_path, url)
