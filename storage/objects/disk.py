@@ -107,6 +107,16 @@ class DiskObjects:
         """Return a new path for a temporary file, which is deleted with this process."""
         return self._own / str(next(self._numbers))
 
+    def make_folder(self, folder: Path) -> None:
+        """Create a folder of the store, if there is none; it blocks.
+
+        Raises:
+            OSError: the disk failed, or is no longer mounted: what is in its place gets no files.
+        """
+        if not self._own.is_dir():
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        folder.mkdir(parents=True, exist_ok=True)
+
     # -- files (see `storage.objects.store.MediaStore`) -------------------------------------------
 
     @property
@@ -129,6 +139,7 @@ class DiskObjects:
         target = self.path(address)
 
         def place(file: int, path: Path) -> Path:
+            self.make_folder(target.parent)
             place_file(file, path, target, self.root)
             return target
 
@@ -210,7 +221,7 @@ class DiskObjects:
 
     async def move(self, source: str, target: str) -> None:
         """Move an object, or all objects below a folder (see `Objects`)."""
-        await self._run(source, partial(_move, self.path(source), self.path(target)))
+        await self._run(source, partial(self._move, self.path(source), self.path(target)))
 
     async def make_durable(self, address: str) -> None:
         """Have an object, or all below a folder, survive a power cut (see `Objects`)."""
@@ -361,13 +372,18 @@ class DiskObjects:
             try:
                 temporary.replace(path)
             except FileNotFoundError:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                self.make_folder(path.parent)
                 if not given_up.is_set():  # making folders takes as long as the rest
                     temporary.replace(path)
         finally:
             # A rename between two links of one file keeps both names.
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+    def _move(self, source: Path, target: Path) -> None:
+        self.make_folder(target.parent)
+        with contextlib.suppress(FileNotFoundError):  # it is gone already
+            source.rename(target)
 
     def _sizes(self, folder: Path) -> dict[str, int]:
         sizes: dict[str, int] = {}
@@ -433,12 +449,6 @@ def _link_or_copy(source: Path, path: Path) -> None:
         if error.errno not in _NO_LINK:
             raise
         shutil.copyfile(source, path)
-
-
-def _move(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):  # it is gone already
-        source.rename(target)
 
 
 def _remove_tree(folder: Path) -> None:

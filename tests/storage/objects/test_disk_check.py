@@ -2,12 +2,15 @@
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from storage.objects.base import StoreFailed, StoreFull
+from storage.objects.base import ObjectError, StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
+from storage.objects.incoming_file import open_incoming_file
+from storage.objects.resumable_file import open_resumable_file
 from tests.support.storage.full_disk import KIB, MIB, small_disk
 
 pytestmark = pytest.mark.anyio
@@ -37,6 +40,54 @@ async def test_a_disk_without_the_room_that_is_to_stay_free_is_full(tmp_path: Pa
         disk.fill(0)
         with pytest.raises(StoreFull):
             await objects.check(thorough=True)
+
+
+async def test_a_folder_whose_disk_is_away_gets_nothing_in_its_place(tmp_path: Path) -> None:
+    """The mount point is there, and empty; what would be written to it is lost with the mount."""
+    root, away = tmp_path / "objects", tmp_path / "away"
+    with DiskObjects(root) as objects:
+        await objects.put("sources/AAAAAAAAAAAA/1", b"x")
+        async with (
+            open_resumable_file(objects, "uploads/a", "sources/a/1", wait_seconds=0) as resumed,
+            open_incoming_file(objects, max_bytes=9) as inflow,
+        ):
+            await resumed.write(b"half")
+            await inflow.write(b"half")
+            await inflow.flush()
+            root.rename(away)
+            root.mkdir()
+            calls = (
+                partial(objects.put, "slates/s-a/1.jpg", b"x"),
+                partial(objects.put_if, "live/a/1", b"x", None),
+                partial(objects.link, "sources/AAAAAAAAAAAA/1", "videos/a/1"),
+                partial(objects.move, "sources/AAAAAAAAAAAA/1", "trash/1/sources/a/1"),
+                partial(resumed.keep, "sources/a/1"),
+                partial(inflow.keep, "sources/b/1"),
+                partial(begin_upload, objects, "uploads/b"),
+                partial(receive, objects, "sources/c/1"),
+            )
+            for call in calls:
+                with pytest.raises(ObjectError):
+                    await call()
+            assert all_paths(root) == []
+            root.rmdir()
+            away.rename(root)
+            await resumed.keep("sources/a/1")
+            await inflow.keep("sources/b/1")
+            await begin_upload(objects, "uploads/b")
+        assert await objects.get("sources/a/1") == b""  # never flushed
+        assert await objects.get("sources/b/1") == b"half"
+
+
+async def begin_upload(objects: DiskObjects, address: str) -> None:
+    async with open_resumable_file(objects, address, "sources/none", wait_seconds=0):
+        pass
+
+
+async def receive(objects: DiskObjects, address: str) -> None:
+    async with open_incoming_file(objects, max_bytes=9) as inflow:
+        await inflow.write(b"whole")
+        await inflow.keep(address)
 
 
 async def test_a_folder_whose_disk_is_away_is_not_well(tmp_path: Path) -> None:
