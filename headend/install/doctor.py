@@ -22,13 +22,9 @@ from headend.config.settings import ServiceSettings
 from headend.install.cdn_check import check_cdn
 from headend.install.certificates import CertificateFiles
 from headend.install.findings import size_text
-from headend.install.installation import (
-    bind_objects,
-    catalog_location,
-    verify_objects,
-)
+from headend.install.installation import catalog_location, own_store, verify_objects
 from headend.install.locks import schema_in_use
-from headend.install.media_store import bucket_of, open_store, read_store
+from headend.install.media_store import StoredFiles, bucket_of, open_store, read_store
 from headend.install.redis_finding import redis_finding
 from headend.own_command import runnable
 from media.ticks import DAY_US, MICROSECONDS, utc
@@ -43,9 +39,8 @@ from storage.cleanup.orphans import (
     remove_orphans,
 )
 from storage.errors import StorageError
-from storage.installation_key import StoreMismatch
+from storage.installation_key import EmptyStore, StoreMismatch
 from storage.objects import addresses
-from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3_bucket import S3Bucket
 from storage.objects.trash import empty_trash, find_trash
 from storage.wall_clock import wall_clock_us
@@ -63,7 +58,6 @@ _SKEW_US: Final = MICROSECONDS
 _BATCH: Final = 500
 _MOST_SHOWN: Final = 50
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
-StoredFiles = ReadOnlyObjects | S3Bucket
 _VERSION: Final = "import av; print(av.__version__, av.ffmpeg_version_info)"
 
 
@@ -143,22 +137,23 @@ async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = Fal
 
     Raises:
         StorageError: the catalog or the disk failed, or the catalog knows too few of the media
-            (`TooManyUnknown`) or none (`StoreMismatch`); the rest remains.
+            (`TooManyUnknown`) or none (`StoreMismatch`), or the media are not where they were
+            (`EmptyStore`); the rest remains.
         DataFolderError: the database is being migrated, or the data folder cannot be used.
     """
-    folder = Path(settings.data)
+    folder, bucket = Path(settings.data), bucket_of(settings)
     async with open_catalog(catalog_location(settings), migrate=False) as catalog:
         has_copies = settings.storage.delivery == "cdn"
-        store = open_store(folder, bucket_of(settings), has_cdn_copies=has_copies)
-        with schema_in_use(folder), store as objects:
-            await bind_objects(catalog, objects, store=objects.location)
-            removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
-            removed += await remove_orphans(
-                objects, catalog.references, now_us, confirmed=confirmed
-            )
-            await empty_trash(objects, now_us - settings.storage.trash_days * DAY_US)
-            await catalog.links.remove_expired(now_us)
-            return removed
+        store = open_store(folder, bucket, has_cdn_copies=has_copies)
+        with schema_in_use(folder):
+            async with own_store(catalog, read_store(folder, bucket), store) as objects:
+                removed = await remove_expired_uploads(objects, catalog.uploads, now_us)
+                removed += await remove_orphans(
+                    objects, catalog.references, now_us, confirmed=confirmed
+                )
+                await empty_trash(objects, now_us - settings.storage.trash_days * DAY_US)
+                await catalog.links.remove_expired(now_us)
+                return removed
 
 
 async def _checked(check: Callable[[], Awaitable[Finding]]) -> Finding:
@@ -279,7 +274,7 @@ async def _installation(catalog: Catalog, files: StoredFiles) -> Finding:
     topic = "installation"
     try:
         await verify_objects(catalog, files, store=files.location)
-    except StoreMismatch as error:
+    except (EmptyStore, StoreMismatch) as error:
         return Finding(topic=topic, verdict="act", text=str(error))
     return Finding(topic=topic, verdict="well", text="database and media belong together")
 

@@ -14,10 +14,19 @@ from storage.objects.s3 import S3Objects
 from storage.objects.s3_bucket import S3Bucket, S3Location
 from storage.objects.store import MediaStore
 
-__all__ = ["OBJECTS", "SCRATCH", "bucket_of", "open_store", "read_store", "signing_bucket"]
+__all__ = [
+    "OBJECTS",
+    "SCRATCH",
+    "StoredFiles",
+    "bucket_of",
+    "open_store",
+    "read_store",
+    "signing_bucket",
+]
 
 OBJECTS: Final = "objects"
 SCRATCH: Final = "scratch"  # beside a bucket
+StoredFiles = ReadOnlyObjects | S3Bucket
 
 
 def bucket_of(settings: ServiceSettings) -> S3Location | None:
@@ -68,6 +77,6 @@ def open_store(
             )
 
 
-def read_store(folder: Path, bucket: S3Location | None) -> ReadOnlyObjects | S3Bucket:
+def read_store(folder: Path, bucket: S3Location | None) -> StoredFiles:
     """Return the store for callers that change nothing, not even in the data folder."""
     return ReadOnlyObjects(folder / OBJECTS) if bucket is None else S3Bucket(bucket)

@@ -37,6 +37,10 @@ class ReadOnlyObjects:
         """
         return await self._run(prefix, subfolders, {})
 
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`."""
+        return set(await self.folders(prefix))
+
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""
         return await self._run(prefix, partial(addresses_below, self._root), [])

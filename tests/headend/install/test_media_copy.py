@@ -14,12 +14,17 @@ from click.testing import CliRunner, Result
 
 from headend.cli import main
 from headend.config.settings import load
-from headend.install.installation import DATABASE, bind_objects, create_data_folder, install
+from headend.install.installation import DATABASE, check_store, create_data_folder, install
 from headend.install.locks import schema_in_use, writer_lock
-from headend.install.media_copy import MediaCopyRefused, MediaTarget, media_target
+from headend.install.media_copy import (
+    MediaCopyRefused,
+    MediaTarget,
+    copy_media,
+    media_target,
+)
 from headend.install.media_store import OBJECTS
 from storage.catalog import open_catalog
-from storage.installation_key import UnfinishedCopy
+from storage.installation_key import EmptyStore, UnfinishedCopy
 from storage.objects.disk import DiskObjects
 from storage.objects.s3_bucket import S3Bucket, S3Location
 from storage.wall_clock import wall_clock_us
@@ -62,6 +67,12 @@ class MediaInstallation(NamedTuple):
         names = [each.relative_to(self.objects).as_posix() for each in files]
         return sorted(each for each in names if not each.startswith("."))
 
+    def lose_disk(self) -> None:
+        """Leave an empty mount point, once."""
+        if not (self.data / "away").exists():
+            self.objects.rename(self.data / "away")
+            self.objects.mkdir()
+
     def migrate(self, *arguments: str, **changed: str) -> Result:
         environment = {**self.environment, **changed}
         return CliRunner(env=environment).invoke(main, ["migrate", *arguments])
@@ -81,10 +92,10 @@ class MediaInstallation(NamedTuple):
         """Check that the bucket, or a folder, belongs to the catalog, as each start does."""
         async with open_catalog(self.data / DATABASE, migrate=False) as catalog:
             if folder is None:
-                await bind_objects(catalog, S3Bucket(self.bucket), store="the bucket")
+                assert await check_store(catalog, S3Bucket(self.bucket))
                 return
             with DiskObjects(folder) as objects:
-                await bind_objects(catalog, objects, store=str(folder))
+                assert await check_store(catalog, objects)
 
 
 @pytest.fixture
@@ -185,6 +196,16 @@ def test_media_of_another_installation_are_refused_and_not_changed(
     assert site.keys() == before == ["installation"]
 
 
+def test_a_disk_that_goes_away_while_it_is_copied_ends_no_copy(site: MediaInstallation) -> None:
+    settings, _ = load(file=None, environment=site.environment, options={})
+    target = media_target(settings, str(site.bucket), endpoint=None, region=None)
+    with pytest.raises(EmptyStore):
+        copy_media(settings, target, lambda _: site.lose_disk())
+    keys = site.keys()
+    assert "installation" not in keys
+    assert "installation.copying" in keys
+
+
 def test_nothing_is_copied_while_a_process_writes(site: MediaInstallation) -> None:
     with writer_lock(site.data, "serve"):
         refused = site.migrate("--media-to", str(site.bucket))
@@ -239,7 +260,7 @@ def test_media_and_database_move_together(
 
         async def bind() -> None:
             async with open_catalog(url, migrate=False) as catalog:
-                await bind_objects(catalog, S3Bucket(site.bucket), store="the bucket")
+                assert await check_store(catalog, S3Bucket(site.bucket))
 
         asyncio.run(bind())
 

@@ -21,7 +21,7 @@ from storage.cleanup.orphans import (
     keep_removing_orphans,
     remove_orphans,
 )
-from storage.installation_key import bind, verify
+from storage.installation_key import complete, verify
 from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
 from storage.objects.trash import find_trash
@@ -360,7 +360,7 @@ async def test_nothing_is_cleaned_where_store_and_catalog_do_not_belong_together
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             await catalog.installation.first_start(1)
-            await bind(objects, catalog.installation, catalog.references, store="s", catalog="c")
+            await complete(objects, catalog.installation, store="s", catalog="c")
             await objects.put("installation", b"another")
             await objects.put(f"sources/{GONE}/1", b"x")
             await objects.put("trash/20200101T000000Z/sources/x", b"x")
