@@ -275,7 +275,7 @@ async def _installation(catalog: Catalog, files: StoredFiles) -> Finding:
     try:
         await verify_objects(catalog, files, store=files.location)
     except (EmptyStore, StoreMismatch) as error:
-        return Finding(topic=topic, verdict="act", text=str(error))
+        return Finding(topic=topic, verdict="act", text=runnable(str(error)))
     return Finding(topic=topic, verdict="well", text="database and media belong together")
 
 
