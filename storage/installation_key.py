@@ -233,10 +233,11 @@ async def verify(files: ReadableStore, keys: KeyCatalog, *, store: str, catalog:
     store_key, catalog_key = await _read(files), await keys.find_key()
     if store_key and store_key == catalog_key:
         return
-    if await _read(files, COPYING):
-        raise UnfinishedCopy(store)
-    if catalog_key and not store_key and not await _has_media(files):
-        raise EmptyStore(store, catalog)
+    if not store_key:
+        if await _read(files, COPYING):
+            raise UnfinishedCopy(store)
+        if catalog_key and not await _has_media(files):
+            raise EmptyStore(store, catalog)
     raise StoreMismatch(store, catalog)
 
 

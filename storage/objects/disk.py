@@ -50,6 +50,7 @@ __all__ = ["SYNC_SECONDS", "DiskObjects", "disk_failure"]
 # It begins with a dot, so no address leads there.
 _TEMPORARIES: Final = ".temporary"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_MISSING: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 # The file system has no hard links, forbids them, or has no more of them for this file.
 _NO_LINK: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS}
@@ -113,8 +114,7 @@ class DiskObjects:
         Raises:
             OSError: the disk failed, or is no longer mounted: what is in its place gets no files.
         """
-        if not self._own.is_dir():
-            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        self._require_disk()
         folder.mkdir(parents=True, exist_ok=True)
 
     # -- files (see `storage.objects.store.MediaStore`) -------------------------------------------
@@ -307,7 +307,7 @@ class DiskObjects:
         """Run blocking work in a thread and translate its errors."""
         try:
             async with asyncio.timeout(seconds):
-                return await self.threads.run(work)
+                return await self.threads.run(partial(self._answer, work))
         except TimeoutError as error:
             raise StoreFailed(address, f"no answer within {seconds:.0f} s") from error
         except OSError as error:
@@ -320,7 +320,7 @@ class DiskObjects:
             failure: tuple[str, OSError] | None = None
             for address in addresses:
                 try:
-                    work(address)
+                    self._answer(partial(work, address))
                 except OSError as error:
                     failure = address, error
             return failure
@@ -328,6 +328,19 @@ class DiskObjects:
         failure = await self._run(next(iter(addresses), _STORE), run)
         if failure is not None:
             raise _translated(*failure) from failure[1]
+
+    def _answer(self, work: Callable[[], T]) -> T:
+        """Do blocking work; where the disk is away, what it does not find may be on the disk."""
+        try:
+            return work()
+        except _MISSING:
+            self._require_disk()
+            raise
+
+    def _require_disk(self) -> None:
+        """Raise ENODEV if this process's folder is gone: the disk was unmounted since."""
+        if not self._own.is_dir():
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
 
     def _check(self, min_free_bytes: int, *, thorough: bool) -> None:
         room = os.statvfs(self._own)
@@ -457,13 +470,15 @@ def _remove_tree(folder: Path) -> None:
 
 
 def _translated(address: str, error: OSError) -> ObjectError:
-    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+    if isinstance(error, _MISSING):
         return ObjectMissing(address)
     return disk_failure(address, error)
 
 
 def disk_failure(name: str, error: OSError) -> ObjectError:
     """Return the failure of a disk, which happened to the object or file `name`."""
+    if error.errno == errno.ENODEV:
+        return StoreFailed(name, "its folder is not there: is its disk mounted?")
     kind = StoreFull if error.errno in _FULL else StoreFailed
     # The text of the OSError would name the path on this machine.
     return kind(name, os.strerror(error.errno) if error.errno else type(error).__name__)

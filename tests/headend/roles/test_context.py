@@ -22,6 +22,7 @@ from storage.edge.remote import RemoteEdge
 from storage.edge.shared import SharedEdge
 from storage.errors import CatalogUnavailable
 from storage.installation_key import EmptyStore, StoreMismatch
+from storage.objects.base import StoreFailed
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed, settings_of
 from tests.support.postgres import PostgresServer
@@ -139,7 +140,7 @@ async def test_media_whose_disk_goes_away_while_a_role_runs_are_noticed(tmp_path
     async with open_context(await installed(tmp_path), origin=False, ingest=False) as context:
         (tmp_path / OBJECTS).rename(tmp_path / "away")
         (tmp_path / OBJECTS).mkdir()
-        with pytest.raises(EmptyStore):
+        with pytest.raises(StoreFailed, match="is its disk mounted"):
             await context.verify()
         assert list((tmp_path / OBJECTS).iterdir()) == []
         (tmp_path / OBJECTS).rmdir()

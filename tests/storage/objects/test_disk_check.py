@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.objects.base import ObjectError, StoreFailed, StoreFull
+from storage.objects.base import StoreFailed, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import open_incoming_file
 from storage.objects.resumable_file import open_resumable_file
@@ -67,8 +67,11 @@ async def test_a_folder_whose_disk_is_away_gets_nothing_in_its_place(tmp_path: P
                 partial(receive, objects, "sources/c/1"),
             )
             for call in calls:
-                with pytest.raises(ObjectError):
+                with pytest.raises(StoreFailed):
                     await call()
+            for read in (objects.get, objects.stat, objects.folders, objects.folder_names):
+                with pytest.raises(StoreFailed, match="is its disk mounted"):
+                    await read("sources")
             assert all_paths(root) == []
             root.rmdir()
             away.rename(root)
