@@ -127,7 +127,7 @@ def test_hosts_are_shown_with_what_they_own(
     "command",
     [
         ("migrate",),
-        ("migrate", "--media-to", "s3://media/there"),
+        ("migrate", "--media-to", "s3://media/there", "--media-endpoint", "http://127.0.0.1:1"),
         ("doctor", "--clean"),
     ],
     ids=" ".join,
