@@ -18,7 +18,6 @@ from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
 from storage.installation_key import ReadableStore, check, complete, refuse_media, verify
 from storage.objects.base import ObjectError, Objects
-from storage.objects.disk import DiskObjects
 from storage.objects.s3_bucket import S3Location
 from storage.objects.store import MediaStore
 from storage.wall_clock import wall_clock_us
@@ -137,9 +136,7 @@ async def own_store(
         yield objects
 
 
-async def check_store(
-    catalog: Catalog, files: StoredFiles | DiskObjects, *, new_store: bool = False
-) -> bool:
+async def check_store(catalog: Catalog, files: StoredFiles, *, new_store: bool = False) -> bool:
     """Check that a catalog and a store belong together; return whether both have the key.
 
     Nothing is written. `new_store` as in `install`.

@@ -166,7 +166,6 @@ async def _copy_whole(
         raise MediaCopyRefused(f"{way.source.location} has no media, and cannot be written to")
     await begin_copy(way.target, key, store=str(way.target.location))
     result = await copy_objects(way, report)
-    await check_store(catalog, way.source)  # what is gone meanwhile was not listed at the end
     await _refuse_writers(catalog, settings)
     await end_copy(way.target, key)
     return result

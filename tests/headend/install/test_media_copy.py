@@ -24,8 +24,9 @@ from headend.install.media_copy import (
 )
 from headend.install.media_store import OBJECTS
 from storage.catalog import open_catalog
-from storage.installation_key import EmptyStore, UnfinishedCopy
-from storage.objects.disk import DiskObjects
+from storage.installation_key import UnfinishedCopy
+from storage.objects.base import StoreFailed
+from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3_bucket import S3Bucket, S3Location
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed
@@ -91,11 +92,8 @@ class MediaInstallation(NamedTuple):
     async def bind(self, folder: Path | None = None) -> None:
         """Check that the bucket, or a folder, belongs to the catalog, as each start does."""
         async with open_catalog(self.data / DATABASE, migrate=False) as catalog:
-            if folder is None:
-                assert await check_store(catalog, S3Bucket(self.bucket))
-                return
-            with DiskObjects(folder) as objects:
-                assert await check_store(catalog, objects)
+            files = S3Bucket(self.bucket) if folder is None else ReadOnlyObjects(folder)
+            assert await check_store(catalog, files)
 
 
 @pytest.fixture
@@ -199,7 +197,7 @@ def test_media_of_another_installation_are_refused_and_not_changed(
 def test_a_disk_that_goes_away_while_it_is_copied_ends_no_copy(site: MediaInstallation) -> None:
     settings, _ = load(file=None, environment=site.environment, options={})
     target = media_target(settings, str(site.bucket), endpoint=None, region=None)
-    with pytest.raises(EmptyStore):
+    with pytest.raises(StoreFailed, match="is its disk mounted"):
         copy_media(settings, target, lambda _: site.lose_disk())
     keys = site.keys()
     assert "installation" not in keys
