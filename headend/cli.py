@@ -102,6 +102,15 @@ def _takes_settings(command: Command) -> Command:
     return _settings_options(with_settings)
 
 
+def _takes_new_store(command: Command) -> Command:
+    """Add the option that confirms an empty store."""
+    return click.option(
+        "--new-store",
+        is_flag=True,
+        help="Take an empty folder or prefix for the media, though the database has had a store.",
+    )(command)
+
+
 def _read(config: Path | None, **arguments: str | None) -> tuple[ServiceSettings, dict[str, str]]:
     options = {
         name: value
@@ -127,9 +136,10 @@ def main(context: click.Context) -> None:
 
 @main.command()
 @_takes_settings
-def serve(settings: ServiceSettings) -> None:
+@_takes_new_store
+def serve(settings: ServiceSettings, *, new_store: bool) -> None:
     """Run the whole service in this process."""
-    _run("serve", settings)
+    _run("serve", settings, new_store=new_store)
 
 
 @main.command()
@@ -167,7 +177,9 @@ def demo(settings: ServiceSettings, every: float) -> None:
     _run("serve", settings, demo=every)
 
 
-def _run(role: str, settings: ServiceSettings, *, demo: float | None = None) -> None:
+def _run(
+    role: str, settings: ServiceSettings, *, demo: float | None = None, new_store: bool = False
+) -> None:
     # Importing the roles takes most of a start, so only these commands do it. What is loaded stays:
     # the garbage collector need not scan it again and again.
     gc.disable()
@@ -179,7 +191,7 @@ def _run(role: str, settings: ServiceSettings, *, demo: float | None = None) -> 
     gc.enable()
     logs.set_up(form=settings.log.format, level=settings.log.level)
     try:
-        run(ROLES[role], settings, demo=demo)
+        run(ROLES[role], settings, demo=demo, new_store=new_store)
     except StartError as error:
         raise _Failure(str(error)) from error
 
@@ -214,6 +226,7 @@ def show_settings(config: Path | None, *, as_json: bool, **arguments: str | None
     "--media-endpoint", metavar="URL", help="With --media-to: instead of storage.endpoint."
 )
 @click.option("--media-region", metavar="NAME", help="With --media-to: instead of storage.region.")
+@_takes_new_store
 def migrate(
     settings: ServiceSettings,
     *,
@@ -221,10 +234,13 @@ def migrate(
     media_to: str | None,
     media_endpoint: str | None,
     media_region: str | None,
+    new_store: bool,
 ) -> None:
     """Create the data folder and its database, or migrate an older database."""
     if media_to is None and (media_endpoint or media_region):
         raise click.UsageError("--media-endpoint and --media-region need --media-to")
+    if new_store and (to is not None or media_to is not None):
+        raise click.UsageError("--new-store goes with neither --to nor --media-to")
     folder = Path(settings.data)
     try:
         if to is not None:
@@ -245,7 +261,8 @@ def migrate(
         if to is not None or media_to is not None:
             return
         create_data_folder(folder)
-        asyncio.run(install(folder, catalog_location(settings), bucket_of(settings)))
+        location, bucket = catalog_location(settings), bucket_of(settings)
+        asyncio.run(install(folder, location, bucket, new_store=new_store))
     except (DataFolderError, StorageError) as error:
         raise _Failure(str(error)) from error
     click.echo("the database is up to date")

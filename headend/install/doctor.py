@@ -24,13 +24,15 @@ from headend.config.settings import ServiceSettings
 from headend.install.cdn_check import check_cdn
 from headend.install.certificates import CertificateFiles
 from headend.install.findings import size_text
-from headend.install.installation import (
-    bind_objects,
-    catalog_location,
-    verify_objects,
-)
+from headend.install.installation import catalog_location, own_store, verify_objects
 from headend.install.locks import schema_in_use
-from headend.install.media_store import OBJECTS, bucket_of, open_store, read_store
+from headend.install.media_store import (
+    OBJECTS,
+    StoredFiles,
+    bucket_of,
+    open_store,
+    read_store,
+)
 from headend.install.redis_finding import redis_finding
 from headend.own_command import runnable
 from media.no_op import do_nothing
@@ -43,12 +45,11 @@ from storage.cleanup.old_trash import TRASH_FOLDERS, count_due
 from storage.cleanup.orphans import AGE_US, TooManyUnknown, find_unknown, find_unused
 from storage.cleanup.periodic import Cleanup
 from storage.errors import StorageError
-from storage.installation_key import StoreMismatch
+from storage.installation_key import EmptyStore, StoreMismatch
 from storage.objects import addresses
 from storage.objects.base import ObjectError
 from storage.objects.disk_check import check_folder, room_problem
 from storage.objects.incoming_file import in_thread
-from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3_bucket import S3Bucket
 from storage.objects.trash import find_trash
 from storage.store_lease import StoreLease
@@ -68,7 +69,6 @@ _BATCH: Final = 500
 _MOST_SHOWN: Final = 50
 _MEDIA: Final = "the store"  # in the place of an address, in errors
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
-StoredFiles = ReadOnlyObjects | S3Bucket
 _VERSION: Final = "import av; print(av.__version__, av.ffmpeg_version_info)"
 
 
@@ -167,27 +167,28 @@ async def clean(
     Raises:
         Unconfirmed: a cleanup has stopped; the others were done.
         StorageError: the catalog or the disk failed, or the catalog knows none of the media
-            (`StoreMismatch`), or another one that is a copy uses them (`StoreInUse`); the rest
-            remains.
+            (`StoreMismatch`), or they are not where they were (`EmptyStore`), or another catalog
+            that is a copy uses them (`StoreInUse`); the rest remains.
         DataFolderError: the database is being migrated, or the data folder cannot be used.
     """
-    folder = Path(settings.data)
+    folder, bucket = Path(settings.data), bucket_of(settings)
     async with open_catalog(catalog_location(settings), migrate=False) as catalog:
         has_copies = settings.storage.delivery == "cdn"
-        store = open_store(folder, bucket_of(settings), has_cdn_copies=has_copies)
-        with schema_in_use(folder), store as objects:
-            await bind_objects(catalog, objects, store=objects.location)
-            lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
-            async with lease.holding(on_wait):
-                objects.guard = lease
-                return await _clean_each(
-                    (
-                        *upload_cleanups(objects, catalog),
-                        *media_cleanups(objects, catalog, trash_days=settings.storage.trash_days),
-                    ),
-                    _stored_us(catalog, now_us),
-                    confirmed=confirmed,
-                )
+        store = open_store(folder, bucket, has_cdn_copies=has_copies)
+        with schema_in_use(folder):
+            async with own_store(catalog, read_store(folder, bucket), store) as objects:
+                lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+                async with lease.holding(on_wait):
+                    objects.guard = lease
+                    days = settings.storage.trash_days
+                    return await _clean_each(
+                        (
+                            *upload_cleanups(objects, catalog),
+                            *media_cleanups(objects, catalog, trash_days=days),
+                        ),
+                        _stored_us(catalog, now_us),
+                        confirmed=confirmed,
+                    )
 
 
 async def _clean_each(cleanups: Iterable[Cleanup], now_us: int, *, confirmed: bool) -> int:
@@ -321,8 +322,8 @@ async def _installation(catalog: Catalog, files: StoredFiles) -> Finding:
     topic = "installation"
     try:
         await verify_objects(catalog, files, store=files.location)
-    except StoreMismatch as error:
-        return Finding(topic=topic, verdict="act", text=str(error))
+    except (EmptyStore, StoreMismatch) as error:
+        return Finding(topic=topic, verdict="act", text=runnable(str(error)))
     return Finding(topic=topic, verdict="well", text="database and media belong together")
 
 

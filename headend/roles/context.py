@@ -15,12 +15,12 @@ from headend.config.listen_sockets import ListenSockets
 from headend.config.settings import ServiceSettings
 from headend.http.descriptors import raise_limit
 from headend.install.installation import (
-    bind_objects,
     catalog_location,
+    own_store,
     read_installation,
     verify_objects,
 )
-from headend.install.media_store import bucket_of, open_store
+from headend.install.media_store import bucket_of, open_store, read_store
 from headend.recent_log import RecentLog, keeping_recent_log
 from headend.roles.loop_watch import watch_loop
 from headend.roles.readiness import create_store_health
@@ -86,8 +86,8 @@ async def open_context(
 
     Raises:
         ExceptionGroup: of an `AddressError`, if a socket cannot be bound; of a `StorageError`,
-            if the catalog cannot be used, the media belong to another (`StoreMismatch`), or are in
-            use by one that is a copy (`StoreInUse`).
+            if the catalog cannot be used, the media belong to another (`StoreMismatch`), are not
+            where they were (`EmptyStore`), or are in use by one that is a copy (`StoreInUse`).
     """
     folder = Path(settings.data)
     lag = LoopLag()
@@ -105,15 +105,17 @@ async def open_context(
         if catalog.is_shared:
             clock = BackgroundTask("database's clock", catalog.clock.keep_synchronized)
             await stack.enter_async_context(run_in_background(clock))
+        bucket = bucket_of(settings)
         store = open_store(
             folder,
-            bucket_of(settings),
+            bucket,
             cache_bytes=settings.storage.cache_bytes,
             min_free_bytes=settings.storage.min_free_bytes,
             has_cdn_copies=settings.storage.delivery == "cdn",
         )
-        objects = stack.enter_context(store)
-        await bind_objects(catalog, objects, store=objects.location)
+        objects = await stack.enter_async_context(
+            own_store(catalog, read_store(folder, bucket), store)
+        )
         lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
         await lease.acquire(_WaitReport())
         objects.guard = lease

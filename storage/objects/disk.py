@@ -53,6 +53,7 @@ __all__ = ["SYNC_SECONDS", "DiskObjects", "disk_failure"]
 # It begins with a dot, so no address leads there.
 _TEMPORARIES: Final = ".temporary"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_MISSING: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 # The file system has no hard links, forbids them, or has no more of them for this file.
 _NO_LINK: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS}
@@ -111,6 +112,15 @@ class DiskObjects:
         """Return a new path for a temporary file, which is deleted with this process."""
         return self._own / str(next(self._numbers))
 
+    def make_folder(self, folder: Path) -> None:
+        """Create a folder of the store, if there is none; it blocks.
+
+        Raises:
+            OSError: the disk failed, or is no longer mounted: what is in its place gets no files.
+        """
+        self._require_disk()
+        folder.mkdir(parents=True, exist_ok=True)
+
     # -- files (see `storage.objects.store.MediaStore`) -------------------------------------------
 
     @property
@@ -143,6 +153,7 @@ class DiskObjects:
         target = self.path(address)
 
         def place(file: int, path: Path) -> Path:
+            self.make_folder(target.parent)
             place_file(file, path, target, self.root)
             return target
 
@@ -230,7 +241,7 @@ class DiskObjects:
     async def move(self, source: str, target: str) -> None:
         """Move an object, or all objects below a folder (see `Objects`)."""
         self.guard.require_delete(source)
-        await self._run(source, partial(_move, self.path(source), self.path(target)))
+        await self._run(source, partial(self._move, self.path(source), self.path(target)))
 
     async def make_durable(self, address: str) -> None:
         """Have an object, or all below a folder, survive a power cut (see `Objects`)."""
@@ -322,7 +333,7 @@ class DiskObjects:
         """Run blocking work in a thread and translate its errors."""
         try:
             async with asyncio.timeout(seconds):
-                return await self.threads.run(work)
+                return await self.threads.run(partial(self._answer, work))
         except TimeoutError as error:
             raise StoreFailed(address, f"no answer within {seconds:.0f} s") from error
         except OSError as error:
@@ -335,7 +346,7 @@ class DiskObjects:
             failure: tuple[str, OSError] | None = None
             for address in addresses:
                 try:
-                    work(address)
+                    self._answer(partial(work, address))
                 except OSError as error:
                     failure = address, error
             return failure
@@ -343,6 +354,19 @@ class DiskObjects:
         failure = await self._run(next(iter(addresses), _STORE), run)
         if failure is not None:
             raise _translated(*failure) from failure[1]
+
+    def _answer(self, work: Callable[[], T]) -> T:
+        """Do blocking work; where the disk is away, what it does not find may be on the disk."""
+        try:
+            return work()
+        except _MISSING:
+            self._require_disk()
+            raise
+
+    def _require_disk(self) -> None:
+        """Raise ENODEV if this process's folder is gone: the disk was unmounted since."""
+        if not self._own.is_dir():
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
 
     def _put(self, path: Path, data: bytes, given_up: threading.Event, *, vital: bool) -> None:
         try:
@@ -371,13 +395,18 @@ class DiskObjects:
             try:
                 temporary.replace(path)
             except FileNotFoundError:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                self.make_folder(path.parent)
                 if not given_up.is_set():  # making folders takes as long as the rest
                     temporary.replace(path)
         finally:
             # A rename between two links of one file keeps both names.
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+    def _move(self, source: Path, target: Path) -> None:
+        self.make_folder(target.parent)
+        with contextlib.suppress(FileNotFoundError):  # it is gone already
+            source.rename(target)
 
     def _sizes(self, folder: Path) -> dict[str, int]:
         sizes: dict[str, int] = {}
@@ -445,25 +474,21 @@ def _link_or_copy(source: Path, path: Path) -> None:
         shutil.copyfile(source, path)
 
 
-def _move(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):  # it is gone already
-        source.rename(target)
-
-
 def _remove_tree(folder: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(folder)
 
 
 def _translated(address: str, error: OSError) -> ObjectError:
-    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+    if isinstance(error, _MISSING):
         return ObjectMissing(address)
     return disk_failure(address, error)
 
 
 def disk_failure(name: str, error: OSError) -> ObjectError:
     """Return the failure of a disk, which happened to the object or file `name`."""
+    if error.errno == errno.ENODEV:
+        return StoreFailed(name, "its folder is not there: is its disk mounted?")
     kind = StoreFull if error.errno in _FULL else StoreFailed
     # The text of the OSError would name the path on this machine.
     return kind(name, os.strerror(error.errno) if error.errno else type(error).__name__)

@@ -31,6 +31,14 @@ class Scratch(Protocol):
         """Return a new path for a temporary file, which is deleted with this process."""
         ...
 
+    def make_folder(self, folder: Path) -> None:
+        """Create a folder below `root`, if there is none; it blocks.
+
+        Raises:
+            OSError: the disk failed, or is no longer mounted.
+        """
+        ...
+
 
 class MediaStore(Objects, Protocol):
     """An object store with the files of this machine that go with it."""

@@ -313,6 +313,13 @@ def test_media_of_another_installation_are_found_and_not_cleaned(film: Path) -> 
     assert "do not belong to the catalog" in stopped.output
 
 
+def test_media_whose_disk_is_away_are_found_and_not_cleaned(film: Path) -> None:
+    (film / "objects").rename(film / "away")
+    code, findings = doctor(film)
+    assert (code, findings["installation"]["verdict"]) == (1, "act")
+    assert "check that the disk is mounted" in str(findings["installation"]["text"])
+
+
 def test_restrictions_need_a_way_to_know_countries(film: Path) -> None:
     assert doctor(film)[1]["restrictions"]["verdict"] == "well", "nothing is restricted"
     change(film, "UPDATE videos SET countries = '642'")

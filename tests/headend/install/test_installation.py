@@ -13,15 +13,16 @@ from headend.install.installation import (
     create_data_folder,
     install,
     move_catalog,
+    own_store,
     read_installation,
 )
 from headend.install.locks import DataFolderError, schema_in_use
-from headend.install.media_store import OBJECTS, open_store
+from headend.install.media_store import OBJECTS, open_store, read_store
 from storage.catalog import migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaNewer
-from storage.installation_key import StoreMismatch
+from storage.installation_key import EmptyStore, StoreMismatch
 from storage.store_lease import LeaseTiming, StoreLease
 from tests.support.postgres import PostgresServer
 from tests.support.sql import run_sql
@@ -148,6 +149,45 @@ async def test_an_empty_postgresql_database_is_not_filled_for_used_media(
             "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", name
         )
     assert (file.exists(), tables) == (True, 0)
+
+
+async def test_a_used_postgresql_database_is_not_joined_with_an_empty_folder(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    """As a second machine has one, of which the first one reads nothing."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        create_data_folder(folder)
+    with postgres_server.fresh_database() as url:
+        assert await install(first, url)
+        with pytest.raises(EmptyStore, match=rf"^{second}.* at postgresql://postgres@/"):
+            await install(second, url)
+        assert not (second / OBJECTS).exists()
+        assert not await install(first, url)
+        media(first)
+        assert not await install(first, url, new_store=True)
+        assert not await install(second, url, new_store=True)
+        key = (first / OBJECTS / "installation").read_text()
+        assert (second / OBJECTS / "installation").read_text() == key
+
+
+async def test_media_restored_without_the_key_get_it(tmp_path: Path) -> None:
+    await without_keys(tmp_path, "AAAAAAAAAAAA")
+    await install(tmp_path)
+    (tmp_path / OBJECTS).rename(tmp_path / "backup")
+    with pytest.raises(EmptyStore):
+        await install(tmp_path)
+    (tmp_path / OBJECTS).mkdir()
+    for name in ("sources", "videos"):
+        if (tmp_path / "backup" / name).exists():
+            (tmp_path / "backup" / name).rename(tmp_path / OBJECTS / name)
+    async with open_catalog(tmp_path / DATABASE, migrate=False) as catalog:
+        store = open_store(tmp_path, None)
+        async with own_store(catalog, read_store(tmp_path, None), store) as objects:
+            assert (
+                await objects.get("installation")
+                == (tmp_path / "backup" / "installation").read_bytes()
+            )
 
 
 async def without_keys(folder: Path, hash_: str) -> Path:

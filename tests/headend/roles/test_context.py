@@ -25,9 +25,9 @@ from storage.edge.publishing import PublishingEdge
 from storage.edge.remote import RemoteEdge
 from storage.edge.shared import SharedEdge
 from storage.errors import CatalogUnavailable
-from storage.installation_key import StoreMismatch
+from storage.installation_key import EmptyStore, StoreMismatch
 from storage.lease_verdict import StoreInUse
-from storage.objects.base import StoreClaimed
+from storage.objects.base import StoreClaimed, StoreFailed
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed, settings_of
 from tests.support.postgres import PostgresServer
@@ -127,6 +127,31 @@ async def test_media_of_another_installation_are_refused(tmp_path: Path) -> None
     with refused(StoreMismatch, "do not belong"):
         async with open_context(settings_of(here), origin=False, ingest=False):
             pass
+
+
+@pytest.mark.parametrize(("origin", "ingest"), [(True, True), (True, False), (False, False)])
+async def test_media_whose_disk_is_away_are_not_begun_anew(
+    tmp_path: Path, origin: bool, ingest: bool
+) -> None:
+    settings = await installed(tmp_path)
+    (tmp_path / OBJECTS).rename(tmp_path / "away")
+    (tmp_path / OBJECTS).mkdir()
+    with refused(EmptyStore, "check that the disk is mounted"):
+        async with open_context(settings, origin=origin, ingest=ingest):
+            pass
+    assert list((tmp_path / OBJECTS).iterdir()) == []
+
+
+async def test_media_whose_disk_goes_away_while_a_role_runs_are_noticed(tmp_path: Path) -> None:
+    async with open_context(await installed(tmp_path), origin=False, ingest=False) as context:
+        (tmp_path / OBJECTS).rename(tmp_path / "away")
+        (tmp_path / OBJECTS).mkdir()
+        with pytest.raises(StoreFailed, match="is its disk mounted"):
+            await context.verify()
+        assert list((tmp_path / OBJECTS).iterdir()) == []
+        (tmp_path / OBJECTS).rmdir()
+        (tmp_path / "away").rename(tmp_path / OBJECTS)
+        await context.verify()
 
 
 async def test_media_that_are_swapped_while_a_role_runs_are_noticed(tmp_path: Path) -> None:
