@@ -41,6 +41,7 @@ __all__ = [
     "check",
     "complete",
     "end_copy",
+    "refuse_foreign",
     "refuse_media",
     "verify",
 ]
@@ -241,6 +242,23 @@ async def verify(files: ReadableStore, keys: KeyCatalog, *, store: str, catalog:
     raise StoreMismatch(store, catalog)
 
 
+async def refuse_foreign(target: ReadableStore, key: str, *, store: str) -> None:
+    """Refuse to copy the media of the installation with that key to a store that has others.
+
+    `store` is its place, for the message.
+
+    Raises:
+        ForeignMedia: it has.
+        StorageError: it cannot be read.
+    """
+    keys = {await _read(target), await _read(target, COPYING)} - {""}
+    if keys:
+        if keys != {key}:
+            raise ForeignMedia(store)
+    elif await _has_media(target):
+        raise ForeignMedia(store)
+
+
 async def begin_copy(target: Objects, key: str, *, store: str) -> None:
     """Mark a store as an unfinished copy of the media of the installation with that key.
 
@@ -250,12 +268,7 @@ async def begin_copy(target: Objects, key: str, *, store: str) -> None:
         ForeignMedia: it has other media; nothing was changed.
         StorageError: it cannot be read or written.
     """
-    keys = {await _read(target), await _read(target, COPYING)} - {""}
-    if keys:
-        if keys != {key}:
-            raise ForeignMedia(store)
-    elif await _has_media(target):
-        raise ForeignMedia(store)
+    await refuse_foreign(target, key, store=store)
     await target.put(COPYING, f"{key}\n".encode(), vital=True)
     await target.make_durable(COPYING)
 

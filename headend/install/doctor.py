@@ -45,7 +45,7 @@ from storage.cleanup.old_trash import TRASH_FOLDERS, count_due
 from storage.cleanup.orphans import AGE_US, TooManyUnknown, find_unknown, find_unused
 from storage.cleanup.periodic import Cleanup
 from storage.errors import StorageError
-from storage.installation_key import EmptyStore, StoreMismatch
+from storage.installation_key import EmptyStore, StoreMismatch, UnfinishedCopy
 from storage.objects import addresses
 from storage.objects.base import ObjectError
 from storage.objects.disk_check import check_folder, room_problem
@@ -102,7 +102,7 @@ async def examine(
             stored_us = _stored_us(catalog, now_us)
             for check in (
                 partial(_installation, catalog, files),
-                partial(_store, files, folder, settings.storage.min_free_bytes),
+                partial(_store, catalog, files, folder, settings.storage.min_free_bytes),
                 partial(_damage, catalog),
                 partial(_restrictions, settings, catalog),
                 partial(_jobs, catalog, stored_us),
@@ -322,14 +322,19 @@ async def _installation(catalog: Catalog, files: StoredFiles) -> Finding:
     topic = "installation"
     try:
         await verify_objects(catalog, files, store=files.location)
-    except (EmptyStore, StoreMismatch) as error:
+    except (EmptyStore, StoreMismatch, UnfinishedCopy) as error:
         return Finding(topic=topic, verdict="act", text=runnable(str(error)))
     return Finding(topic=topic, verdict="well", text="database and media belong together")
 
 
-async def _store(files: StoredFiles, folder: Path, least: int) -> Finding:
+async def _store(catalog: Catalog, files: StoredFiles, folder: Path, least: int) -> Finding:
     """Check that media can be written wherever writers put them, as `/readyz` does."""
     topic = "store"
+    try:
+        await verify_objects(catalog, files, store=files.location)
+    except (EmptyStore, StoreMismatch, UnfinishedCopy):
+        text = "it was not tried whether media can be written: see the line installation"
+        return Finding(topic=topic, verdict="act", text=text)
     try:
         if isinstance(files, S3Bucket):
             await files.check(thorough=True)

@@ -140,8 +140,13 @@ async def move_catalog(folder: Path, url: str, bucket: S3Location | None = None)
 
 
 async def _hand_over_media(folder: Path, bucket: S3Location | None) -> str:
-    """Hand the media over to a copy of the folder's database (see `StoreLease.hand_over`)."""
+    """Hand the media over to a copy of the folder's database (see `StoreLease.hand_over`).
+
+    Raises:
+        StorageError: as `check_store` does.
+    """
     async with open_catalog(folder / DATABASE, migrate=False) as catalog:
+        await check_store(catalog, read_store(folder, bucket))
         with open_store(folder, bucket) as objects:
             lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
             return await lease.hand_over()

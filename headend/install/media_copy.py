@@ -24,7 +24,7 @@ from headend.install.locks import schema_in_use, writer_lock
 from headend.install.media_store import OBJECTS, bucket_of, read_store
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
-from storage.installation_key import begin_copy, end_copy
+from storage.installation_key import begin_copy, end_copy, refuse_foreign
 from storage.objects.copying import (
     CopyProgress,
     ObjectsCopy,
@@ -166,9 +166,10 @@ async def _copy_whole(
     key = await catalog.installation.find_key()
     if not key:
         raise MediaCopyRefused(f"{way.source.location} has no media, and cannot be written to")
-    target = StoreLease(way.target, catalog.store_claims, catalog=catalog.location)
-    await target.refuse_use()
-    await begin_copy(way.target, key, store=str(way.target.location))
+    store = str(way.target.location)
+    await refuse_foreign(way.target, key, store=store)  # its lease may be foreign, too
+    await StoreLease(way.target, catalog.store_claims, catalog=catalog.location).refuse_use()
+    await begin_copy(way.target, key, store=store)
     result = await copy_objects(way, report)
     await _refuse_writers(catalog, settings)
     await end_copy(way.target, key)

@@ -20,6 +20,7 @@ from headend.install.installation import (
     check_store,
     create_data_folder,
     install,
+    take_over_media,
 )
 from headend.install.locks import schema_in_use, writer_lock
 from headend.install.media_copy import (
@@ -194,11 +195,12 @@ def test_media_of_another_installation_are_refused_and_not_changed(
     other = tmp_path / "other"
     create_data_folder(other)
     asyncio.run(install(other, bucket=site.bucket))
+    asyncio.run(take_over_media(other, other / DATABASE, site.bucket))  # as if it were running
     before = site.keys()
     refused = site.migrate("--media-to", str(site.bucket))
     assert refused.exit_code == 1
     assert f"{site.bucket} has media of another installation" in refused.output
-    assert site.keys() == before == ["installation"]
+    assert site.keys() == before == ["installation", "installation.lease"]
 
 
 def test_a_disk_that_goes_away_while_it_is_copied_ends_no_copy(site: MediaInstallation) -> None:
