@@ -32,6 +32,7 @@ from headend.install.installation import (
     move_catalog,
     read_installation,
     require_unmoved,
+    take_over_media,
 )
 from headend.install.locks import DataFolderError
 from headend.install.media_copy import MediaTarget, copy_media, media_place, media_target
@@ -102,6 +103,15 @@ def _takes_settings(command: Command) -> Command:
     return _settings_options(with_settings)
 
 
+def _takes_new_store(command: Command) -> Command:
+    """Add the option that confirms an empty store."""
+    return click.option(
+        "--new-store",
+        is_flag=True,
+        help="Take an empty folder or prefix for the media, though the database has had a store.",
+    )(command)
+
+
 def _read(config: Path | None, **arguments: str | None) -> tuple[ServiceSettings, dict[str, str]]:
     options = {
         name: value
@@ -127,9 +137,10 @@ def main(context: click.Context) -> None:
 
 @main.command()
 @_takes_settings
-def serve(settings: ServiceSettings) -> None:
+@_takes_new_store
+def serve(settings: ServiceSettings, *, new_store: bool) -> None:
     """Run the whole service in this process."""
-    _run("serve", settings)
+    _run("serve", settings, new_store=new_store)
 
 
 @main.command()
@@ -167,7 +178,9 @@ def demo(settings: ServiceSettings, every: float) -> None:
     _run("serve", settings, demo=every)
 
 
-def _run(role: str, settings: ServiceSettings, *, demo: float | None = None) -> None:
+def _run(
+    role: str, settings: ServiceSettings, *, demo: float | None = None, new_store: bool = False
+) -> None:
     # Importing the roles takes most of a start, so only these commands do it. What is loaded stays:
     # the garbage collector need not scan it again and again.
     gc.disable()
@@ -179,7 +192,7 @@ def _run(role: str, settings: ServiceSettings, *, demo: float | None = None) -> 
     gc.enable()
     logs.set_up(form=settings.log.format, level=settings.log.level)
     try:
-        run(ROLES[role], settings, demo=demo)
+        run(ROLES[role], settings, demo=demo, new_store=new_store)
     except StartError as error:
         raise _Failure(str(error)) from error
 
@@ -214,6 +227,7 @@ def show_settings(config: Path | None, *, as_json: bool, **arguments: str | None
     "--media-endpoint", metavar="URL", help="With --media-to: instead of storage.endpoint."
 )
 @click.option("--media-region", metavar="NAME", help="With --media-to: instead of storage.region.")
+@_takes_new_store
 def migrate(
     settings: ServiceSettings,
     *,
@@ -221,10 +235,13 @@ def migrate(
     media_to: str | None,
     media_endpoint: str | None,
     media_region: str | None,
+    new_store: bool,
 ) -> None:
     """Create the data folder and its database, or migrate an older database."""
     if media_to is None and (media_endpoint or media_region):
         raise click.UsageError("--media-endpoint and --media-region need --media-to")
+    if new_store and (to is not None or media_to is not None):
+        raise click.UsageError("--new-store goes with neither --to nor --media-to")
     folder = Path(settings.data)
     try:
         if to is not None:
@@ -233,7 +250,7 @@ def migrate(
             target = media_target(settings, media_to, endpoint=media_endpoint, region=media_region)
             _copy_media(settings, target)
         if to is not None:
-            copied = asyncio.run(move_catalog(folder, to))
+            copied = asyncio.run(move_catalog(folder, to, bucket_of(settings)))
             done = (
                 f"{copied.location} has all {copied.rows} rows, which were moved before"
                 if copied.was_there
@@ -245,12 +262,25 @@ def migrate(
         if to is not None or media_to is not None:
             return
         create_data_folder(folder)
-        asyncio.run(install(folder, catalog_location(settings), bucket_of(settings)))
+        location, bucket = catalog_location(settings), bucket_of(settings)
+        asyncio.run(install(folder, location, bucket, new_store=new_store))
     except (DataFolderError, StorageError) as error:
         raise _Failure(str(error)) from error
     click.echo("the database is up to date")
     if (folder / OWNER_TOKEN).exists():  # absent if the database was created elsewhere
         click.echo(f"the owner's token is in {folder / OWNER_TOKEN}")
+
+
+class _Once:
+    """Prints a text that is given again and again."""
+
+    def __init__(self) -> None:
+        self._printed = ""
+
+    def __call__(self, text: str) -> None:
+        if text != self._printed:
+            click.echo(text, err=True)
+        self._printed = text
 
 
 def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
@@ -304,13 +334,30 @@ def doctor(settings: ServiceSettings, *, cleans: bool, confirms: bool, as_json: 
         raise click.UsageError("--confirm needs --clean")
     if cleans:
         try:
-            removed = asyncio.run(clean(settings, wall_clock_us(), confirmed=confirms))
+            cleaning = clean(settings, wall_clock_us(), confirmed=confirms, on_wait=_Once())
+            removed = asyncio.run(cleaning)
         except (DataFolderError, StorageError) as error:
             raise _Failure(str(error)) from error
         click.echo(f"removed: {removed}", err=True)
     results = asyncio.run(examine(settings, wall_clock_us()))
     click.echo(findings.as_json(results) if as_json else findings.as_text(results))
     sys.exit(int(findings.needs_action(results)))
+
+
+@main.command("take-over")
+@_takes_settings
+def take_over(settings: ServiceSettings) -> None:
+    """Use the media with this database from now on, whichever copy of it used them before.
+
+    A Headend that runs on the other database deletes and adds nothing more within a minute."""
+    location = catalog_location(settings)
+    try:
+        lease = asyncio.run(take_over_media(Path(settings.data), location, bucket_of(settings)))
+    except (DataFolderError, StorageError) as error:
+        raise _Failure(str(error)) from error
+    click.echo(f"the media in {media_place(settings)} are this database's")
+    if lease is not None:
+        click.echo(f"before, the database at {lease.catalog} on {lease.host} had them")
 
 
 @main.command()

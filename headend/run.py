@@ -55,10 +55,13 @@ class StartError(Exception):
     """The service cannot start; the message is for the operator."""
 
 
-def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> None:
+def run(
+    role: Role, settings: ServiceSettings, *, demo: float | None = None, new_store: bool = False
+) -> None:
     """Run a role until SIGTERM or SIGINT; a second such signal ends it immediately.
 
-    `demo` runs the demo and kills its primary every so many seconds (0: never).
+    `demo` runs the demo and kills its primary every so many seconds (0: never). `new_store`: the
+    store of the media may be empty though the catalog has had one (only for a role that installs).
 
     Raises:
         StartError: the role could not start.
@@ -75,7 +78,8 @@ def run(role: Role, settings: ServiceSettings, *, demo: float | None = None) -> 
                 location = catalog_location(settings)
                 runner.run(wait_for_catalog(location))
                 if role.installs:
-                    runner.run(install(folder, location, bucket_of(settings)))
+                    bucket = bucket_of(settings)
+                    runner.run(install(folder, location, bucket, new_store=new_store))
                 locks.enter_context(schema_in_use(folder))
                 runner.run(_run(role, settings, demo=demo))
     except* _REFUSALS as errors:

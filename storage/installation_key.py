@@ -5,10 +5,14 @@ The key is a random text, kept in the catalog's row of the installation and in t
 appear unneeded: therefore no process starts, and no cleanup runs, on the store of another
 installation.
 
-The first start writes the key to both. Any start adds a missing half: a store that an older version
-wrote has no key, and neither has a catalog that was restored from a backup of such a version. Then
-the two belong together if the store has no media, or if the catalog knows some of them: hashes are
-random, so one in common is proof.
+The first start writes the key to both, to the store first: a catalog that has a key had a store
+with it. Any start adds a missing half: a store that an older version wrote has no key, and neither
+has a catalog that was restored from a backup of such a version. Then the two belong together if the
+catalog knows some of the media: hashes are random, so one in common is proof.
+
+A store without key and media is taken only by a catalog that has never had one. To any other it is
+the place where its store should be: a disk that is not mounted, a mistyped prefix, or a folder that
+a process on another machine has to itself. An operator can say that it is meant (`is_new`).
 
 A store that media are being copied to (`storage.objects.copying`) has the key in another object
 until all of them are there, and no process starts on it.
@@ -22,19 +26,22 @@ from typing import Final, Protocol
 from media.stream_keys import PublicHash, is_hash
 from storage.errors import StorageError
 from storage.objects.addresses import COPYING, INSTALLATION
-from storage.objects.base import ObjectError, ObjectMissing, Objects
+from storage.objects.base import ObjectChanged, ObjectError, ObjectMissing, Objects
 
 __all__ = [
+    "EmptyStore",
     "ForeignMedia",
     "KeyCatalog",
     "KnownMedia",
     "MediaFolders",
-    "ReadableKey",
+    "ReadableStore",
     "StoreMismatch",
     "UnfinishedCopy",
     "begin_copy",
-    "bind",
+    "check",
+    "complete",
     "end_copy",
+    "refuse_foreign",
     "refuse_media",
     "verify",
 ]
@@ -54,6 +61,20 @@ class StoreMismatch(StorageError):
             f"the media in {store} do not belong to the catalog at {catalog}: use the database that"
             " they belong to (setting database.url, or a restored backup), or move that folder away"
             " to begin without them"
+        )
+        self.store = store
+        self.catalog = catalog
+
+
+class EmptyStore(StorageError):
+    """`store` has neither key nor media, though the catalog at `catalog` has had a store."""
+
+    def __init__(self, store: str, catalog: str) -> None:
+        super().__init__(
+            f"{store} has no media and no key, though the catalog at {catalog} has had a store:"
+            " check that the disk is mounted, and that data and storage.url (bucket and prefix)"
+            " name the store that all processes use; if a new, empty one is meant, `headend"
+            " migrate --new-store` confirms it"
         )
         self.store = store
         self.catalog = catalog
@@ -88,8 +109,8 @@ class MediaFolders(Protocol):
         ...
 
 
-class ReadableKey(Protocol):
-    """A store whose key can be read."""
+class ReadableStore(MediaFolders, Protocol):
+    """A store whose key can be read, and whose folders can be listed."""
 
     async def get(self, address: str) -> bytes:
         """Return the bytes of an object, or raise `ObjectMissing`."""
@@ -119,6 +140,10 @@ class KnownMedia(Protocol):
         """Return those of some hashes that belong to streams, or to runs still being recorded."""
         ...
 
+    async def is_any_file_named(self) -> bool:
+        """Return whether the row of any video names its file or media."""
+        ...
+
 
 async def refuse_media(files: MediaFolders, *, store: str, catalog: str) -> None:
     """Refuse to create a catalog for a store that holds media.
@@ -129,59 +154,109 @@ async def refuse_media(files: MediaFolders, *, store: str, catalog: str) -> None
         StoreMismatch: the store holds media.
         ObjectError: the store cannot be read.
     """
-    for folder in _MEDIA:
-        if any(map(is_hash, await files.folder_names(folder))):
-            raise StoreMismatch(store, catalog)
+    if await _has_media(files):
+        raise StoreMismatch(store, catalog)
 
 
-async def bind(
-    objects: Objects, keys: KeyCatalog, references: KnownMedia, *, store: str, catalog: str
-) -> None:
-    """Check that a catalog and a store belong together; write the missing halves of the key.
+async def check(
+    files: ReadableStore,
+    keys: KeyCatalog,
+    references: KnownMedia,
+    *,
+    store: str,
+    catalog: str,
+    is_new: bool = False,
+) -> bool:
+    """Check that a catalog and a store belong together, before anything is written there.
 
-    A store that cannot be written to now, such as one on a full disk, gets its half at a later
-    start. `store` and `catalog` are their places, for the message.
+    `is_new`: the operator says that the store may be empty, whatever the catalog has. `store` and
+    `catalog` are their places, for the message. Return whether both have the key; if not,
+    `complete` writes what is missing.
 
     Raises:
-        StoreMismatch: they do not belong together; nothing was changed.
+        StoreMismatch: they do not belong together.
+        EmptyStore: the store has neither key nor media, and the catalog has had a store.
         UnfinishedCopy: not all media have been copied to the store.
         StorageError: the catalog or the store cannot be read.
     """
-    if await _read(objects, COPYING):
+    # In the order that is the reverse of the writes: a first start may be under way elsewhere.
+    catalog_key = await keys.find_key()
+    if await _read(files, COPYING):
         raise UnfinishedCopy(store)
-    store_key, catalog_key = await _read(objects), await keys.find_key()
-    if store_key and store_key == catalog_key:
-        return
-    if (store_key and catalog_key) or not await _is_plausible(objects, references):
-        raise StoreMismatch(store, catalog)
-    key = catalog_key or await keys.add_key(store_key or secrets.token_hex(_KEY_BYTES))
-    if store_key:
-        if key != store_key:  # another process was faster, with another store
+    store_key = await _read(files)
+    if store_key and catalog_key:
+        if store_key != catalog_key:
             raise StoreMismatch(store, catalog)
-        return
-    try:
-        await objects.put(INSTALLATION, f"{key}\n".encode(), vital=True)
-        # A power cut might leave other bytes, which would look like another installation's.
-        await objects.make_durable(INSTALLATION)
-    except ObjectError as error:
-        log.warning("installation key not written", extra={"cause": str(error)})
-    else:
-        log.info("installation key written", extra={"store": store})
+        return True
+    if not await _has_media(files):
+        has_had_store = bool(catalog_key) or await references.is_any_file_named()
+        if has_had_store and not store_key and not is_new:
+            raise EmptyStore(store, catalog)
+    elif not await _is_any_known(files, references):
+        raise StoreMismatch(store, catalog)
+    return False
 
 
-async def verify(objects: ReadableKey, keys: KeyCatalog, *, store: str, catalog: str) -> None:
+async def complete(objects: Objects, keys: KeyCatalog, *, store: str, catalog: str) -> None:
+    """Write the missing halves of the key of a catalog and a store that passed `check`.
+
+    A store that cannot be written to now, such as one on a full disk, gets its half at a later
+    start; so does its catalog if the store is empty, as no other start would take that again.
+
+    Raises:
+        StoreMismatch: another process began with another store at the same time.
+        StorageError: the catalog or the store cannot be read.
+    """
+    catalog_key, key = await keys.find_key(), await _read(objects)
+    if not key:
+        key = catalog_key or secrets.token_hex(_KEY_BYTES)
+        try:
+            key = await _begin(objects, key)
+        except ObjectError as error:
+            log.warning("installation key not written", extra={"cause": str(error)})
+            if not await _has_media(objects):
+                return
+        else:
+            log.info("installation key written", extra={"store": store})
+    if key != (catalog_key or await keys.add_key(key)):
+        raise StoreMismatch(store, catalog)
+
+
+async def verify(files: ReadableStore, keys: KeyCatalog, *, store: str, catalog: str) -> None:
     """Check that a catalog and a store have the same key, before anything is cleaned up.
 
     Raises:
         StoreMismatch: their keys differ, or one has none.
+        EmptyStore: the store has neither key nor media.
         UnfinishedCopy: not all media have been copied to the store.
         StorageError: the catalog or the store cannot be read.
     """
-    key = await _read(objects)
-    if not key or key != await keys.find_key():
-        if await _read(objects, COPYING):
+    store_key, catalog_key = await _read(files), await keys.find_key()
+    if store_key and store_key == catalog_key:
+        return
+    if not store_key:
+        if await _read(files, COPYING):
             raise UnfinishedCopy(store)
-        raise StoreMismatch(store, catalog)
+        if catalog_key and not await _has_media(files):
+            raise EmptyStore(store, catalog)
+    raise StoreMismatch(store, catalog)
+
+
+async def refuse_foreign(target: ReadableStore, key: str, *, store: str) -> None:
+    """Refuse to copy the media of the installation with that key to a store that has others.
+
+    `store` is its place, for the message.
+
+    Raises:
+        ForeignMedia: it has.
+        StorageError: it cannot be read.
+    """
+    keys = {await _read(target), await _read(target, COPYING)} - {""}
+    if keys:
+        if keys != {key}:
+            raise ForeignMedia(store)
+    elif await _has_media(target):
+        raise ForeignMedia(store)
 
 
 async def begin_copy(target: Objects, key: str, *, store: str) -> None:
@@ -193,14 +268,7 @@ async def begin_copy(target: Objects, key: str, *, store: str) -> None:
         ForeignMedia: it has other media; nothing was changed.
         StorageError: it cannot be read or written.
     """
-    keys = {await _read(target), await _read(target, COPYING)} - {""}
-    if keys:
-        if keys != {key}:
-            raise ForeignMedia(store)
-    else:
-        for folder in _MEDIA:
-            if any(map(is_hash, await target.folder_names(folder))):
-                raise ForeignMedia(store)
+    await refuse_foreign(target, key, store=store)
     await target.put(COPYING, f"{key}\n".encode(), vital=True)
     await target.make_durable(COPYING)
 
@@ -216,24 +284,37 @@ async def end_copy(target: Objects, key: str) -> None:
     await target.delete(COPYING)
 
 
-async def _read(objects: ReadableKey, address: str = INSTALLATION) -> str:
+async def _begin(objects: Objects, key: str) -> str:
+    """Give a store the key, unless another process was faster; return the key that it has."""
     try:
-        return (await objects.get(address)).decode(errors="replace").strip()
+        await objects.put_if(INSTALLATION, f"{key}\n".encode(), None, vital=True)
+    except ObjectChanged:
+        return await _read(objects)
+    # A power cut might leave other bytes, which would look like another installation's.
+    await objects.make_durable(INSTALLATION)
+    return key
+
+
+async def _read(files: ReadableStore, address: str = INSTALLATION) -> str:
+    try:
+        return (await files.get(address)).decode(errors="replace").strip()
     except ObjectMissing:
         return ""
 
 
-async def _is_plausible(objects: MediaFolders, references: KnownMedia) -> bool:
-    """Return whether the catalog knows some of the media, or there are none."""
-    is_empty = True
-    for folder, existing in (
-        ("sources", references.videos),
-        ("videos", references.videos),
-        ("live", references.streams),
-    ):
-        hashes = [name for name in await objects.folder_names(folder) if is_hash(name)]
-        is_empty = is_empty and not hashes
+async def _has_media(files: MediaFolders) -> bool:
+    for folder in _MEDIA:
+        if any(map(is_hash, await files.folder_names(folder))):
+            return True
+    return False
+
+
+async def _is_any_known(files: MediaFolders, references: KnownMedia) -> bool:
+    """Return whether the catalog knows some of the media."""
+    for folder in _MEDIA:
+        existing = references.streams if folder == "live" else references.videos
+        hashes = sorted(filter(is_hash, await files.folder_names(folder)))
         for start in range(0, len(hashes), _AT_ONCE):
             if await existing(hashes[start : start + _AT_ONCE]):
                 return True
-    return is_empty
+    return False

@@ -32,6 +32,7 @@ from api.intake.upload_intake import (
 )
 from api.intake.writer_turns import Turn
 from api.uploads.replace_file import replace_source
+from media.ticks import MICROSECONDS
 from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.uploads.repository import Uploads
@@ -54,6 +55,8 @@ _REMOTE_LOCK_SECONDS: Final = 10.0
 # A host that makes a file of an upload renews its hold three times in this time. If it dies,
 # another one may begin once the hold has expired.
 _HOLD_SECONDS: Final = 15.0
+# An upload whose bytes are not recorded as they come is kept from expiring this often.
+_EXTENDED_US: Final = 60 * MICROSECONDS
 # Kinds of events.
 _DELETED, _REFUSED = "upload deleted", "upload refused"
 
@@ -269,11 +272,25 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             if clock() - recorded < file.save_seconds:
                 continue
             if whole or file.position == upload.record.received:
-                if await self.uploads.find_claimed(record.name, upload.writer) is None:
-                    raise await self._lost_response(record.name, file)
+                await self._stay(upload)
             else:
                 await self._save(upload)
             recorded = clock()
+
+    async def _stay(self, upload: _OpenUpload) -> None:
+        """Check that this request still appends, and keep the upload from expiring meanwhile.
+
+        Nothing is recorded of bytes that count all together or not at all, and they may take
+        longer to arrive than an upload is kept without any.
+        """
+        record, expires_us = upload.record, self.clock_us() + self.intake.keep_us
+        if expires_us - record.expires_us < min(_EXTENDED_US, self.intake.keep_us // 4):
+            if await self.uploads.find_claimed(record.name, upload.writer) is None:
+                raise await self._lost_response(record.name, upload.file)
+            return
+        if not await self.uploads.extend(record.name, upload.writer, expires_us):
+            raise await self._lost_response(record.name, upload.file)
+        upload.record = msgspec.structs.replace(record, expires_us=expires_us)
 
     async def _save(self, upload: _OpenUpload) -> None:
         """Sync the received bytes to disk, and record their number."""

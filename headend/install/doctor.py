@@ -24,15 +24,18 @@ from headend.config.settings import ServiceSettings
 from headend.install.cdn_check import check_cdn
 from headend.install.certificates import CertificateFiles
 from headend.install.findings import size_text
-from headend.install.installation import (
-    bind_objects,
-    catalog_location,
-    verify_objects,
-)
+from headend.install.installation import catalog_location, own_store, verify_objects
 from headend.install.locks import schema_in_use
-from headend.install.media_store import OBJECTS, bucket_of, open_store, read_store
+from headend.install.media_store import (
+    OBJECTS,
+    StoredFiles,
+    bucket_of,
+    open_store,
+    read_store,
+)
 from headend.install.redis_finding import redis_finding
 from headend.own_command import runnable
+from media.no_op import do_nothing
 from media.ticks import MICROSECONDS, utc
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.references import VideoReferences
@@ -40,15 +43,16 @@ from storage.cleanup.cleanups import find_stopped, media_cleanups, upload_cleanu
 from storage.cleanup.confirmation import TooMuchDue, Unconfirmed, is_unusual
 from storage.cleanup.old_trash import TRASH_FOLDERS, count_due
 from storage.cleanup.orphans import AGE_US, TooManyUnknown, find_unknown, find_unused
+from storage.cleanup.periodic import Cleanup
 from storage.errors import StorageError
-from storage.installation_key import StoreMismatch
+from storage.installation_key import EmptyStore, StoreMismatch, UnfinishedCopy
 from storage.objects import addresses
 from storage.objects.base import ObjectError
 from storage.objects.disk_check import check_folder, room_problem
 from storage.objects.incoming_file import in_thread
-from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3_bucket import S3Bucket
 from storage.objects.trash import find_trash
+from storage.store_lease import StoreLease
 from storage.wall_clock import wall_clock_us
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
@@ -65,7 +69,6 @@ _BATCH: Final = 500
 _MOST_SHOWN: Final = 50
 _MEDIA: Final = "the store"  # in the place of an address, in errors
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
-StoredFiles = ReadOnlyObjects | S3Bucket
 _VERSION: Final = "import av; print(av.__version__, av.ffmpeg_version_info)"
 
 
@@ -99,7 +102,7 @@ async def examine(
             stored_us = _stored_us(catalog, now_us)
             for check in (
                 partial(_installation, catalog, files),
-                partial(_store, files, folder, settings.storage.min_free_bytes),
+                partial(_store, catalog, files, folder, settings.storage.min_free_bytes),
                 partial(_damage, catalog),
                 partial(_numbers, catalog),
                 partial(_restrictions, settings, catalog),
@@ -150,37 +153,57 @@ def _stored_us(catalog: Catalog, now_us: int) -> int:
     return catalog.clock.now_us() if catalog.is_shared else now_us
 
 
-async def clean(settings: ServiceSettings, now_us: int, *, confirmed: bool = False) -> int:
+async def clean(
+    settings: ServiceSettings,
+    now_us: int,
+    *,
+    confirmed: bool = False,
+    on_wait: Callable[[str], None] = do_nothing,
+) -> int:
     """Do each cleanup once (`storage.cleanup.cleanups`); return how many objects were removed.
 
-    `confirmed`: also what a cleanup stops at until an operator confirms it.
+    `confirmed`: also what a cleanup stops at until an operator confirms it. `on_wait` is called
+    again and again with why it waits for the lease of the media.
 
     Raises:
         Unconfirmed: a cleanup has stopped; the others were done.
         StorageError: the catalog or the disk failed, or the catalog knows none of the media
-            (`StoreMismatch`); the rest remains.
+            (`StoreMismatch`), or they are not where they were (`EmptyStore`), or another catalog
+            that is a copy uses them (`StoreInUse`); the rest remains.
         DataFolderError: the database is being migrated, or the data folder cannot be used.
     """
-    folder = Path(settings.data)
+    folder, bucket = Path(settings.data), bucket_of(settings)
     async with open_catalog(catalog_location(settings), migrate=False) as catalog:
         has_copies = settings.storage.delivery == "cdn"
-        store = open_store(folder, bucket_of(settings), has_cdn_copies=has_copies)
-        with schema_in_use(folder), store as objects:
-            await bind_objects(catalog, objects, store=objects.location)
-            stored_us, days = _stored_us(catalog, now_us), settings.storage.trash_days
-            removed = 0
-            stopped: list[Unconfirmed] = []
-            for cleanup in (
-                *upload_cleanups(objects, catalog),
-                *media_cleanups(objects, catalog, trash_days=days),
-            ):
-                try:
-                    removed += await cleanup.clean(stored_us, confirmed=confirmed)
-                except Unconfirmed as error:
-                    stopped.append(error)
-            if stopped:
-                raise Unconfirmed("; ".join(map(str, stopped)))
-            return removed
+        store = open_store(folder, bucket, has_cdn_copies=has_copies)
+        with schema_in_use(folder):
+            async with own_store(catalog, read_store(folder, bucket), store) as objects:
+                lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+                async with lease.holding(on_wait):
+                    objects.guard = lease
+                    days = settings.storage.trash_days
+                    return await _clean_each(
+                        (
+                            *upload_cleanups(objects, catalog),
+                            *media_cleanups(objects, catalog, trash_days=days),
+                        ),
+                        _stored_us(catalog, now_us),
+                        confirmed=confirmed,
+                    )
+
+
+async def _clean_each(cleanups: Iterable[Cleanup], now_us: int, *, confirmed: bool) -> int:
+    """Do each cleanup once; return how many objects were removed (see `clean`)."""
+    removed = 0
+    stopped: list[Unconfirmed] = []
+    for cleanup in cleanups:
+        try:
+            removed += await cleanup.clean(now_us, confirmed=confirmed)
+        except Unconfirmed as error:
+            stopped.append(error)
+    if stopped:
+        raise Unconfirmed("; ".join(map(str, stopped)))
+    return removed
 
 
 async def _checked(check: Callable[[], Awaitable[Finding]]) -> Finding:
@@ -300,14 +323,19 @@ async def _installation(catalog: Catalog, files: StoredFiles) -> Finding:
     topic = "installation"
     try:
         await verify_objects(catalog, files, store=files.location)
-    except StoreMismatch as error:
-        return Finding(topic=topic, verdict="act", text=str(error))
+    except (EmptyStore, StoreMismatch, UnfinishedCopy) as error:
+        return Finding(topic=topic, verdict="act", text=runnable(str(error)))
     return Finding(topic=topic, verdict="well", text="database and media belong together")
 
 
-async def _store(files: StoredFiles, folder: Path, least: int) -> Finding:
+async def _store(catalog: Catalog, files: StoredFiles, folder: Path, least: int) -> Finding:
     """Check that media can be written wherever writers put them, as `/readyz` does."""
     topic = "store"
+    try:
+        await verify_objects(catalog, files, store=files.location)
+    except (EmptyStore, StoreMismatch, UnfinishedCopy):
+        text = "it was not tried whether media can be written: see the line installation"
+        return Finding(topic=topic, verdict="act", text=text)
     try:
         if isinstance(files, S3Bucket):
             await files.check(thorough=True)

@@ -4,32 +4,40 @@
 file in the folder, or a PostgreSQL database if the settings name one; all else is in the folder.
 """
 
+from collections.abc import AsyncGenerator
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from headend.config.settings import ServiceSettings
 from headend.install.locks import DataFolderError, schema_change
-from headend.install.media_store import open_store, read_store
+from headend.install.media_store import StoredFiles, open_store, read_store
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
-from storage.installation_key import ReadableKey, bind, refuse_media, verify
-from storage.objects.base import Objects
+from storage.installation_key import ReadableStore, check, complete, refuse_media, verify
+from storage.lease_verdict import Lease
+from storage.objects.base import ObjectError, Objects
 from storage.objects.s3_bucket import S3Location
+from storage.objects.store import MediaStore
+from storage.store_lease import StoreLease
 from storage.wall_clock import wall_clock_us
 
 __all__ = [
     "DATABASE",
     "MOVED",
     "OWNER_TOKEN",
-    "bind_objects",
     "catalog_location",
+    "check_store",
+    "complete_key",
     "create_data_folder",
     "install",
     "move_catalog",
+    "own_store",
     "read_installation",
     "require_unmoved",
+    "take_over_media",
     "verify_objects",
 ]
 
@@ -56,31 +64,39 @@ def create_data_folder(folder: Path) -> None:
 
 
 async def install(
-    folder: Path, location: str | Path | None = None, bucket: S3Location | None = None
+    folder: Path,
+    location: str | Path | None = None,
+    bucket: S3Location | None = None,
+    *,
+    new_store: bool = False,
 ) -> bool:
     """Create the database and the records of a first start, or migrate an older database.
 
     `location` is the catalog's (see `catalog_location`), by default a file in the folder, and
-    `bucket` that of the media, by default the folder. Return whether there was anything to do. An
-    installation that is up to date is not touched, so this may be called while Headend runs.
+    `bucket` that of the media, by default the folder. `new_store`: the store of the media may be
+    empty though the catalog has had one. Return whether there was anything to do to the database.
+    An installation that is up to date is not touched, so this may be called while Headend runs.
 
     Raises:
         DataFolderError: a migration is needed, but another process uses the database; or the
             owner's token could not be written.
         StoreMismatch: the media in the folder belong to another database; nothing was created.
+        EmptyStore: the media are not where they were.
         StorageError: the database cannot be created or used.
     """
     location = location or folder / DATABASE
-    if await _is_ready(folder, location, bucket):
+    files = read_store(folder, bucket)
+    if await _is_ready(files, location):
+        await _look_for_store(location, files, open_store(folder, bucket), new_store=new_store)
         return False
     with schema_change(folder):
         async with open_catalog(location, migrate=True) as catalog:
             first = await catalog.installation.first_start(wall_clock_us())
             if first.owner_token is not None:
                 _write_token(folder / OWNER_TOKEN, first.owner_token)
-            with open_store(folder, bucket) as objects:
-                await bind_objects(catalog, objects, store=objects.location)
-    return True
+            store = open_store(folder, bucket)
+            async with own_store(catalog, files, store, new_store=new_store):
+                return True
 
 
 def require_unmoved(folder: Path) -> None:
@@ -96,19 +112,25 @@ def require_unmoved(folder: Path) -> None:
         )
 
 
-async def move_catalog(folder: Path, url: str) -> CatalogCopy:
+async def move_catalog(folder: Path, url: str, bucket: S3Location | None = None) -> CatalogCopy:
     """Copy the SQLite database of a folder to PostgreSQL, and rename its file to `MOVED`.
 
-    A start without the setting `database.url` then finds no database, instead of an old one. A move
-    that was interrupted once all was copied is finished.
+    A start without the setting `database.url` then finds no database, instead of an old one. The
+    media, which are in the folder or in a bucket, are the new database's at once. A move that was
+    interrupted once all was copied is finished.
 
     Raises:
         DataFolderError: another process uses the database, or it was moved before.
-        StorageError: it cannot be copied; nothing was changed.
+        StorageError: it cannot be copied, or the media cannot be handed over; the database stays.
     """
     require_unmoved(folder)
     with schema_change(folder):
+        turn = await _hand_over_media(folder, bucket)
         copied = await copy_catalog(folder / DATABASE, url)
+        if copied.was_there and turn:
+            # The file may have been used since it was copied.
+            async with open_catalog(url, migrate=False) as moved:
+                await moved.store_claims.adopt(turn)
         # The database comes last: until then, another call finishes this.
         for ending in ("-wal", "-shm", ""):
             file = folder / f"{DATABASE}{ending}"
@@ -117,23 +139,93 @@ async def move_catalog(folder: Path, url: str) -> CatalogCopy:
     return copied
 
 
-async def bind_objects(catalog: Catalog, objects: Objects, *, store: str) -> None:
-    """Check that a catalog and the objects of an installation belong together (see `bind`).
+async def _hand_over_media(folder: Path, bucket: S3Location | None) -> str:
+    """Hand the media over to a copy of the folder's database (see `StoreLease.hand_over`).
+
+    Raises:
+        StorageError: as `check_store` does.
+    """
+    async with open_catalog(folder / DATABASE, migrate=False) as catalog:
+        await check_store(catalog, read_store(folder, bucket))
+        with open_store(folder, bucket) as objects:
+            lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+            return await lease.hand_over()
+
+
+async def take_over_media(
+    folder: Path, location: str | Path, bucket: S3Location | None
+) -> Lease | None:
+    """Let the catalog at `location` use the media, whichever copy of it did; return their lease.
+
+    Raises:
+        StoreMismatch: they do not belong together at all.
+        EmptyStore: the media are not where they were.
+        StorageError: the catalog or the media cannot be used.
+    """
+    store = open_store(folder, bucket)
+    async with (
+        open_catalog(location, migrate=False) as catalog,
+        own_store(catalog, read_store(folder, bucket), store) as objects,
+    ):
+        lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+        return await lease.take_over()
+
+
+@asynccontextmanager
+async def own_store(
+    catalog: Catalog,
+    files: StoredFiles,
+    store: AbstractContextManager[MediaStore],
+    *,
+    new_store: bool = False,
+) -> AsyncGenerator[MediaStore]:
+    """Open the store of a catalog for the length of the block, unless it is another's.
+
+    `files` reads the same store: opening it makes folders, which a store that is refused must not
+    get. `new_store` as in `install`.
+
+    Raises:
+        StorageError: as `check_store` does.
+    """
+    is_whole = await check_store(catalog, files, new_store=new_store)
+    with store as objects:
+        if not is_whole:
+            await complete_key(catalog, objects, store=files.location)
+        yield objects
+
+
+async def check_store(catalog: Catalog, files: StoredFiles, *, new_store: bool = False) -> bool:
+    """Check that a catalog and a store belong together; return whether both have the key.
+
+    Nothing is written. `new_store` as in `install`.
 
     Raises:
         StoreMismatch: they do not.
-        StorageError: the catalog or the objects cannot be read.
+        EmptyStore: the media are not where they were.
+        UnfinishedCopy: not all media have been copied to the store.
+        StorageError: the catalog or the store cannot be read.
     """
-    await bind(
-        objects, catalog.installation, catalog.references, store=store, catalog=catalog.location
+    return await check(
+        files,
+        catalog.installation,
+        catalog.references,
+        store=files.location,
+        catalog=catalog.location,
+        is_new=new_store,
     )
 
 
-async def verify_objects(catalog: Catalog, objects: ReadableKey, *, store: str) -> None:
+async def complete_key(catalog: Catalog, objects: Objects, *, store: str) -> None:
+    """Write the halves of the key that `check_store` found missing (see `complete`)."""
+    await complete(objects, catalog.installation, store=store, catalog=catalog.location)
+
+
+async def verify_objects(catalog: Catalog, objects: ReadableStore, *, store: str) -> None:
     """Check that a catalog and the objects of an installation have one key (see `verify`).
 
     Raises:
         StoreMismatch: they do not.
+        EmptyStore: the media are not where they were.
         StorageError: the catalog or the objects cannot be read.
     """
     await verify(objects, catalog.installation, store=store, catalog=catalog.location)
@@ -151,13 +243,29 @@ async def read_installation(catalog: Catalog) -> FirstStart:
     return first
 
 
-async def _is_ready(folder: Path, location: str | Path, bucket: S3Location | None) -> bool:
+async def _look_for_store(
+    location: str | Path,
+    files: StoredFiles,
+    store: AbstractContextManager[MediaStore],
+    *,
+    new_store: bool,
+) -> None:
+    """Check the store of a catalog that is up to date, or give it a new one (see `own_store`)."""
+    async with open_catalog(location, migrate=False) as catalog:
+        if new_store:
+            async with own_store(catalog, files, store, new_store=True):
+                return
+        # A store that does not answer now is checked when a role starts.
+        with suppress(ObjectError):
+            await check_store(catalog, files)
+
+
+async def _is_ready(files: StoredFiles, location: str | Path) -> bool:
     """Return whether the database is up to date and has had its first start.
 
     Raises:
         StoreMismatch: there is no database, or an empty one, but there are media.
     """
-    files = read_store(folder, bucket)
     if isinstance(location, Path) and not location.is_file():  # noqa: ASYNC240 # before anything runs
         await refuse_media(files, store=files.location, catalog=str(location))
         return False

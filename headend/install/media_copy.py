@@ -14,12 +14,17 @@ import msgspec
 
 from headend.config.settings import ServiceSettings
 from headend.config.storage_settings import bucket_errors
-from headend.install.installation import bind_objects, catalog_location, create_data_folder
+from headend.install.installation import (
+    catalog_location,
+    check_store,
+    complete_key,
+    create_data_folder,
+)
 from headend.install.locks import schema_in_use, writer_lock
-from headend.install.media_store import OBJECTS, bucket_of
+from headend.install.media_store import OBJECTS, bucket_of, read_store
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
-from storage.installation_key import begin_copy, end_copy
+from storage.installation_key import begin_copy, end_copy, refuse_foreign
 from storage.objects.copying import (
     CopyProgress,
     ObjectsCopy,
@@ -29,6 +34,7 @@ from storage.objects.copying import (
 )
 from storage.objects.disk import DiskObjects
 from storage.objects.s3_bucket import S3Bucket, S3Location
+from storage.store_lease import StoreLease
 
 __all__ = ["MediaCopyRefused", "MediaTarget", "copy_media", "media_place", "media_target"]
 
@@ -113,7 +119,9 @@ def copy_media(
     Raises:
         DataFolderError: a process writes to one of the folders, or the database is migrated.
         MediaCopyRefused: a process receives streams or transcodes.
+        EmptyStore: the media are not where the settings name them.
         ForeignMedia: the target has media of another installation.
+        StoreInUse: another copy of the catalog is at work on the target.
         StorageError: a store or the catalog failed; another call continues the copy.
     """
     folder = Path(settings.data)
@@ -134,6 +142,8 @@ async def _copy(
     async with open_catalog(catalog_location(settings), migrate=False) as catalog:
         await _refuse_writers(catalog, settings)
         bucket = bucket_of(settings)
+        # Before its folder is opened, which makes others in it.
+        await check_store(catalog, read_store(Path(settings.data), bucket))
         if isinstance(target.where, S3Location):
             with DiskObjects(Path(settings.data) / OBJECTS) as disk:
                 way = ToBucket(disk, S3Bucket(target.where))
@@ -152,9 +162,14 @@ async def _copy_whole(
     way: ToBucket | ToFolder,
     report: Callable[[CopyProgress], None],
 ) -> ObjectsCopy:
-    await bind_objects(catalog, way.source, store=str(way.source.location))
+    await complete_key(catalog, way.source, store=str(way.source.location))
     key = await catalog.installation.find_key()
-    await begin_copy(way.target, key, store=str(way.target.location))
+    if not key:
+        raise MediaCopyRefused(f"{way.source.location} has no media, and cannot be written to")
+    store = str(way.target.location)
+    await refuse_foreign(way.target, key, store=store)  # its lease may be foreign, too
+    await StoreLease(way.target, catalog.store_claims, catalog=catalog.location).refuse_use()
+    await begin_copy(way.target, key, store=store)
     result = await copy_objects(way, report)
     await _refuse_writers(catalog, settings)
     await end_copy(way.target, key)

@@ -14,10 +14,19 @@ from storage.objects.s3 import S3Objects
 from storage.objects.s3_bucket import S3Bucket, S3Location
 from storage.objects.store import MediaStore
 
-__all__ = ["OBJECTS", "SCRATCH", "bucket_of", "open_store", "read_store", "signing_bucket"]
+__all__ = [
+    "OBJECTS",
+    "SCRATCH",
+    "StoredFiles",
+    "bucket_of",
+    "open_store",
+    "read_store",
+    "signing_bucket",
+]
 
 OBJECTS: Final = "objects"
 SCRATCH: Final = "scratch"  # beside a bucket
+StoredFiles = ReadOnlyObjects | S3Bucket
 
 
 def bucket_of(settings: ServiceSettings) -> S3Location | None:
@@ -70,7 +79,7 @@ def open_store(
 
 def read_store(
     folder: Path, bucket: S3Location | None, *, has_cdn_copies: bool = False
-) -> ReadOnlyObjects | S3Bucket:
+) -> StoredFiles:
     """Return the store for callers that change nothing, not even in the data folder.
 
     `has_cdn_copies` as in `S3Bucket`.

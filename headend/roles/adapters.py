@@ -15,7 +15,7 @@ from ingest.stream.ports import (
     PortError,
     StreamEnded,
 )
-from media.stream_keys import Slot, StreamKey
+from media.stream_keys import PublicHash, Slot, StreamKey
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
 from storage.catalog.records.common import IngestRecord
@@ -53,7 +53,8 @@ class CatalogDirectory:
 
     Settings of a stream or its project take precedence over the service's `defaults`. For
     `end_holds_seconds` after an end, and after each attempt in that time, encoders are refused;
-    `host` is added to the event about it, as in `CatalogJournal`.
+    `host` is added to the event about it, as in `CatalogJournal`. `refuse` returns why the encoders
+    of the stream with that hash are not admitted, "" if they are.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class CatalogDirectory:
         now_us: Callable[[], int] | None = None,
         end_holds_seconds: float = 0.0,
         host: str | None = None,
+        refuse: Callable[[PublicHash], str] = lambda _: "",
     ) -> None:
         self._catalog = catalog
+        self._refuse = refuse
         self._defaults = defaults
         self._now_us = catalog.clock.now_us if now_us is None else now_us
         self._hold_us = round(end_holds_seconds * MICROSECONDS)
@@ -76,7 +79,7 @@ class CatalogDirectory:
 
         Raises:
             StreamEnded: the owner ended the stream, and encoders are refused for a while.
-            PortError: the catalog does not answer.
+            PortError: the catalog does not answer, or `refuse` has a reason.
         """
         slot = Slot.of_application(application)
         try:
@@ -86,6 +89,8 @@ class CatalogDirectory:
             await self._refuse_if_held(record, slot)
         except StorageError as error:
             raise PortError(str(error)) from error
+        if reason := self._refuse(record.hash):
+            raise PortError(reason)
         settings, defaults = record.settings, self._defaults
         failover, recording = settings.failover, settings.recording
         low_latency = (

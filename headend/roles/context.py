@@ -1,9 +1,11 @@
 """Opens what every role uses: catalog, objects, sockets, bus, edge, the lag of the loop."""
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -13,16 +15,17 @@ from headend.config.listen_sockets import ListenSockets
 from headend.config.settings import ServiceSettings
 from headend.http.descriptors import raise_limit
 from headend.install.installation import (
-    bind_objects,
     catalog_location,
+    own_store,
     read_installation,
     verify_objects,
 )
-from headend.install.media_store import bucket_of, open_store
+from headend.install.media_store import bucket_of, open_store, read_store
 from headend.recent_log import RecentLog, keeping_recent_log
 from headend.roles.loop_watch import watch_loop
 from headend.roles.readiness import create_store_health
 from headend.roles.supervision import BackgroundTask, run_in_background
+from headend.systemd import notify
 from media.loop_lag import LoopLag
 from storage.bus.base import Bus
 from storage.bus.memory import MemoryBus
@@ -36,9 +39,15 @@ from storage.edge.redis import EdgeUnavailable, open_edge_store
 from storage.edge.remote import open_remote_edge
 from storage.edge.shared import SharedEdge
 from storage.objects.store import MediaStore
+from storage.store_lease import StoreLease
 from transcode.jobs.store_health import StoreHealth
 
 __all__ = ["RoleContext", "open_context"]
+
+log = logging.getLogger(__name__)
+
+# Longer than a start waits for the lease between two notifications, however slow the store is.
+_EXTEND_SECONDS: Final = 90
 
 
 class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +61,7 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
     first: FirstStart
     bus: Bus
     objects: MediaStore
+    lease: StoreLease
     health: StoreHealth
     edge: Edge
     lag: LoopLag
@@ -61,8 +71,10 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
         """Check, before anything is cleaned up, that catalog and objects still belong together.
 
         Raises:
-            StorageError: they do not (`StoreMismatch`), or cannot be read.
+            StorageError: they do not (`StoreMismatch`), another catalog that belongs to the objects
+                has their lease (`StoreClaimed`), or one of them cannot be read.
         """
+        await self.lease.require()
         await verify_objects(self.catalog, self.objects, store=self.objects.location)
 
 
@@ -74,7 +86,8 @@ async def open_context(
 
     Raises:
         ExceptionGroup: of an `AddressError`, if a socket cannot be bound; of a `StorageError`,
-            if the catalog cannot be used or the media belong to another (`StoreMismatch`).
+            if the catalog cannot be used, the media belong to another (`StoreMismatch`), are not
+            where they were (`EmptyStore`), or are in use by one that is a copy (`StoreInUse`).
     """
     folder = Path(settings.data)
     lag = LoopLag()
@@ -92,15 +105,21 @@ async def open_context(
         if catalog.is_shared:
             clock = BackgroundTask("database's clock", catalog.clock.keep_synchronized)
             await stack.enter_async_context(run_in_background(clock))
+        bucket = bucket_of(settings)
         store = open_store(
             folder,
-            bucket_of(settings),
+            bucket,
             cache_bytes=settings.storage.cache_bytes,
             min_free_bytes=settings.storage.min_free_bytes,
             has_cdn_copies=settings.storage.delivery == "cdn",
         )
-        objects = stack.enter_context(store)
-        await bind_objects(catalog, objects, store=objects.location)
+        objects = await stack.enter_async_context(
+            own_store(catalog, read_store(folder, bucket), store)
+        )
+        lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+        await lease.acquire(_WaitReport())
+        objects.guard = lease
+        await stack.enter_async_context(run_in_background(BackgroundTask("lease", lease.keep)))
         edge = _edge(
             settings,
             first.broadcaster_key,
@@ -117,6 +136,7 @@ async def open_context(
             first=first,
             bus=await stack.enter_async_context(_bus(settings, catalog, first.broadcaster_key)),
             objects=objects,
+            lease=lease,
             health=create_store_health(catalog, objects, settings.storage.min_free_bytes),
             edge=await stack.enter_async_context(edge),
             lag=lag,
@@ -158,6 +178,20 @@ async def _edge(
             yield edge
         with suppress(EdgeUnavailable):
             await publishing.publish()  # the ends of runs
+
+
+class _WaitReport:
+    """Reports a start that waits: to the log once, and each time to the service manager."""
+
+    def __init__(self) -> None:
+        self._logged = ""
+
+    def __call__(self, reason: str) -> None:
+        if reason != self._logged:
+            log.warning(reason)
+        self._logged = reason
+        # It waits, too.
+        notify(f"STATUS={reason}\nEXTEND_TIMEOUT_USEC={_EXTEND_SECONDS * 1_000_000}")
 
 
 def _namespace(key: str) -> str:

@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -31,9 +30,6 @@ log = logging.getLogger(__name__)
 INTERVAL_SECONDS: Final = 1.0
 # A database that does not answer at the end must not delay the exit.
 _LEAVE_SECONDS: Final = 2.0
-# A file in the data folder, which only one of these processes uses at a time. A start after a kill
-# recognizes by it that the host of its name is its predecessor, and not another process.
-_NUMBER_FILE: Final = "host.number"
 
 
 class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,20 +93,26 @@ class HostPresence:
             return ""
         return f"this process owns no stream: {self._logged_cause or 'it was not seen'}"
 
-    async def start(self, predecessor: int | None) -> None:
+    async def start(self) -> None:
         """Register this process as it starts; from then on `keep_seen` must run.
 
-        `predecessor` is the number of the process before this one, which has ended. If another
-        process of this name counts as alive, wait: it may have been killed just now.
+        If a host of this name counts as alive, wait until the database has not seen it for
+        `dead_seconds`: it may be this process before it was killed. Nothing in the data folder
+        could tell, since the folder may be a copy, and the living host that of the original.
 
         Raises:
             HostNameTaken: another process of this name runs.
             StorageError: the catalog does not answer.
         """
         until = self._now() + self.dead_seconds + self._interval
-        while await self._find_namesake() not in (None, predecessor):
+        is_logged = False
+        while (namesake := await self._find_namesake()) is not None:
             if self._now() >= until:
                 raise HostNameTaken(self._identity.name)
+            if not is_logged:
+                facts = {"host": self._identity.name, "number": namesake}
+                log.info("waiting until the host of this name is not seen any more", extra=facts)
+            is_logged = True
             await asyncio.sleep(self._interval)
         await self.register()
 
@@ -227,14 +229,6 @@ class HostPresence:
         self.host = None
 
 
-def _read_number(file: Path) -> int | None:
-    """Return the number of the host that used the data folder before."""
-    try:
-        return int(file.read_text())
-    except (OSError, ValueError):  # the first start, or a full disk cut it off
-        return None
-
-
 @asynccontextmanager
 async def open_presence(
     context: RoleContext, role: str
@@ -246,7 +240,6 @@ async def open_presence(
         HostNameTaken: another process of its name runs.
         MediaNotShared: another host runs, and media are in a folder.
         StorageError: the catalog does not answer.
-        OSError: the data folder cannot be written to.
     """
     settings, catalog = context.settings.hosts, context.catalog
     if not catalog.is_shared:
@@ -263,12 +256,10 @@ async def open_presence(
         ),
         dead_seconds=settings.dead_seconds,
     )
-    file = context.folder / _NUMBER_FILE
-    await presence.start(_read_number(file))
+    await presence.start()
     try:
         if bucket_of(context.settings) is None:
             await presence.require_alone()
-        file.write_text(f"{presence.host}\n")
         async with run_in_background(BackgroundTask("host presence", presence.keep_seen)):
             yield presence
     finally:

@@ -143,6 +143,8 @@ async def run_ingest(
                 now_us=now_us,
                 end_holds_seconds=settings.live.end_holds_seconds,
                 host=name,
+                # What is on air goes on, since viewers have it.
+                refuse=lambda hash_: "" if hash_ in transcoding.runs else context.lease.problem,
             ),
             sinks=EngineSinks(transcoding, part_seconds=settings.live.part_seconds),
             journal=journal,

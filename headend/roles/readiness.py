@@ -13,7 +13,7 @@ from typing import Final
 from storage.catalog import Catalog
 from storage.catalog.projects.installation import PAUSE_NOTED_SECONDS
 from storage.errors import StorageError
-from storage.objects.base import StoreFull
+from storage.objects.base import ObjectError, StoreClaimed, StoreFull
 from storage.objects.disk_check import room_problem
 from storage.objects.disk_threads import VIEWERS
 from storage.objects.store import MediaStore
@@ -73,10 +73,20 @@ async def find_problems(
     except TimeoutError:
         causes.append(f"{store} does not answer")
     else:
-        # Files are received in the data folder, and media are most often on the same disk.
-        if problem is not None and not (room and isinstance(problem, StoreFull)):
+        if problem is not None and not _is_said(problem, room):
             causes.append(str(problem))
     return causes
+
+
+def _is_said(problem: ObjectError, room: str | None) -> bool:
+    """Return whether a problem of the store need not be said; `room` is that of the data folder.
+
+    Files are received in the data folder, and media are most often on the same disk. Whose the
+    media are is no fault of the store: viewers are served, and the lease itself says it.
+    """
+    return isinstance(problem, StoreClaimed) or (
+        room is not None and isinstance(problem, StoreFull)
+    )
 
 
 async def keep_noting_pauses(

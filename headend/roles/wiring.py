@@ -445,7 +445,7 @@ def _connection_limiter(context: RoleContext, proxies: TrustedProxies) -> Connec
 
 def _limits(context: RoleContext) -> list[str]:
     """Return the degradations for which a load balancer should not choose another process."""
-    limits: list[str] = []
+    limits = [context.lease.problem] if context.lease.problem else []
     if isinstance(context.bus, RedisBus) and not context.bus.is_connected:
         limits.append(
             "Redis does not answer: viewers of streams that other processes make get what is stored"

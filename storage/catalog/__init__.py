@@ -34,6 +34,7 @@ from storage.catalog.projects.installation import Installation
 from storage.catalog.projects.overview import Overviews
 from storage.catalog.projects.removal import RemovedProjects
 from storage.catalog.projects.repository import Projects
+from storage.catalog.projects.store_claims import StoreClaims
 from storage.catalog.projects.usage import Usage
 from storage.catalog.queries.removals import Removals
 from storage.catalog.queries.visibility import Visibility
@@ -73,6 +74,7 @@ class Catalog:
         self.clock = DatabaseClock(database.now_us)
         """The clock of stored dates, ages and leases; a process that goes on reads it regularly."""
         self.installation = Installation(database)
+        self.store_claims = StoreClaims(database)
         self.projects = Projects(database)
         self.usage = Usage(database)
         self.overviews = Overviews(database)

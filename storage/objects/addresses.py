@@ -14,6 +14,7 @@ __all__ = [
     "CDN",
     "COPYING",
     "INSTALLATION",
+    "LEASE",
     "MEDIA_FOLDERS",
     "PIECES",
     "TRASH",
@@ -79,6 +80,8 @@ _LONGEST: Final = 400
 INSTALLATION: Final = "installation"
 # The same key in a store that media are being copied to; removed when all of them are there.
 COPYING: Final = "installation.copying"
+# The lease of the store: whose processes may write to it now (`storage.store_lease`).
+LEASE: Final = "installation.lease"
 # The folder of the copies that a CDN may read (`storage.objects.cdn_copies`): the only one.
 CDN: Final = "cdn"
 # The folder of what cleanups took away (`storage.objects.trash`).

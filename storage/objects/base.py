@@ -4,6 +4,7 @@
     └── ObjectError             an object store could not do what was asked
         ├── ObjectMissing       no fault: there is no such object
         ├── ObjectChanged       no fault: another writer was faster
+        ├── StoreClaimed        for the operator: the store takes nothing from this process now
         ├── StoreFull           for the operator: no room (ENOSPC, EDQUOT)
         └── StoreFailed         a fault outside Headend: the disk or the network failed (EIO etc.)
 
@@ -12,7 +13,7 @@ or the new ones. Addresses are relative paths (see `storage.objects.addresses`).
 """
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -20,11 +21,14 @@ from storage.errors import StorageError
 from storage.objects.addresses import printable
 
 __all__ = [
+    "UNGUARDED",
+    "Guard",
     "ObjectChanged",
     "ObjectError",
     "ObjectMissing",
     "ObjectStat",
     "Objects",
+    "StoreClaimed",
     "StoreFailed",
     "StoreFull",
 ]
@@ -53,12 +57,39 @@ class ObjectChanged(ObjectError):
         super().__init__(address, "another writer has changed it")
 
 
+class StoreClaimed(ObjectError):
+    """The store is well, and takes nothing from this process now: see `Guard`."""
+
+
 class StoreFull(ObjectError):
     """The store has no room for the object."""
 
 
 class StoreFailed(ObjectError):
     """The disk or the network failed."""
+
+
+class Guard(Protocol):
+    """What a store asks before each change (`storage.store_lease`); both raise `StoreClaimed`."""
+
+    def require_write(self, address: str) -> None:
+        """Check that this process may write an object."""
+        ...
+
+    def require_delete(self, address: str) -> None:
+        """Check that this process may delete or move what is at an address."""
+        ...
+
+
+class _Unguarded:
+    def require_write(self, address: str) -> None:
+        """Allow it."""
+
+    def require_delete(self, address: str) -> None:
+        """Allow it."""
+
+
+UNGUARDED: Final[Guard] = _Unguarded()
 
 
 class ObjectStat(msgspec.Struct, frozen=True, kw_only=True):

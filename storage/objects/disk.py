@@ -33,6 +33,8 @@ from typing import Final, TypeVar
 
 from storage.objects.addresses import checked
 from storage.objects.base import (
+    UNGUARDED,
+    Guard,
     ObjectChanged,
     ObjectError,
     ObjectMissing,
@@ -52,6 +54,7 @@ __all__ = ["SYNC_SECONDS", "DiskObjects", "disk_failure"]
 # It begins with a dot, so no address leads there.
 _TEMPORARIES: Final = ".temporary"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_MISSING: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 # The file system has no hard links, forbids them, or has no more of them for this file.
 _NO_LINK: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS}
@@ -78,6 +81,7 @@ class DiskObjects:
         self._reserve = Reserve(self._own / "reserve", reserve_bytes)
         self._comparing = threading.Lock()  # from reading a version to replacing it
         self.threads = FILES
+        self.guard: Guard = UNGUARDED
 
     def using(self, threads: DiskThreads) -> "DiskObjects":
         """Return the same store for callers whose calls wait in other threads.
@@ -107,6 +111,15 @@ class DiskObjects:
         """Return a new path for a temporary file, which is deleted with this process."""
         return self._own / str(next(self._numbers))
 
+    def make_folder(self, folder: Path) -> None:
+        """Create a folder of the store, if there is none; it blocks.
+
+        Raises:
+            OSError: the disk failed, or is no longer mounted: what is in its place gets no files.
+        """
+        self._require_disk()
+        folder.mkdir(parents=True, exist_ok=True)
+
     # -- files (see `storage.objects.store.MediaStore`) -------------------------------------------
 
     @property
@@ -129,11 +142,17 @@ class DiskObjects:
         """The size of the largest file that Linux knows: disks are smaller."""
         return _MOST_BYTES
 
+    async def identity(self) -> str:
+        """Return the number of the folder, which it keeps when it is renamed or mounted."""
+        return str((await self._run(_STORE, self.root.stat)).st_ino)
+
     def placing(self, address: str) -> Callable[[int, Path], Path]:
         """Return a function that renames a received file to its object, and returns its path."""
+        self.guard.require_write(address)
         target = self.path(address)
 
         def place(file: int, path: Path) -> Path:
+            self.make_folder(target.parent)
             place_file(file, path, target, self.root)
             return target
 
@@ -141,6 +160,7 @@ class DiskObjects:
 
     async def send(self, path: Path, address: str) -> None:
         """Make a file an object: by a hard link, or by a copy if the disk has no links."""
+        self.guard.require_write(address)
         target = self.path(address)
         with _given_up_on_error() as given_up:
             await self._run(address, partial(self._link, path, target, given_up))
@@ -172,6 +192,8 @@ class DiskObjects:
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects by address, one after the other, as many as possible (see `Objects`)."""
+        for address in objects:
+            self.guard.require_write(address)
         with _given_up_on_error() as given_up:
             await self._run_all(
                 objects,
@@ -192,6 +214,7 @@ class DiskObjects:
         A write of another process between the comparison and the write goes unnoticed: only one
         process writes runs to a folder.
         """
+        self.guard.require_write(address)
         path = self.path(address)
 
         def put(given_up: threading.Event) -> str | None:
@@ -209,13 +232,15 @@ class DiskObjects:
 
     async def link(self, source: str, target: str) -> None:
         """Give an object a second address, replacing any object there (see `Objects`)."""
+        self.guard.require_write(target)
         with _given_up_on_error() as given_up:
             link = partial(self._link, self.path(source), self.path(target), given_up)
             await self._run(source, link)
 
     async def move(self, source: str, target: str) -> None:
         """Move an object, or all objects below a folder (see `Objects`)."""
-        await self._run(source, partial(_move, self.path(source), self.path(target)))
+        self.guard.require_delete(source)
+        await self._run(source, partial(self._move, self.path(source), self.path(target)))
 
     async def make_durable(self, address: str) -> None:
         """Have an object, or all below a folder, survive a power cut (see `Objects`)."""
@@ -255,6 +280,8 @@ class DiskObjects:
 
     async def delete_all(self, addresses: Collection[str]) -> None:
         """Delete objects that exist, as many as possible (see `Objects`)."""
+        for address in addresses:
+            self.guard.require_delete(address)
         await self._run_all(addresses, lambda address: self.path(address).unlink(missing_ok=True))
 
     async def addresses(self, prefix: str) -> list[str]:
@@ -276,10 +303,12 @@ class DiskObjects:
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""
+        self.guard.require_delete(prefix)
         await self._run_steps(prefix, remove_tree(self.path(prefix)))
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
         """Check that media can be written to the disk (see `MediaStore`)."""
+        self.guard.require_write(_STORE)
         check = partial(
             check_folder,
             self.root,
@@ -298,7 +327,7 @@ class DiskObjects:
         """Run blocking work in a thread and translate its errors."""
         try:
             async with asyncio.timeout(seconds):
-                return await self.threads.run(work)
+                return await self.threads.run(partial(self._answer, work))
         except TimeoutError as error:
             raise StoreFailed(address, f"no answer within {seconds:.0f} s") from error
         except OSError as error:
@@ -315,7 +344,7 @@ class DiskObjects:
             failure: tuple[str, OSError] | None = None
             for address in addresses:
                 try:
-                    work(address)
+                    self._answer(partial(work, address))
                 except OSError as error:
                     failure = address, error
             return failure
@@ -323,6 +352,19 @@ class DiskObjects:
         failure = await self._run(next(iter(addresses), _STORE), run)
         if failure is not None:
             raise _translated(*failure) from failure[1]
+
+    def _answer(self, work: Callable[[], T]) -> T:
+        """Do blocking work; where the disk is away, what it does not find may be on the disk."""
+        try:
+            return work()
+        except _MISSING:
+            self._require_disk()
+            raise
+
+    def _require_disk(self) -> None:
+        """Raise ENODEV if this process's folder is gone: the disk was unmounted since."""
+        if not self._own.is_dir():
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
 
     def _put(self, path: Path, data: bytes, given_up: threading.Event, *, vital: bool) -> None:
         try:
@@ -351,13 +393,18 @@ class DiskObjects:
             try:
                 temporary.replace(path)
             except FileNotFoundError:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                self.make_folder(path.parent)
                 if not given_up.is_set():  # making folders takes as long as the rest
                     temporary.replace(path)
         finally:
             # A rename between two links of one file keeps both names.
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+    def _move(self, source: Path, target: Path) -> None:
+        self.make_folder(target.parent)
+        with contextlib.suppress(FileNotFoundError):  # it is gone already
+            source.rename(target)
 
     def _sizes(self, folder: Path) -> Iterator[tuple[str, int]]:
         for address in addresses_below(self.root, folder):
@@ -423,20 +470,16 @@ def _link_or_copy(source: Path, path: Path) -> None:
         shutil.copyfile(source, path)
 
 
-def _move(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):  # it is gone already
-        source.rename(target)
-
-
 def _translated(address: str, error: OSError) -> ObjectError:
-    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+    if isinstance(error, _MISSING):
         return ObjectMissing(address)
     return disk_failure(address, error)
 
 
 def disk_failure(name: str, error: OSError) -> ObjectError:
     """Return the failure of a disk, which happened to the object or file `name`."""
+    if error.errno == errno.ENODEV:
+        return StoreFailed(name, "its folder is not there: is its disk mounted?")
     kind = StoreFull if error.errno in _FULL else StoreFailed
     # The text of the OSError would name the path on this machine.
     return kind(name, os.strerror(error.errno) if error.errno else type(error).__name__)

@@ -24,13 +24,13 @@ _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 def place_file(file: int, source: Path, target: Path, root: Path) -> None:
     """Move the open file at `source` to `target` below `root`; then it survives a power cut.
 
-    `file` is its descriptor. Its bytes are synced before the rename, so `target` is never short.
+    The folder of `target` must exist. `file` is the descriptor of the file, whose bytes are synced
+    before the rename, so `target` is never short.
 
     Raises:
         OSError: the disk failed.
     """
     os.fsync(file)
-    target.parent.mkdir(parents=True, exist_ok=True)
     source.rename(target)
     _sync_folders(target, root)
 

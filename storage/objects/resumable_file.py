@@ -231,12 +231,12 @@ class ResumableFile:
             os.close(self._file)
 
 
-def _lock(home: Path, final: Path) -> tuple[Path, int] | None:
+def _lock(make_folder: Callable[[Path], None], home: Path, final: Path) -> tuple[Path, int] | None:
     """Open and lock the file at either path; create it if there is none.
 
     Return None if another writer holds the lock, or if the file was moved meanwhile.
     """
-    home.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(home.parent)
     moved = not home.exists() and final.exists()
     place = final if moved else home
     try:
@@ -256,12 +256,12 @@ def _lock(home: Path, final: Path) -> tuple[Path, int] | None:
     return (place, file) if is_locked else None
 
 
-async def _lock_in_thread(home: Path, final: Path) -> tuple[Path, int] | None:
+async def _lock_in_thread(lock: Callable[[], tuple[Path, int] | None]) -> tuple[Path, int] | None:
     """Open and lock the file in a thread (see `_lock`).
 
     If the caller gives up, a file that is locked later is released at once.
     """
-    locking = FILES.submit(partial(_lock, home, final))
+    locking = FILES.submit(lock)
     try:
         async with disk_errors(_SECONDS):
             await asyncio.wait([locking])  # which leaves it running if the caller gives up
@@ -299,7 +299,8 @@ async def open_resumable_file(
     home, final = objects.scratch.path(address), objects.scratch.path(final_address)
     clock = asyncio.get_running_loop().time
     until = clock() + wait_seconds
-    while (locked := await _lock_in_thread(home, final)) is None:
+    lock = partial(_lock, objects.scratch.make_folder, home, final)
+    while (locked := await _lock_in_thread(lock)) is None:
         if clock() >= until:
             raise FileStillLocked
         await asyncio.sleep(_RETRY_SECONDS)

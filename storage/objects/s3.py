@@ -107,6 +107,7 @@ class S3Objects(S3Bucket):
         that are being received can be fetched again: they are deleted.
         """
         checked(target)
+        self.guard.require_delete(source)
         if source.startswith(f"{UPLOADS}/"):
             await self.scratch.move(source, target)
         elif is_arriving(source):
@@ -150,6 +151,7 @@ class S3Objects(S3Bucket):
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""
+        self.guard.require_delete(prefix)
         if _may_arrive(prefix):
             await self.scratch.delete_tree(prefix)
         await super().delete_tree(prefix)
@@ -158,6 +160,7 @@ class S3Objects(S3Bucket):
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
         """Check the bucket and the disk of the scratch (see `MediaStore`)."""
+        self.guard.require_write(self.location)
         await self.scratch.check(min_free_bytes=min_free_bytes, thorough=thorough)
         await super().check(thorough=thorough)
 

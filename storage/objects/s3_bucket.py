@@ -44,10 +44,13 @@ from storage.objects.addresses import (
 )
 from storage.objects.at_once import do_each
 from storage.objects.base import (
+    UNGUARDED,
+    Guard,
     ObjectChanged,
     ObjectError,
     ObjectMissing,
     ObjectStat,
+    StoreClaimed,
     StoreFailed,
 )
 
@@ -149,6 +152,11 @@ class S3Bucket:
         # Other processes have other names; where nothing can be deleted, each leaves one object.
         self._check_name = secrets.token_hex(8)
         self._written = (*MEDIA_FOLDERS, PIECES, *([CDN] if has_cdn_copies else []))
+        self.guard: Guard = UNGUARDED
+
+    async def identity(self) -> str:
+        """Return the bucket and the prefix: a copy has another one."""
+        return self.location
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         """Write an object and replace any that has the address (see `Objects`)."""
@@ -157,6 +165,8 @@ class S3Bucket:
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects by address, at the same time (see `Objects`)."""
         del vital  # a bucket keeps no reserve
+        for address in objects:
+            self.guard.require_write(address)
 
         async def put(address: str) -> None:
             request = obstore.put_async(
@@ -183,6 +193,7 @@ class S3Bucket:
     ) -> str:
         """Replace one version of an object (see `Objects`)."""
         del vital  # a bucket keeps no reserve
+        self.guard.require_write(address)
         if version is None:
             return await self._put_if(address, data, "create")
         # Ceph, and services built on it, accept a tag only without its quotes.
@@ -216,11 +227,13 @@ class S3Bucket:
 
     async def link(self, source: str, target: str) -> None:
         """Make a copy of an object, within the bucket (see `Objects`)."""
+        self.guard.require_write(target)
         request = obstore.copy_async(self._store, self._key(source), self._key(target))
         await _answer(source, request)
 
     async def move(self, source: str, target: str) -> None:
         """Copy an object or a folder to another address, then delete it (see `Objects`)."""
+        self.guard.require_delete(source)
         checked(target)
         stat = await self.stat(source)
         if stat is not None:
@@ -274,6 +287,8 @@ class S3Bucket:
 
     async def delete_all(self, addresses: Collection[str]) -> None:
         """Delete objects that exist (see `Objects`)."""
+        for address in addresses:
+            self.guard.require_delete(address)
         if addresses:
             keys = [self._key(address) for address in addresses]
             # Deleting what is not there is no error in S3.
@@ -331,6 +346,7 @@ class S3Bucket:
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`, as they are listed."""
+        self.guard.require_delete(prefix)
         async with aclosing(self._walk(prefix)) as batches:
             async for batch in batches:
                 await self.delete_all([each.address for each in batch])
@@ -340,8 +356,10 @@ class S3Bucket:
 
         Raises:
             StoreFailed: it does not or cannot, or it has no installation key.
+            StoreClaimed: this process may not write to it (`guard`).
         """
         del min_free_bytes
+        self.guard.require_write(_STORE)
         if await self.stat(INSTALLATION) is None:
             raise StoreFailed(_STORE, "it is gone, or has another installation's media")
         if thorough:
@@ -358,6 +376,8 @@ class S3Bucket:
                     raise StoreFailed(address, "other bytes were read than written")
             finally:
                 await self.delete(address)
+        except StoreClaimed:
+            raise
         except ObjectError as error:
             raise StoreFailed(f"the folder {folder} of the bucket", error.reason) from error
 
@@ -367,6 +387,7 @@ class S3Bucket:
         Raises:
             StoreFailed: the bucket or the disk failed; or the file is larger, and was not sent.
         """
+        self.guard.require_write(address)
 
         async def put() -> None:
             if (size := _size(path)) > MOST_BYTES:

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
-from storage.objects.base import Objects, ObjectStat
+from storage.objects.base import Guard, Objects, ObjectStat
 from storage.objects.disk_threads import DiskThreads
 
 __all__ = ["MediaStore", "Scratch"]
@@ -29,6 +29,14 @@ class Scratch(Protocol):
 
     def temporary(self) -> Path:
         """Return a new path for a temporary file, which is deleted with this process."""
+        ...
+
+    def make_folder(self, folder: Path) -> None:
+        """Create a folder below `root`, if there is none; it blocks.
+
+        Raises:
+            OSError: the disk failed, or is no longer mounted.
+        """
         ...
 
 
@@ -53,6 +61,18 @@ class MediaStore(Objects, Protocol):
     @property
     def most_bytes(self) -> int:
         """The size of the largest object that can be stored."""
+        ...
+
+    @property
+    def guard(self) -> Guard:
+        """What is asked before the store is changed; at first it allows everything."""
+        ...
+
+    @guard.setter
+    def guard(self, guard: Guard) -> None: ...
+
+    async def identity(self) -> str:
+        """Return what a copy of the store does not share with it, as far as that can be known."""
         ...
 
     def placing(self, address: str) -> Callable[[int, Path], Path] | None:
@@ -110,6 +130,7 @@ class MediaStore(Objects, Protocol):
         Everywhere where writers put media: a few bytes are written there and removed.
 
         Raises:
+            StoreClaimed: this process may not write to it (`guard`); nothing was tried.
             StoreFull: less than `min_free_bytes` of this machine's disk are free, or few inodes.
             StoreFailed: the store cannot be reached, or not be written at the place that the error
                 names.

@@ -13,7 +13,7 @@ import pytest
 from api.app import create_app
 from api.http.rate_limit import CallerRateLimiter, RateLimits
 from api.streams.command_client import IngestClient
-from headend.install.installation import bind_objects
+from headend.install.installation import complete_key
 from headend.roles.media_remover import StoredMedia
 from storage.bus.base import Bus
 from storage.bus.memory import MemoryBus
@@ -141,7 +141,7 @@ async def api_service(
         project = await catalog.projects.find("1")
         assert project is not None
         if ON_SHARED:
-            await bind_objects(catalog, objects, store=objects.location)
+            await complete_key(catalog, objects, store=objects.location)
         media = StoredMedia(objects, live_edge)
         app = application_over(
             catalog=catalog,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from headend.cli import main
 from headend.install.installation import DATABASE, OWNER_TOKEN
+from headend.install.media_store import OBJECTS
 from storage.catalog import open_catalog
 from tests.support.postgres import PostgresServer
 from tests.support.sql import run_sql
@@ -152,6 +154,41 @@ def test_hosts_are_shown_with_what_they_own(
     assert 3600 <= float(second[3]) < 3700
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("migrate",),
+        ("migrate", "--media-to", "s3://media/there", "--media-endpoint", "http://127.0.0.1:1"),
+        ("doctor", "--clean"),
+    ],
+    ids=" ".join,
+)
+def test_a_store_that_is_not_mounted_is_taken_by_no_command(
+    data: Path, command: tuple[str, ...]
+) -> None:
+    objects, disk = data / OBJECTS, data / "unmounted"
+    objects.rename(disk)
+    objects.mkdir()
+    refused = headend(*command, data=data)
+    assert (refused.exit_code, refused.stderr) == (1, (
+        f"Error: {objects} has no media and no key, though the catalog at {data / DATABASE} has had"
+        " a store: check that the disk is mounted, and that data and storage.url (bucket and"
+        " prefix) name the store that all processes use; if a new, empty one is meant, `headend"
+        " migrate --new-store` confirms it\n"
+    ))  # fmt: skip
+    assert list(objects.iterdir()) == []
+
+
+def test_a_new_store_is_confirmed_once(data: Path) -> None:
+    key = data / OBJECTS / "installation"
+    before = key.read_text()
+    shutil.rmtree(data / OBJECTS)
+    assert headend("migrate", data=data).exit_code == 1
+    confirmed = headend("migrate", "--new-store", data=data)
+    assert (confirmed.exit_code, key.read_text()) == (0, before), confirmed.output
+    assert headend("migrate", data=data).exit_code == 0
+
+
 @pytest.mark.parametrize("command", ["streams", "broadcaster", "hosts"])
 def test_without_an_installation_a_command_names_the_one_that_makes_it(
     tmp_path: Path, command: str
@@ -182,6 +219,7 @@ def test_options_win_over_the_file_and_each_setting_names_its_source(tmp_path: P
         (("settings", "--config", "/none.toml"), 1, "/none.toml"),
         (("doctor", "--confirm"), 2, "--confirm needs --clean"),
         (("migrate", "--media-region", "x"), 2, "--media-region need --media-to"),
+        (("migrate", "--to", "postgresql:///x", "--new-store"), 2, "with neither --to nor"),
         (("migrate", "--media-to", "/x"), 1, "the media are in a folder already"),
         (("migrate", "--media-to", "s3://media", "--data", "/none"), 1, "/none does not exist"),
         (("pattern", "rtmp://127.0.0.1:1/live/x", "--size", "huge"), 2, "WIDTHxHEIGHT"),
@@ -222,8 +260,8 @@ SERVING = """
 import gc
 from headend import cli, run
 
-def ran(role, settings, *, demo):
-    print(role.name, demo, gc.isenabled(), gc.get_freeze_count() > 100_000)
+def ran(role, settings, *, demo, new_store):
+    print(role.name, demo, new_store, gc.isenabled(), gc.get_freeze_count() > 100_000)
 
 run.run = ran
 cli.main()
@@ -236,4 +274,4 @@ def test_a_role_is_run_with_its_modules_frozen(command: str, role: str, demo: fl
         [sys.executable, "-c", SERVING, command], capture_output=True, text=True, check=True
     )
     words = done.stdout.split()
-    assert words == [role, str(demo and float(demo)), "True", "True"]
+    assert words == [role, str(demo and float(demo)), "False", "True", "True"]

@@ -12,8 +12,17 @@ finally:
 """
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", _PROGRAM, *arguments]
+# As the installed program; tearing the interpreter down would print a line.
+_INSTALLED = """
+import atexit
+from headend.command import run
+atexit.register(print, "torn down")
+run()
+"""
+
+
+def run(*arguments: str, program: str = _PROGRAM) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -28,3 +37,14 @@ def test_the_exit_status_is_that_of_the_command() -> None:
     done = run("no-such-command")
     assert done.returncode == 2
     assert "No such command" in done.stderr
+
+
+def test_an_installed_command_prints_all_and_ends_without_tearing_down() -> None:
+    """The threads of the client of buckets would abort a process that is torn down."""
+    done = run("settings", program=_INSTALLED)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nstorage.url" in done.stdout
+    assert "torn down" not in done.stdout
+    refused = run("no-such-command", program=_INSTALLED)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "No such command" in refused.stderr

@@ -3,6 +3,7 @@
 import _thread
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -12,7 +13,8 @@ import pytest
 
 from headend.config.settings import ServiceSettings
 from headend.install.locks import writer_lock
-from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
+from headend.install.media_store import OBJECTS
+from headend.roles.wiring import API, INGEST, ROLES, SERVE, TRANSCODE, Role
 from headend.run import StartError, run
 from tests.support.headend.installed import installed, settings_of
 
@@ -36,6 +38,18 @@ def test_only_one_process_may_write(settings: ServiceSettings) -> None:
         pytest.raises(StartError, match="another Headend is running"),
     ):
         run(INGEST, settings)
+
+
+@pytest.mark.parametrize("role", ROLES.values(), ids=lambda role: role.name)
+def test_a_role_does_not_take_an_empty_store_for_a_new_one(
+    settings: ServiceSettings, role: Role
+) -> None:
+    objects = Path(settings.data) / OBJECTS
+    shutil.rmtree(objects)
+    objects.mkdir()
+    with pytest.raises(StartError, match=r"has no media and no key, .* check that the disk is"):
+        run(role, settings)
+    assert list(objects.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.installation_key import (
+    EmptyStore,
     ForeignMedia,
     StoreMismatch,
     UnfinishedCopy,
     begin_copy,
-    bind,
+    check,
+    complete,
     end_copy,
     refuse_media,
     verify,
@@ -34,17 +36,36 @@ def objects(tmp_path: Path) -> Generator[DiskObjects]:
 
 
 @pytest.fixture
-async def catalog(tmp_path: Path) -> AsyncGenerator[Catalog]:
-    """A catalog after its first start, with one video."""
+async def new_catalog(tmp_path: Path) -> AsyncGenerator[Catalog]:
+    """A catalog after its first start."""
     async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as opened:
         await opened.installation.first_start(1)
-        video = new_video(KNOWN)
-        await opened.videos.add(1, video, time.time_ns() // 1000, by=None)
         yield opened
 
 
-async def tie(objects: DiskObjects, catalog: Catalog) -> None:
-    await bind(objects, catalog.installation, catalog.references, store="media", catalog="db")
+@pytest.fixture
+async def catalog(new_catalog: Catalog) -> Catalog:
+    """A catalog after its first start, with one video."""
+    video = new_video(KNOWN)
+    await new_catalog.videos.add(1, video, time.time_ns() // 1000, by=None)
+    return new_catalog
+
+
+async def is_tied(objects: DiskObjects, catalog: Catalog, *, is_new: bool = False) -> bool:
+    return await check(
+        objects,
+        catalog.installation,
+        catalog.references,
+        store="media",
+        catalog="db",
+        is_new=is_new,
+    )
+
+
+async def tie(objects: DiskObjects, catalog: Catalog, *, is_new: bool = False) -> None:
+    """Do what a start does."""
+    if not await is_tied(objects, catalog, is_new=is_new):
+        await complete(objects, catalog.installation, store="media", catalog="db")
 
 
 async def same(objects: DiskObjects, catalog: Catalog) -> bool:
@@ -56,8 +77,9 @@ async def same(objects: DiskObjects, catalog: Catalog) -> bool:
 
 
 async def test_a_new_installation_gets_one_key_in_both_places(
-    objects: DiskObjects, catalog: Catalog
+    objects: DiskObjects, new_catalog: Catalog
 ) -> None:
+    catalog = new_catalog
     assert not await same(objects, catalog)
     await tie(objects, catalog)
     key = await catalog.installation.find_key()
@@ -68,9 +90,9 @@ async def test_a_new_installation_gets_one_key_in_both_places(
     assert await catalog.installation.find_key() == key
 
 
-async def test_the_key_survives_a_power_cut(objects: DiskObjects, catalog: Catalog) -> None:
+async def test_the_key_survives_a_power_cut(objects: DiskObjects, new_catalog: Catalog) -> None:
     with traced_disk(objects.root) as trace:
-        await tie(objects, catalog)
+        await tie(objects, new_catalog)
     calls = [call for call in trace if call[0] in ("fsync", "rename")]
     assert ("rename", "installation") in calls
     assert ("fsync", "installation") in calls[calls.index(("rename", "installation")) :]
@@ -109,8 +131,8 @@ async def test_a_catalog_that_names_none_of_the_media_is_refused(
 async def test_another_key_is_refused_though_a_video_is_known(
     objects: DiskObjects, catalog: Catalog
 ) -> None:
-    await tie(objects, catalog)
     await objects.put(f"sources/{KNOWN}/1", b"x")
+    await tie(objects, catalog)
     await objects.put("installation", b"another")
     with pytest.raises(StoreMismatch):
         await tie(objects, catalog)
@@ -121,9 +143,9 @@ async def test_another_key_is_refused_though_a_video_is_known(
 async def test_a_backup_of_before_there_were_keys_takes_the_stores(
     objects: DiskObjects, catalog: Catalog, tmp_path: Path
 ) -> None:
+    await objects.put(f"sources/{KNOWN}/1", b"x")
     await tie(objects, catalog)
     key = await catalog.installation.find_key()
-    await objects.put(f"sources/{KNOWN}/1", b"x")
     run_sql(tmp_path / "catalog.db", "UPDATE installation SET key = ''")
     assert not await same(objects, catalog)
     await tie(objects, catalog)
@@ -134,9 +156,9 @@ async def test_a_backup_of_before_there_were_keys_takes_the_stores(
 async def test_media_of_before_there_were_keys_take_the_catalogs(
     objects: DiskObjects, catalog: Catalog
 ) -> None:
+    await objects.put(f"sources/{KNOWN}/1", b"x")
     await tie(objects, catalog)
     key = await catalog.installation.find_key()
-    await objects.put(f"sources/{KNOWN}/1", b"x")
     await objects.delete("installation")
     await tie(objects, catalog)
     assert (await objects.get("installation")).decode().strip() == key
@@ -161,8 +183,9 @@ async def test_an_unfinished_copy_belongs_to_no_catalog(
 
 
 async def test_a_copy_that_is_brought_up_to_date_is_unfinished_again(
-    objects: DiskObjects, catalog: Catalog
+    objects: DiskObjects, new_catalog: Catalog
 ) -> None:
+    catalog = new_catalog
     await tie(objects, catalog)
     key = await catalog.installation.find_key()
     await begin_copy(objects, key, store="media")
@@ -202,16 +225,106 @@ async def test_only_media_keep_a_catalog_from_being_made(
 class FullDisk(DiskObjects):
     """A disk without room."""
 
-    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
-        raise StoreFull(address, f"no room for {len(data)} bytes, {vital=}")
+    async def put_if(
+        self, address: str, data: bytes, version: str | None, *, vital: bool = False
+    ) -> str:
+        raise StoreFull(address, f"no room for {len(data)} bytes, {version=}, {vital=}")
 
 
 async def test_a_full_disk_gets_its_key_later_and_is_not_cleaned_until_then(
+    new_catalog: Catalog, tmp_path: Path
+) -> None:
+    with FullDisk(tmp_path / "full") as full:
+        await tie(full, new_catalog)
+        assert not await same(full, new_catalog)
+    with DiskObjects(tmp_path / "full") as objects:
+        await tie(objects, new_catalog)
+        assert await same(objects, new_catalog)
+
+
+async def test_a_full_disk_with_media_gets_the_catalogs_key_later(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     with FullDisk(tmp_path / "full") as full:
+        await full.put(f"sources/{KNOWN}/1", b"x")
         await tie(full, catalog)
-        assert not await same(full, catalog)
+        key = await catalog.installation.find_key()
     with DiskObjects(tmp_path / "full") as objects:
         await tie(objects, catalog)
-        assert await same(objects, catalog)
+        assert (await objects.get("installation")).decode().strip() == key != ""
+
+
+async def test_a_store_without_key_and_media_is_not_that_of_a_catalog_with_a_key(
+    objects: DiskObjects, new_catalog: Catalog, tmp_path: Path
+) -> None:
+    catalog = new_catalog
+    await tie(objects, catalog)
+    with DiskObjects(tmp_path / "mount point") as other:
+        await other.put("slates/lost_found/1", b"x")
+        for _ in range(2):
+            with pytest.raises(EmptyStore, match=r"^media has no .* at db .*mounted"):
+                await tie(other, catalog)
+        with pytest.raises(EmptyStore):
+            await verify(other, catalog.installation, store="media", catalog="db")
+        assert await other.stat("installation") is None
+        assert not await is_tied(other, catalog, is_new=True)
+        await tie(other, catalog, is_new=True)
+        assert await is_tied(other, catalog)
+        assert await other.get("installation") == await objects.get("installation")
+
+
+async def test_a_catalog_without_a_key_that_names_files_does_not_take_an_empty_store(
+    objects: DiskObjects, catalog: Catalog
+) -> None:
+    with pytest.raises(EmptyStore):
+        await tie(objects, catalog)
+    assert await catalog.installation.find_key() == ""
+    await tie(objects, catalog, is_new=True)
+    assert await same(objects, catalog)
+
+
+async def test_a_store_that_another_installation_uses_is_never_new(
+    objects: DiskObjects, catalog: Catalog
+) -> None:
+    await catalog.installation.add_key("ours")
+    await objects.put(f"sources/{FOREIGN}/1", b"x")
+    with pytest.raises(StoreMismatch):
+        await tie(objects, catalog, is_new=True)
+    await objects.put("installation", b"another")
+    with pytest.raises(StoreMismatch):
+        await tie(objects, catalog, is_new=True)
+    await begin_copy(objects, "another", store="media")
+    with pytest.raises(UnfinishedCopy):
+        await tie(objects, catalog, is_new=True)
+
+
+async def test_of_two_first_starts_on_one_store_the_faster_gives_the_key(
+    objects: DiskObjects, new_catalog: Catalog
+) -> None:
+    """Both have checked; then one has written to the store, or to both, before the other does."""
+    keys = new_catalog.installation
+    assert not await is_tied(objects, new_catalog)
+    await objects.put("installation", b"faster")
+    await complete(objects, keys, store="media", catalog="db")
+    assert await keys.find_key() == "faster"
+    await complete(objects, keys, store="media", catalog="db")
+    assert await same(objects, new_catalog)
+
+
+async def test_of_two_first_starts_on_two_stores_the_slower_is_refused(
+    new_catalog: Catalog, tmp_path: Path
+) -> None:
+    class SlowDisk(DiskObjects):
+        """A disk that takes so long that another process gives the catalog its store's key."""
+
+        async def put_if(
+            self, address: str, data: bytes, version: str | None, *, vital: bool = False
+        ) -> str:
+            await new_catalog.installation.add_key("faster")
+            return await super().put_if(address, data, version, vital=vital)
+
+    with SlowDisk(tmp_path / "slow") as slow:
+        for _ in range(2):
+            with pytest.raises(StoreMismatch):
+                await tie(slow, new_catalog)
+    assert await new_catalog.installation.find_key() == "faster"

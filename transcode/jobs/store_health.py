@@ -7,6 +7,9 @@ one event loop; all pools of a process share one `StoreHealth`.
 A check may miss what is wrong. If two videos in a row fail with the same error of the store, their
 files are not the cause: leasing pauses, and failures of that kind do not count any more, until
 something succeeds. Each pause is longer than the one before.
+
+Where another copy of the catalog has the store (`storage.store_lease`), nothing is leased either.
+No video and no disk is the cause of that, so it counts neither way.
 """
 
 import asyncio
@@ -18,7 +21,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from storage.errors import StorageError
-from storage.objects.base import ObjectError, ObjectMissing
+from storage.objects.base import ObjectError, ObjectMissing, StoreClaimed
 
 __all__ = ["StoreCheck", "StoreHealth"]
 
@@ -132,6 +135,8 @@ class StoreHealth:
         `error` is what made it fail. The store is to blame if another video failed right before
         with the same error of the store.
         """
+        if isinstance(error, StoreClaimed):
+            return True
         kind = _kind(error)
         last, self._last_failure = self._last_failure, None if kind is None else (video, kind)
         if kind is None:

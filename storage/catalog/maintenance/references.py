@@ -72,6 +72,13 @@ class References:
             addresses.update(project_slate(*row) for row in await connection.execute(of_projects))
         return frozenset(address for address in addresses if address is not None)
 
+    async def is_any_file_named(self) -> bool:
+        """Return whether the row of any video names its file or media."""
+        table = videos_table.c
+        query = select(table.id).where(table.source.is_not(None) | table.media.is_not(None))
+        async with self._database.reading_all() as connection:
+            return (await connection.execute(query.limit(1))).first() is not None
+
     async def find_references(self, hashes: Sequence[PublicHash]) -> tuple[VideoReferences, ...]:
         """Return what the rows of some videos reference."""
         async with self._database.reading_all() as connection:

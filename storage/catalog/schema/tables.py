@@ -44,6 +44,7 @@ __all__ = [
     "projects",
     "sessions",
     "sign_in_links",
+    "store_claims",
     "stream_backups",
     "stream_owners",
     "stream_resolutions",
@@ -90,6 +91,19 @@ installation = Table(
     Column("relay_secret", String(64), nullable=False, server_default=""),
     Column("pause", String(400)),
     Column("paused_us", BigInteger),
+)
+
+# One row: by which turns of its lease the object store is this catalog's (`storage.store_lease`).
+# The store has `turn`, or `next_turn` if that is not "". `confirmed_us` is when it was last seen
+# to, `tried_us` when the next turn was last about to be written, both by the database's clock.
+store_claims = Table(
+    "store_claims",
+    METADATA,
+    Column("id", Integer, CheckConstraint("id = 1", name="single"), primary_key=True),
+    Column("turn", String(32), nullable=False),
+    Column("next_turn", String(32), nullable=False),
+    Column("confirmed_us", BigInteger, nullable=False),
+    Column("tried_us", BigInteger, nullable=False),
 )
 
 # `settings` is a JSON object: defaults for the project's streams. `slate` names the picture of

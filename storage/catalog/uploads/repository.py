@@ -270,6 +270,11 @@ class Uploads:
             row = (await connection.execute(query)).one_or_none()
             return None if row is None else _record(row)
 
+    async def extend(self, name: str, writer: str, expires_us: int) -> bool:
+        """Keep an upload until `expires_us`; return False if the writer is another."""
+        async with self._database.writing() as connection:
+            return await _change(connection, name, writer, {"expires_us": expires_us}) is not None
+
     async def set_length(self, name: str, writer: str, length: int, now_us: int) -> bool:
         """Record the length of an upload; return False if the writer is another."""
         async with self._database.writing() as connection:

@@ -1,21 +1,37 @@
-"""Resumable uploads over real connections: cut, slow, too long, taken over, on a full disk."""
+"""Resumable uploads over real connections: cut, slow, too long, taken over, on a full disk.
+
+Those that take longer than they are kept run on a clock of their own, without connections.
+"""
 
 import asyncio
+import base64
 import hashlib
 import random
+import secrets
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx
+import msgspec
+import pytest
 
+from api.http.tus import Patch, read_checksum
+from api.uploads.receiver import UploadReceiver
+from headend.roles.upload_intake import create_intake
+from media.ticks import DAY_US
+from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.objects import addresses
+from storage.objects.disk import DiskObjects
+from storage.objects.resumable_file import ResumableFile
 from tests.api.uploads.test_single_request_over_http import (
     LoopbackService,
     MiB,
     accept_anything,
     open_service,
 )
+from tests.support.api.application import ApiService
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS
+from tests.support.api.tus_client import create as create_upload
 from tests.support.plain_http import PLAIN
 
 
@@ -190,3 +206,41 @@ async def test_a_disk_without_room_refuses_and_keeps_the_offset(tmp_path: Path) 
         assert int(created.headers["retry-after"]) > 0
         assert (await patch(full, path, 10, b"x" * 10)).status_code == 503
         assert await offset(full, path) == 10
+
+
+@pytest.mark.parametrize("checked", [True, False], ids=["with a checksum", "without"])
+async def test_an_upload_does_not_expire_while_it_sends(
+    api_service: ApiService,
+    objects: DiskObjects,
+    monkeypatch: pytest.MonkeyPatch,
+    checked: bool,
+) -> None:
+    """Each piece comes half of the time later for which an upload is kept without any."""
+    monkeypatch.setattr(ResumableFile, "save_seconds", 0.0)
+    data = secrets.token_bytes(4000)
+    name = (await create_upload(api_service, len(data))).rpartition("/")[2]
+    begun = await api_service.catalog.uploads.find(name)
+    assert begun is not None
+    now_us = begun.expires_us - DAY_US
+    pieces = [data[at : at + 1000] for at in range(0, len(data), 1000)]
+
+    async def receive() -> dict[str, object]:
+        nonlocal now_us
+        now_us += DAY_US // 2
+        await remove_expired_uploads(objects, api_service.catalog.uploads, now_us)
+        return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+
+    intake = msgspec.structs.replace(
+        create_intake(objects, 0), keep_us=DAY_US, probe=accept_anything
+    )
+    receiver = UploadReceiver(
+        uploads=api_service.catalog.uploads,
+        intake=intake,
+        clock_us=lambda: now_us,
+        holders=(),
+        by=None,
+    )
+    digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
+    checksum = read_checksum({"Upload-Checksum": f"sha256 {digest}"}) if checked else None
+    patch = Patch(offset=0, length=None, checksum=checksum)
+    assert (await receiver.receive(name, patch, receive)).done

@@ -323,6 +323,22 @@ def test_media_of_another_installation_are_found_and_not_cleaned(film: Path) -> 
     assert "do not belong to the catalog" in stopped.output
 
 
+def test_media_whose_disk_is_away_are_found_and_not_cleaned(film: Path) -> None:
+    mount_point = film / "objects"
+    mount_point.rename(film / "away")
+    mount_point.mkdir()
+    os.utime(mount_point, (1, 1))
+    code, findings = doctor(film)
+    assert (code, findings["installation"]["verdict"]) == (1, "act")
+    assert "check that the disk is mounted" in str(findings["installation"]["text"])
+    assert "not tried" in str(findings["store"]["text"])
+    for command in (["doctor", "--clean"], ["take-over"], ["migrate", "--to", "postgresql://a/b"]):
+        stopped = CliRunner().invoke(main, [*command, "--data", str(film)])
+        assert stopped.exit_code == 1
+        assert "check that the disk is mounted" in stopped.output
+    assert mount_point.stat().st_mtime == 1, "nothing was written there, not even for a moment"
+
+
 def test_restrictions_need_a_way_to_know_countries(film: Path) -> None:
     assert doctor(film)[1]["restrictions"]["verdict"] == "well", "nothing is restricted"
     change(film, "UPDATE videos SET countries = '642'")

@@ -8,18 +8,22 @@ import pytest
 
 from headend.install.installation import (
     DATABASE,
+    MOVED,
     OWNER_TOKEN,
     create_data_folder,
     install,
+    move_catalog,
+    own_store,
     read_installation,
 )
 from headend.install.locks import DataFolderError, schema_in_use
-from headend.install.media_store import OBJECTS
+from headend.install.media_store import OBJECTS, open_store, read_store
 from storage.catalog import migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaNewer
-from storage.installation_key import StoreMismatch
+from storage.installation_key import EmptyStore, StoreMismatch
+from storage.store_lease import LeaseTiming, StoreLease
 from tests.support.postgres import PostgresServer
 from tests.support.sql import run_sql
 
@@ -147,6 +151,45 @@ async def test_an_empty_postgresql_database_is_not_filled_for_used_media(
     assert (file.exists(), tables) == (True, 0)
 
 
+async def test_a_used_postgresql_database_is_not_joined_with_an_empty_folder(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    """As a second machine has one, of which the first one reads nothing."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        create_data_folder(folder)
+    with postgres_server.fresh_database() as url:
+        assert await install(first, url)
+        with pytest.raises(EmptyStore, match=rf"^{second}.* at postgresql://postgres@/"):
+            await install(second, url)
+        assert not (second / OBJECTS).exists()
+        assert not await install(first, url)
+        media(first)
+        assert not await install(first, url, new_store=True)
+        assert not await install(second, url, new_store=True)
+        key = (first / OBJECTS / "installation").read_text()
+        assert (second / OBJECTS / "installation").read_text() == key
+
+
+async def test_media_restored_without_the_key_get_it(tmp_path: Path) -> None:
+    await without_keys(tmp_path, "AAAAAAAAAAAA")
+    await install(tmp_path)
+    (tmp_path / OBJECTS).rename(tmp_path / "backup")
+    with pytest.raises(EmptyStore):
+        await install(tmp_path)
+    (tmp_path / OBJECTS).mkdir()
+    for name in ("sources", "videos"):
+        if (tmp_path / "backup" / name).exists():
+            (tmp_path / "backup" / name).rename(tmp_path / OBJECTS / name)
+    async with open_catalog(tmp_path / DATABASE, migrate=False) as catalog:
+        store = open_store(tmp_path, None)
+        async with own_store(catalog, read_store(tmp_path, None), store) as objects:
+            assert (
+                await objects.get("installation")
+                == (tmp_path / "backup" / "installation").read_bytes()
+            )
+
+
 async def without_keys(folder: Path, hash_: str) -> Path:
     """Make an installation of a version without keys, with one video and one file."""
 
@@ -193,3 +236,32 @@ async def test_a_foreign_database_without_a_key_is_refused(tmp_path: Path) -> No
         await install(tmp_path)
     assert file.exists()
     assert not (tmp_path / OBJECTS / "installation").exists()
+
+
+async def use(folder: Path, location: str | Path) -> None:
+    """Start on the media of a folder, which may not need a wait, and renew their lease."""
+
+    def no_wait(reason: str) -> None:
+        raise AssertionError(reason)
+
+    async with open_catalog(location, migrate=False) as catalog:
+        with open_store(folder, None) as objects:
+            timing = LeaseTiming(renew_seconds=0)
+            lease = StoreLease(objects, catalog.store_claims, catalog="db", timing=timing)
+            await lease.acquire(no_wait)
+
+
+@pytest.mark.parametrize("used", ["neither", "the file", "the copy"])
+async def test_a_move_that_is_finished_later_has_handed_the_media_over(
+    tmp_path: Path, postgres_server: PostgresServer, used: str
+) -> None:
+    await install(tmp_path)
+    await use(tmp_path, tmp_path / DATABASE)
+    with postgres_server.empty_database() as url:
+        assert not (await move_catalog(tmp_path, url)).was_there
+        # As if it was killed before that.
+        (tmp_path / MOVED).rename(tmp_path / DATABASE)
+        if used != "neither":
+            await use(tmp_path, url if used == "the copy" else tmp_path / DATABASE)
+        assert (await move_catalog(tmp_path, url)).was_there
+        await use(tmp_path, url)

@@ -17,17 +17,24 @@ from headend.config.settings import load
 from headend.install.installation import (
     DATABASE,
     MOVED,
-    bind_objects,
+    check_store,
     create_data_folder,
     install,
+    take_over_media,
 )
 from headend.install.locks import schema_in_use, writer_lock
-from headend.install.media_copy import MediaCopyRefused, MediaTarget, media_target
+from headend.install.media_copy import (
+    MediaCopyRefused,
+    MediaTarget,
+    copy_media,
+    media_target,
+)
 from headend.install.media_store import OBJECTS
 from storage.catalog import open_catalog
 from storage.catalog.maintenance.copying import copy_catalog
 from storage.installation_key import UnfinishedCopy
-from storage.objects.disk import DiskObjects
+from storage.objects.base import StoreFailed
+from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3_bucket import S3Bucket, S3Location
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed
@@ -69,6 +76,12 @@ class MediaInstallation(NamedTuple):
         names = [each.relative_to(self.objects).as_posix() for each in files]
         return sorted(each for each in names if not each.startswith("."))
 
+    def lose_disk(self) -> None:
+        """Leave an empty mount point, once."""
+        if not (self.data / "away").exists():
+            self.objects.rename(self.data / "away")
+            self.objects.mkdir()
+
     def migrate(self, *arguments: str, **changed: str) -> Result:
         environment = {**self.environment, **changed}
         return CliRunner(env=environment).invoke(main, ["migrate", *arguments])
@@ -87,11 +100,8 @@ class MediaInstallation(NamedTuple):
     async def bind(self, folder: Path | None = None) -> None:
         """Check that the bucket, or a folder, belongs to the catalog, as each start does."""
         async with open_catalog(self.data / DATABASE, migrate=False) as catalog:
-            if folder is None:
-                await bind_objects(catalog, S3Bucket(self.bucket), store="the bucket")
-                return
-            with DiskObjects(folder) as objects:
-                await bind_objects(catalog, objects, store=str(folder))
+            files = S3Bucket(self.bucket) if folder is None else ReadOnlyObjects(folder)
+            assert await check_store(catalog, files)
 
 
 @pytest.fixture
@@ -185,11 +195,22 @@ def test_media_of_another_installation_are_refused_and_not_changed(
     other = tmp_path / "other"
     create_data_folder(other)
     asyncio.run(install(other, bucket=site.bucket))
+    asyncio.run(take_over_media(other, other / DATABASE, site.bucket))  # as if it were running
     before = site.keys()
     refused = site.migrate("--media-to", str(site.bucket))
     assert refused.exit_code == 1
     assert f"{site.bucket} has media of another installation" in refused.output
-    assert site.keys() == before == ["installation"]
+    assert site.keys() == before == ["installation", "installation.lease"]
+
+
+def test_a_disk_that_goes_away_while_it_is_copied_ends_no_copy(site: MediaInstallation) -> None:
+    settings, _ = load(file=None, environment=site.environment, options={})
+    target = media_target(settings, str(site.bucket), endpoint=None, region=None)
+    with pytest.raises(StoreFailed, match="is its disk mounted"):
+        copy_media(settings, target, lambda _: site.lose_disk())
+    keys = site.keys()
+    assert "installation" not in keys
+    assert "installation.copying" in keys
 
 
 def test_nothing_is_copied_while_a_process_writes(site: MediaInstallation) -> None:
@@ -246,7 +267,7 @@ def test_media_and_database_move_together(
 
         async def bind() -> None:
             async with open_catalog(url, migrate=False) as catalog:
-                await bind_objects(catalog, S3Bucket(site.bucket), store="the bucket")
+                assert await check_store(catalog, S3Bucket(site.bucket))
 
         asyncio.run(bind())
 

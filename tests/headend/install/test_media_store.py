@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headend.config.settings import load
@@ -14,7 +15,7 @@ from headend.install.media_store import (
     read_store,
     signing_bucket,
 )
-from storage.installation_key import StoreMismatch
+from storage.installation_key import EmptyStore, StoreMismatch
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3 import S3Objects
@@ -74,6 +75,26 @@ async def test_an_installation_and_a_bucket_belong_together(
     with pytest.raises(StoreMismatch, match=r"s3://test-[0-9]+/media do not belong to"):
         await install(tmp_path / "two", bucket=bucket)
     assert not (tmp_path / "two" / "catalog.sqlite").exists()
+
+
+async def test_a_mistyped_prefix_is_refused_and_stays_empty(
+    bucket: S3Location, tmp_path: Path, s3_server: S3Server
+) -> None:
+    await install(tmp_path, bucket=bucket)
+    mistyped = msgspec.structs.replace(bucket, prefix="mediq")
+    with pytest.raises(EmptyStore, match=r"^s3://test-[0-9]+/mediq has no media and no key"):
+        await install(tmp_path, bucket=mistyped)
+    assert s3_server.keys(bucket.bucket, "mediq/") == []
+    await install(tmp_path, bucket=mistyped, new_store=True)
+    assert s3_server.keys(bucket.bucket, "mediq/") == ["mediq/installation"]
+    assert not await install(tmp_path, bucket=mistyped)
+    assert not await install(tmp_path, bucket=bucket)
+
+
+async def test_a_bucket_that_is_away_is_left_to_the_roles(tmp_path: Path) -> None:
+    await install(tmp_path)
+    gone = S3Location(bucket="media", endpoint="http://127.0.0.1:1")
+    assert not await install(tmp_path, bucket=gone)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from headend.roles.adapters import (
     GrantDefaults,
 )
 from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
-from ingest.stream.ports import Grant, LiveEvent, LiveState, StreamEnded
+from ingest.stream.ports import Grant, LiveEvent, LiveState, PortError, StreamEnded
 from media.stream_keys import Slot, StreamKey
 from storage.catalog import open_catalog
 from storage.catalog.records.settings import FailoverChange, SettingsChange
@@ -69,6 +69,20 @@ async def test_a_stall_is_noticed_sooner_at_low_latency_unless_its_time_is_set(
         grant = await directory.grant("live", stream.key)
         assert grant is not None
         assert grant.policy == expected
+
+
+async def test_encoders_are_not_admitted_while_there_is_a_reason(tmp_path: Path) -> None:
+    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+        stream = (await catalog.installation.first_start(1)).stream
+        assert stream is not None
+        on_air: set[str] = set()
+        directory = CatalogDirectory(
+            catalog, GrantDefaults(), refuse=lambda hash_: "" if hash_ in on_air else "not ours"
+        )
+        with pytest.raises(PortError, match="not ours"):
+            await directory.grant("live", stream.key)
+        on_air.add(stream.hash)
+        assert await directory.grant("live", stream.key) is not None
 
 
 async def test_an_ended_stream_s_encoders_are_refused_at_each_of_its_addresses(

@@ -2,16 +2,20 @@
 
 import asyncio
 import shutil
+import sqlite3
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from api.pusher.delivery import TOPIC
+from headend.cli import main
 from headend.install.installation import DATABASE, create_data_folder, install
 from headend.install.media_store import OBJECTS
 from headend.roles.context import open_context
+from headend.roles.readiness import find_problems
 from media.ticks import MICROSECONDS
 from storage.bus.base import BusMessage
 from storage.catalog.engine.clock import DatabaseClock
@@ -21,10 +25,13 @@ from storage.edge.publishing import PublishingEdge
 from storage.edge.remote import RemoteEdge
 from storage.edge.shared import SharedEdge
 from storage.errors import CatalogUnavailable
-from storage.installation_key import StoreMismatch
+from storage.installation_key import EmptyStore, StoreMismatch
+from storage.lease_verdict import StoreInUse
+from storage.objects.base import StoreClaimed, StoreFailed
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed, settings_of
 from tests.support.postgres import PostgresServer
+from tests.support.sql import run_sql
 
 REDIS = "redis://127.0.0.1:1/0"  # nothing listens there
 
@@ -122,6 +129,31 @@ async def test_media_of_another_installation_are_refused(tmp_path: Path) -> None
             pass
 
 
+@pytest.mark.parametrize(("origin", "ingest"), [(True, True), (True, False), (False, False)])
+async def test_media_whose_disk_is_away_are_not_begun_anew(
+    tmp_path: Path, origin: bool, ingest: bool
+) -> None:
+    settings = await installed(tmp_path)
+    (tmp_path / OBJECTS).rename(tmp_path / "away")
+    (tmp_path / OBJECTS).mkdir()
+    with refused(EmptyStore, "check that the disk is mounted"):
+        async with open_context(settings, origin=origin, ingest=ingest):
+            pass
+    assert list((tmp_path / OBJECTS).iterdir()) == []
+
+
+async def test_media_whose_disk_goes_away_while_a_role_runs_are_noticed(tmp_path: Path) -> None:
+    async with open_context(await installed(tmp_path), origin=False, ingest=False) as context:
+        (tmp_path / OBJECTS).rename(tmp_path / "away")
+        (tmp_path / OBJECTS).mkdir()
+        with pytest.raises(StoreFailed, match="is its disk mounted"):
+            await context.verify()
+        assert list((tmp_path / OBJECTS).iterdir()) == []
+        (tmp_path / OBJECTS).rmdir()
+        (tmp_path / "away").rename(tmp_path / OBJECTS)
+        await context.verify()
+
+
 async def test_media_that_are_swapped_while_a_role_runs_are_noticed(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     async with open_context(await installed(there), origin=False, ingest=False):
@@ -144,3 +176,55 @@ async def test_what_a_role_writes_is_announced_on_its_bus(tmp_path: Path) -> Non
         await context.catalog.streams.remove(stream.id, by=None, now_us=1)
         async with asyncio.timeout(30):
             assert await notices.get() == BusMessage(TOPIC, b"")
+
+
+async def test_a_copied_database_beside_the_same_media_is_refused_and_can_take_them_over(
+    tmp_path: Path,
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    settings = await installed(here)
+    create_data_folder(there)
+    (there / OBJECTS).symlink_to(here / OBJECTS)
+    async with open_context(settings, origin=False, ingest=False) as context:
+        with (
+            closing(sqlite3.connect(here / DATABASE)) as old,
+            closing(sqlite3.connect(there / DATABASE)) as new,
+        ):
+            old.backup(new)
+
+        async def renew() -> None:
+            await asyncio.sleep(1)  # the start looks every two seconds
+            run_sql(here / DATABASE, "UPDATE store_claims SET confirmed_us = 1, tried_us = 1")
+            await context.lease.look()
+
+        async with asyncio.TaskGroup() as tasks:
+            renewing = tasks.create_task(renew())
+            with refused(StoreInUse, "`headend take-over`"):
+                async with open_context(settings_of(there), origin=False, ingest=False):
+                    pass
+        assert renewing.done()
+        await context.verify()
+        await context.objects.put("sources/AAAAAAAAAAAA/1", b"x")
+
+        result = await asyncio.to_thread(
+            CliRunner().invoke, main, ["take-over", "--data", str(there)]
+        )
+        assert result.exit_code == 0, result.output
+        assert str(here / DATABASE) in result.output
+        async with open_context(settings_of(there), origin=False, ingest=False) as other:
+            await other.verify()
+            for _ in range(2):
+                run_sql(here / DATABASE, "UPDATE store_claims SET confirmed_us = 1, tried_us = 1")
+                await context.lease.look()
+            with pytest.raises(StoreClaimed):
+                await context.verify()
+            with pytest.raises(StoreClaimed):
+                await context.objects.delete_tree("sources/AAAAAAAAAAAA")
+            with pytest.raises(StoreClaimed):
+                await context.objects.check()
+            assert not await context.health.check_thoroughly(), "nothing is leased"
+            problems = await find_problems(
+                context.catalog, context.health, here, store="the disk", min_free_bytes=0
+            )
+            assert problems == [], "viewers are served as before"
+        assert list((here / OBJECTS).glob("*/checks")) == []

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shutil
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headend.install.installation import install
+from headend.install.installation import create_data_folder, install
 from headend.roles.context import open_context
 from headend.roles.host_presence import HostIdentity, HostPresence, open_presence
 from headend.roles.supervision import BackgroundTask, run_in_background
@@ -186,26 +187,22 @@ async def test_a_process_with_the_name_of_a_live_host_does_not_start(catalog: Ca
 
 async def refused_start(presence: HostPresence) -> str:
     with pytest.raises(HostNameTaken) as caught:
-        await presence.start(predecessor=None)
+        await presence.start()
     return str(caught.value)
 
 
-async def test_a_restarted_process_replaces_its_predecessor_at_once(catalog: Catalog) -> None:
-    killed = await catalog.hosts.register("here", "ingest", None, "1")
-    host = ReportedPresence(catalog, dead_seconds=NEVER)
-    await host.presence.start(predecessor=killed)
-    assert [each.id for each in await catalog.hosts.find_all(NEVER)] == [host.number]
-
-
 async def test_a_process_waits_until_another_of_its_name_is_gone(
-    catalog: Catalog, sqlite_database: Path
+    catalog: Catalog, sqlite_database: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     killed = await catalog.hosts.register("here", "ingest", None, "1")
     host = ReportedPresence(catalog, dead_seconds=NEVER)
     async with asyncio.TaskGroup() as tasks:
-        starting = tasks.create_task(host.presence.start(predecessor=killed - 1))
+        starting = tasks.create_task(host.presence.start())
         await asyncio.sleep(5 * INTERVAL)
         assert not starting.done()
+        (line,) = [each for each in caplog.records if "waiting until the host" in each.message]
+        assert vars(line)["number"] == killed
         await change(sqlite_database, "UPDATE hosts SET seen_us = 0")
     assert [each.id for each in await catalog.hosts.find_all(NEVER)] == [host.number]
 
@@ -236,12 +233,32 @@ async def test_a_role_is_a_host_of_a_shared_database_while_it_runs(
                 assert record.address == context.sockets.relay_address(settings.hosts)
                 assert record.address is not None
             assert await context.catalog.hosts.find_all(60) == ()
-            # It is known after a kill, too.
-            killed = await context.catalog.hosts.register("one", "ingest", None, "1")
-            (tmp_path / "host.number").write_text(str(killed))
-            async with open_presence(context, "ingest") as presence:
-                assert presence is not None
-                assert (tmp_path / "host.number").read_text() == f"{presence.host}\n"
+
+
+async def test_a_copied_data_folder_takes_nothing_from_the_host_of_the_original(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    """The copy has every file of the original, also what versions before 0.3 wrote there."""
+    original, copied = tmp_path / "original", tmp_path / "copied"
+    with postgres_server.fresh_database() as url:
+        changes = {"database__url": url, "hosts__name": "one", "hosts__dead_seconds": "2"}
+        create_data_folder(original)
+        await install(original, url)
+        settings = settings_of(original, **changes)
+        async with (
+            open_context(settings, origin=False, ingest=True) as context,
+            open_presence(context, "ingest") as presence,
+        ):
+            assert presence is not None
+            (original / "host.number").write_text(f"{presence.host}\n")
+            shutil.copytree(original, copied)
+            async with open_catalog(url, migrate=False) as catalog:
+                identity = HostIdentity(name="one", role="ingest", address=None, version="1")
+                other = HostPresence(catalog, identity, dead_seconds=2)
+                with pytest.raises(HostNameTaken):
+                    await other.start()
+            (record,) = await context.catalog.hosts.find_all(2)
+            assert (record.id, record.alive, presence.problem) == (presence.host, True, "")
 
 
 async def test_hosts_that_keep_media_in_folders_do_not_share_a_database(

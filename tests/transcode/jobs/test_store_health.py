@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from storage.errors import CatalogUnavailable
-from storage.objects.base import ObjectMissing, StoreFailed, StoreFull
+from storage.objects.base import ObjectMissing, StoreClaimed, StoreFailed, StoreFull
 from transcode.jobs.store_health import StoreHealth
 
 pytestmark = pytest.mark.anyio
@@ -156,6 +156,18 @@ def test_two_videos_in_a_row_with_the_same_error_of_the_store_pause_leasing(
     assert blamed == [False] * (len(failures) - 1) + [paused]
     assert (health.pause is not None) is paused
     assert len(caplog.records) == paused
+
+
+def test_videos_of_a_store_that_another_catalog_has_do_not_count_and_pause_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    health = StoreHealth()
+    claimed = StoreClaimed("videos/a/1", "the lease of the store was not renewed in time")
+    assert not health.is_to_blame(1, denied())
+    for video in (1, 2, 3):
+        assert health.is_to_blame(video, claimed)
+    assert (health.pause, caplog.records) == (None, [])
+    assert health.is_to_blame(2, denied(video=2)), "it says nothing about the one before"
 
 
 async def test_a_pause_ends_by_itself_and_grows_until_something_succeeds() -> None:
