@@ -471,18 +471,16 @@ async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding
     names = [each.rpartition("/")[2] for each in await files.addresses(addresses.UPLOADS)]
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        open_uploads = await catalog.uploads.find_open(batch)
-        for address in (addresses.upload(name) for name in batch if name not in open_uploads):
+        kept = await catalog.uploads.find_kept(batch)
+        for address in (addresses.upload(name) for name in batch if name not in kept):
             stat = await files.stat(address)
             if address not in expired and stat is not None and stat.modified_us < now_us - AGE_US:
                 removable.append((address, "bytes of no upload"))
     names = sorted(await files.folder_names(addresses.PIECES))
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        open_uploads = await catalog.uploads.find_open(batch)
-        for address in (
-            addresses.upload_pieces(name) for name in batch if name not in open_uploads
-        ):
+        kept = await catalog.uploads.find_kept(batch)
+        for address in (addresses.upload_pieces(name) for name in batch if name not in kept):
             if not await files.has_changed(address, now_us - AGE_US):
                 removable.append((address, "bytes of no upload"))
     return await _tidy("uploads", files, removable)
