@@ -61,6 +61,7 @@ _CERTIFICATE_DAYS: Final = 14
 # Clocks that are set by NTP differ by less than a second.
 _AHEAD_US: Final = 60 * MICROSECONDS
 _SKEW_US: Final = MICROSECONDS
+_NEVER_US: Final = -1  # by then no time is over
 _BATCH: Final = 500
 _MOST_SHOWN: Final = 50
 _MEDIA: Final = "the store"  # in the place of an address, in errors
@@ -462,10 +463,15 @@ async def _trash(files: StoredFiles, days: int, now_us: int) -> Finding:
 
 
 async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:
-    """Find expired uploads, and bytes of no upload."""
+    """Find expired uploads that a cleanup removes, and bytes of no upload.
+
+    If so many have expired that it stops, `_expiry` says so.
+    """
+    due = await catalog.uploads.count_expired(now_us)
+    until_us = _NEVER_US if is_unusual(due.count, due.total) else now_us
     removable = [
         (addresses.upload(name), "expired upload")
-        for name in await catalog.uploads.find_expired(now_us, _BATCH)
+        for name in await catalog.uploads.find_expired(until_us, _BATCH)
     ]
     expired = {address for address, _ in removable}
     names = [each.rpartition("/")[2] for each in await files.addresses(addresses.UPLOADS)]
