@@ -65,6 +65,7 @@ _CERTIFICATE_DAYS: Final = 14
 # Clocks that are set by NTP differ by less than a second.
 _AHEAD_US: Final = 60 * MICROSECONDS
 _SKEW_US: Final = MICROSECONDS
+_NEVER_US: Final = -1  # by then no time is over
 _BATCH: Final = 500
 _MOST_SHOWN: Final = 50
 _MEDIA: Final = "the store"  # in the place of an address, in errors
@@ -490,27 +491,30 @@ async def _trash(files: StoredFiles, days: int, now_us: int) -> Finding:
 
 
 async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:
-    """Find expired uploads, and bytes of no upload."""
+    """Find expired uploads that a cleanup removes, and bytes of no upload.
+
+    If so many have expired that it stops, `_expiry` says so.
+    """
+    due = await catalog.uploads.count_expired(now_us)
+    until_us = _NEVER_US if is_unusual(due.count, due.total) else now_us
     removable = [
         (addresses.upload(name), "expired upload")
-        for name in await catalog.uploads.find_expired(now_us, _BATCH)
+        for name in await catalog.uploads.find_expired(until_us, _BATCH)
     ]
     expired = {address for address, _ in removable}
     names = [each.rpartition("/")[2] for each in await files.addresses(addresses.UPLOADS)]
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        open_uploads = await catalog.uploads.find_open(batch)
-        for address in (addresses.upload(name) for name in batch if name not in open_uploads):
+        kept = await catalog.uploads.find_kept(batch)
+        for address in (addresses.upload(name) for name in batch if name not in kept):
             stat = await files.stat(address)
             if address not in expired and stat is not None and stat.modified_us < now_us - AGE_US:
                 removable.append((address, "bytes of no upload"))
     names = sorted(await files.folder_names(addresses.PIECES))
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        open_uploads = await catalog.uploads.find_open(batch)
-        for address in (
-            addresses.upload_pieces(name) for name in batch if name not in open_uploads
-        ):
+        kept = await catalog.uploads.find_kept(batch)
+        for address in (addresses.upload_pieces(name) for name in batch if name not in kept):
             if not await files.has_changed(address, now_us - AGE_US):
                 removable.append((address, "bytes of no upload"))
     return await _tidy("uploads", files, removable)

@@ -60,8 +60,8 @@ class UploadCatalog(Protocol):
         """Delete an upload, with its video if that has no file."""
         ...
 
-    async def find_open(self, names: Sequence[str]) -> Collection[str]:
-        """Return those of some names whose uploads are in progress."""
+    async def find_kept(self, names: Sequence[str]) -> Collection[str]:
+        """Return those of some names whose uploads are in progress, or to be deleted."""
         ...
 
 
@@ -193,9 +193,9 @@ async def _discard_unknown(
     stored = [place.rpartition("/")[2] for place in await files.addresses(addresses.UPLOADS)]
     for start in range(0, len(stored), _AT_ONCE):
         batch = stored[start : start + _AT_ONCE]
-        open_names = await uploads.find_open(batch)
+        kept = await uploads.find_kept(batch)
         for name in batch:
-            if name not in open_names:
+            if name not in kept:
                 with this_pass.failing():
                     await _discard_old(files, addresses.upload(name), now_us, old_us)
     await _discard_pieces(files, uploads, now_us, old_us, this_pass)
@@ -207,7 +207,7 @@ async def _discard_pieces(
     unknown = set(await files.folder_names(addresses.PIECES))
     names = sorted(unknown)
     for start in range(0, len(names), _AT_ONCE):
-        unknown -= set(await uploads.find_open(names[start : start + _AT_ONCE]))
+        unknown -= set(await uploads.find_kept(names[start : start + _AT_ONCE]))
     for address in map(addresses.upload_pieces, sorted(unknown)):
         with this_pass.failing():
             if not await files.has_changed(address, old_us):

@@ -1,9 +1,9 @@
-"""Finds orphans, objects that no row of the catalog references, and moves them to the trash.
+"""Finds orphans, objects that no row of the catalog mentions, and moves them to the trash.
 
 An upload stores its file before it adds the video's row. So a crash in between leaves a file
 without a row, but never a row without its file. (A deletion removes the row first, and records what
-is to be deleted: `storage.cleanup.removals`.) Objects younger than `AGE_US` are kept, since their
-rows may be about to be written. Unfinished uploads are handled by
+is to be deleted: `storage.cleanup.removals`. Until it is, it is no orphan.) Objects younger than
+`AGE_US` are kept, since their rows may be about to be written. Unfinished uploads are handled by
 `storage.cleanup.expired_uploads`.
 
 A crash leaves few orphans. Where much of the store is unknown to the catalog, the catalog is more
@@ -134,6 +134,10 @@ class ReferenceCatalog(Protocol):
         """Return those of some hashes that belong to streams, or to runs still being recorded."""
         ...
 
+    async def find_removed(self, addresses: Sequence[str]) -> Collection[str]:
+        """Return those of some addresses that are to be deleted, alone or with their folder."""
+        ...
+
     async def slates(self, owners: Sequence[str]) -> Collection[str]:
         """Return the addresses of the slate pictures of some owners."""
         ...
@@ -167,10 +171,12 @@ async def find_unknown(
         total.update(names)
         for batch in _batches(names):
             present = await existing(batch)
-            for name in (name for name in batch if name not in present):
-                address = f"{folder}/{name}"
+            unnamed = {f"{folder}/{name}": name for name in batch if name not in present}
+            # Queried last: the transaction that removed the row of a media folder recorded it.
+            removed = await references.find_removed(list(unnamed))
+            for address in (each for each in unnamed if each not in removed):
                 if not await files.has_changed(address, before_us):
-                    unknown.add(name)
+                    unknown.add(unnamed[address])
                     orphans.append(Orphan(address=address, kind="folder", what=what))
     return UnknownMedia(orphans=tuple(orphans), unknown=len(unknown), total=len(total))
 
@@ -184,10 +190,10 @@ async def find_unused(
         StorageError: the catalog or the disk failed.
     """
     before_us = now_us - AGE_US
-    async for orphan in _unused_pictures(files, references, before_us):
-        yield orphan
-    async for orphan in _unused_media(files, references, before_us):
-        yield orphan
+    for find in (_unused_pictures, _unused_media):
+        async for orphan in find(files, references, before_us):
+            if not await references.find_removed([orphan.address]):
+                yield orphan
 
 
 async def _unused_pictures(

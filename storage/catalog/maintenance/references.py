@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
-from storage.catalog.queries import project_lookup
+from storage.catalog.queries import project_lookup, removals
 from storage.catalog.schema.tables import jobs, projects, streams
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import former_files, recordings
@@ -60,6 +60,11 @@ class References:
                 query = select(column).where(column.in_(hashes))
                 known.update((await connection.execute(query)).scalars())
         return frozenset(known)
+
+    async def find_removed(self, addresses: Sequence[str]) -> frozenset[str]:
+        """Return those of some addresses that are to be deleted (see `removals.find_recorded`)."""
+        async with self._database.reading_all() as connection:
+            return await removals.find_recorded(connection, addresses)
 
     async def slates(self, owners: Sequence[str]) -> frozenset[str]:
         """Return the addresses of the pictures of some owners (`s-HASH`, `p-KEY`)."""

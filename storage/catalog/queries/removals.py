@@ -6,7 +6,7 @@ neither a killed process nor a store that is away leaves objects for good. Addre
 again for other objects, so that it makes no difference when, and how often, they are deleted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -27,7 +27,16 @@ from storage.objects.addresses import (
     video_sources,
 )
 
-__all__ = ["FIRST_US", "Removal", "Removals", "of_streams", "of_uploads", "of_videos", "record"]
+__all__ = [
+    "FIRST_US",
+    "Removal",
+    "Removals",
+    "find_recorded",
+    "of_streams",
+    "of_uploads",
+    "of_videos",
+    "record",
+]
 
 # By then whoever removed the rows has deleted the objects, or was killed. Ending the run of a
 # deleted stream takes up to 30 s, in which the last of it is recorded.
@@ -70,6 +79,23 @@ async def of_streams(connection: AsyncConnection, hashes: Sequence[str]) -> None
 async def of_uploads(connection: AsyncConnection, names: Sequence[str]) -> None:
     """Record that the bytes of unfinished uploads are to be deleted."""
     await record(connection, folders=map(upload_pieces, names), objects=map(upload, names))
+
+
+async def find_recorded(connection: AsyncConnection, addresses: Iterable[str]) -> frozenset[str]:
+    """Return those of some addresses (a few hundred at most) that are to be deleted.
+
+    They are recorded themselves, or a folder that they are in is. No cleanup may take them for
+    orphans meanwhile: what owners deleted is not kept in the trash.
+    """
+    places = {each: {each, *_folders_of(each)} for each in addresses}
+    query = select(_ROW.address).where(_ROW.address.in_(set[str]().union(*places.values())))
+    recorded = set((await connection.execute(query)).scalars())
+    return frozenset(each for each, above in places.items() if not above.isdisjoint(recorded))
+
+
+def _folders_of(address: str) -> Iterator[str]:
+    while address := address.rpartition("/")[0]:
+        yield address
 
 
 class Removals:

@@ -36,6 +36,7 @@ from storage.catalog.videos import (
     replacement,
 )
 from storage.errors import UploadHeld, UploadLost
+from storage.objects.addresses import upload as bytes_of
 from storage.objects.addresses import upload_pieces as pieces_folder
 from storage.objects.upload_pieces import UploadPiece
 
@@ -149,7 +150,8 @@ async def _remove(
     """Remove an upload, and its video unless that has a file; `kind` is the event's.
 
     Its bytes are to be deleted, but for those of one that has expired (`before_us`: only if it had
-    by then): a clock may be wrong, so the caller moves them to the trash.
+    by then, or if its video was deleted): a clock may be wrong, so the caller moves them to the
+    trash.
     """
     conditions = [_TABLE.name == name]
     if before_us is not None:
@@ -161,7 +163,7 @@ async def _remove(
     if row is None:
         return False
     state, video, replaces = row
-    if before_us is None:
+    if before_us is None or video is None:
         await removals.of_uploads(connection, [name])
     if state != _OPEN or video is None:
         return True
@@ -428,8 +430,15 @@ class Uploads:
             query = query.order_by(_TABLE.id).limit(most)
             return tuple((await connection.execute(query)).scalars())
 
-    async def find_open(self, names: Sequence[str]) -> frozenset[str]:
-        """Return those of some names (a few hundred at most) whose uploads are under way."""
+    async def find_kept(self, names: Sequence[str]) -> frozenset[str]:
+        """Return those of some names (a few hundred at most) whose bytes no cleanup may move.
+
+        Their uploads are under way, or their bytes are to be deleted (see `removals`).
+        """
+        places = {place(name): name for name in names for place in (bytes_of, pieces_folder)}
         async with self._database.reading() as connection:
             query = select(_TABLE.name).where(_TABLE.name.in_(names), _TABLE.state == _OPEN)
-            return frozenset((await connection.execute(query)).scalars())
+            are_open = (await connection.execute(query)).scalars().all()
+            # Queried last: the transaction that removed the row of an upload recorded its bytes.
+            recorded = await removals.find_recorded(connection, places)
+        return frozenset(are_open) | {places[each] for each in recorded}

@@ -417,6 +417,7 @@ def test_what_expired_in_large_numbers_is_removed_only_if_an_operator_confirms_i
     code, findings = doctor(folder)
     assert (code, findings["expiry"]["verdict"]) == (1, "act")
     assert words in str(findings["expiry"]["text"])
+    assert findings["uploads"]["verdict"] == "well", "no cleanup removes them yet"
     stopped = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(folder)])
     assert (stopped.exit_code, words in stopped.output) == (1, True)
     assert doctor(folder)[1]["leftovers"]["text"] == "none", "what did not stop was done"

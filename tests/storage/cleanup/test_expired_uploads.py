@@ -182,6 +182,24 @@ async def test_an_upload_of_a_deleted_video_is_deleted_and_not_kept(
     assert await objects.addresses(addresses.TRASH) == []
 
 
+async def test_what_an_owner_deleted_never_goes_to_the_trash(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    """A store that is away for hours changes nothing, nor does a process that is killed."""
+    objects = UndeletableDisk(tmp_path / "stuck", addresses.upload("first"))
+    with objects:
+        video = await begin(catalog, objects, "first", NOW + HOUR)
+        await catalog.videos.remove(video, NOW, by=None)
+        await begin(catalog, objects, "second", NOW + 9 * HOUR)
+        await catalog.uploads.remove("second", "upload deleted", NOW, by=None)
+        assert await remove_expired_uploads(objects, catalog.uploads, NOW + HOUR) == 1
+        objects.stuck.clear()
+        await remove_expired_uploads(objects, catalog.uploads, NOW + 3 * HOUR)
+        assert await objects.folder_names(addresses.TRASH) == set()
+        due = await catalog.removals.find_due(1 << 62, 9)
+        assert {"uploads/first", "uploads/second"} <= {each.address for each in due}
+
+
 async def test_bytes_are_old_by_the_stores_clock(catalog: Catalog, objects: DiskObjects) -> None:
     await put(objects, "nobodys", NOW)
     later_us, young_us = NOW + 9 * HOUR, NOW + AGE_US

@@ -9,6 +9,8 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.queries.removals import FIRST_US
+from storage.catalog.records.videos import VideoFile
+from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.cleanup.removals import LAST_US, keep_removing, remove_due
 from storage.edge.memory import MemoryEdge
 from storage.installation_key import StoreMismatch
@@ -65,6 +67,29 @@ async def test_media_of_a_process_that_was_killed_are_deleted_twice_and_forgotte
     assert await media(objects) == []
     assert await objects.addresses("trash") == []
     assert await catalog.removals.find_due(1 << 62, 1) == ()
+
+
+async def test_what_is_to_be_deleted_is_no_orphan(
+    catalog: Catalog, objects: UndeletableDisk
+) -> None:
+    """Cleanups leave it alone: owners rely on its removal, and the trash would keep it for days."""
+    now_us = await deleted(catalog, objects, *(f"{number:012}" for number in range(12)))
+    project = await catalog.projects.add("more", 1)
+    whole = await catalog.videos.add(project.id, new_video(HASH), 1, by=None)
+    replaced = (f"sources/{HASH}/1", f"sources/{HASH}/r-a", f"sources/{HASH}/r-b")
+    for address in replaced:
+        await objects.put(address, b"x")
+    for address in replaced[1:]:
+        file = VideoFile(source=address, size=1)
+        await catalog.videos.replace(whole.video.id, file, 1, by=None)
+    later_us = now_us + 2 * AGE_US
+    before = await media(objects)
+    assert await remove_orphans(objects, catalog.references, later_us) == 0
+    assert await media(objects) == before
+    await remove_due(objects, MemoryEdge(), catalog.removals, later_us)
+    assert await media(objects) == [*replaced[1:]]
+    await objects.put(f"videos/{OTHER}/1-1/0.m4s", b"x")
+    assert await remove_orphans(objects, catalog.references, later_us) == 1, "nobody deleted it"
 
 
 async def test_a_store_that_is_away_is_tried_again_less_and_less_often(

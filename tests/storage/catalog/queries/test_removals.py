@@ -52,6 +52,18 @@ async def test_what_is_recorded_twice_is_one_removal(catalog: Catalog, database:
     assert await recorded(catalog) == {f"videos/{HASH}/", f"sources/{HASH}/"}
 
 
+@ON_BOTH
+async def test_what_is_to_be_deleted_is_known_with_all_that_is_in_it(
+    catalog: Catalog, database: Database
+) -> None:
+    async with database.writing() as connection:
+        await removals.record(connection, folders=[f"videos/{HASH}"], objects=["slates/s-a/b.jpg"])
+    inside = {f"videos/{HASH}", f"videos/{HASH}/own-a", f"videos/{HASH}/1-1/a", "slates/s-a/b.jpg"}
+    others = {"videos", f"sources/{HASH}", f"videos/{HASH}B", "slates/s-a", "slates/s-a/c.jpg"}
+    assert await catalog.references.find_removed([*inside, *others]) == inside
+    assert await catalog.references.find_removed([]) == frozenset()
+
+
 async def test_a_transaction_that_fails_records_nothing(
     catalog: Catalog, database: Database
 ) -> None:

@@ -103,7 +103,7 @@ async def test_those_whose_time_is_over_are_named(catalog: Catalog, project: int
     assert await catalog.uploads.find_expired(NOW + HOUR - 1, 10) == ()
     assert await catalog.uploads.find_expired(NOW + HOUR, 10) == ("one", "two")
     assert not await catalog.uploads.remove("one", "x", NOW, by=None, expired=True)
-    assert await catalog.uploads.find_open(["one", "nine"]) == {"one"}
+    assert await catalog.uploads.find_kept(["one", "nine"]) == {"one"}
 
 
 async def test_progress_is_announced_with_the_bytes(

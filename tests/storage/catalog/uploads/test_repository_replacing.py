@@ -179,7 +179,7 @@ async def test_a_deleted_video_ends_its_uploads_and_its_links(
     assert [each.id for each in (await catalog.links.find_page(1, 1)).items] == [other]
     assert await catalog.uploads.find("one") is None
     assert await catalog.uploads.find_expired(NOW + 1, 10) == ("one",)
-    assert await catalog.uploads.find_open(["two"]) == frozenset()
+    assert await catalog.uploads.find_kept(["two"]) == frozenset()
     assert await catalog.jobs.lease("w", NOW + HOUR) is None
 
 
