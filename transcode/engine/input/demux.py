@@ -21,6 +21,7 @@ __all__ = [
     "Reach",
     "decode_times",
     "demux",
+    "has_one_clock",
     "has_shown_times",
     "packet_times",
     "timed_packets",
@@ -87,6 +88,14 @@ def has_shown_times(container: Container) -> bool:
     The library guesses when its pictures are shown, and B-frames deceive it.
     """
     return container.format.name != "avi"
+
+
+def has_one_clock(container: Container) -> bool:
+    """Return False for MPEG-TS and MPEG-PS, whose clock may begin anew anywhere.
+
+    Their packets say when they are decoded.
+    """
+    return container.format.name not in ("mpegts", "mpeg")
 
 
 class ConfigWatch:

@@ -31,13 +31,14 @@ from transcode.engine.input.demux import (
     Reach,
     decode_times,
     demux,
+    has_one_clock,
     has_shown_times,
     packet_times,
     to_ticks,
 )
 from transcode.engine.input.edited_parts import PartJoiner, SeamWatch
 from transcode.engine.input.random_access import fits_config
-from transcode.engine.input.stray_times import time_line
+from transcode.engine.input.stray_times import REWIND, time_line
 from transcode.engine.output.segment_grid import HOLE
 from transcode.engine.vod.audio_survey import AudioSurvey, OwnAudio
 from transcode.engine.vod.held_pictures import JUMP, frame_rate, has_leap
@@ -48,8 +49,7 @@ __all__ = ["LEAP", "Survey", "own_config", "seek_time", "survey"]
 
 _MOST_RATE: Final = 61  # frames a second: what is faster is encoded, as most of it must be thinned
 LEAP: Final = "the times jump"
-# Formats whose clock may begin anew anywhere, and those in which each picture has a duration.
-_OF_SEVERAL_CLOCKS: Final = ("mpegts", "mpeg")
+# Formats in which each picture has a duration.
 _OF_DURATIONS: Final = ("mov", "mp4")
 # Formats with an index of keyframes; others must be read from the beginning.
 _INDEXED: Final = ("mov", "mp4", "matroska", "webm")
@@ -163,7 +163,7 @@ class _VideoSurvey:
         """Begin with a track; `formats` are the names of its container's format."""
         self._picture = picture
         self._has_durations = any(name in formats for name in _OF_DURATIONS)
-        self._has_one_clock = not any(name in formats for name in _OF_SEVERAL_CLOCKS)
+        self._has_one_clock = has_one_clock(picture.container)
         self._config = own_config(picture)
         self._watch = ConfigWatch(picture)
         self._shown = array("q")  # in decode order
@@ -177,6 +177,8 @@ class _VideoSurvey:
         self._copyable = self._config is not None
         self._has_shown_times = has_shown_times(picture.container)
         self._reordered = False  # times go back, as those of B-frames do
+        self._newest: int | None = None  # time of decoding
+        self._restarts = False  # the clock began again
         self._seams = SeamWatch()
         self._parts = [0]  # where those of an edit list begin in `_shown`
         self._sequential = ""
@@ -204,6 +206,9 @@ class _VideoSurvey:
         self._reordered = self._reordered or (bool(self._shown) and pts < self._shown[-1])
         self._timed = self._timed and (packet.pts is not None or not self._has_shown_times)
         self._ordered = self._ordered and packet.dts is not None
+        newest = dts if self._newest is None else self._newest
+        self._restarts = self._restarts or (not self._has_one_clock and dts < newest - REWIND)
+        self._newest = max(newest, dts)
         self._shown.append(pts)
         self._size += packet.size
         base = packet.stream.time_base
@@ -267,7 +272,7 @@ class _VideoSurvey:
             sequential=self._sequential,
             rate=frame_rate(shown, end - offset),
             unreliable=LEAP
-            if line is not None and line.restarts
+            if (line is not None and line.restarts) or (self._restarts and not strays)
             else _unreliability(shown, timed=self._timed, keys=bool(self._keys))
             or self._leap(shown, end - offset, sound),
             decoded=None if decoded is None else tuple(time + offset for time in decoded),
