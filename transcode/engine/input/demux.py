@@ -43,7 +43,9 @@ class Reach:
         begin, base = packet.dts if packet.pts is None else packet.pts, packet.time_base
         if begin is None or not base:
             return
-        end = begin + (packet.duration or 0)
+        # In MP4 a duration is the time up to the next packet, whenever that is shown.
+        decoded = begin if packet.dts is None else packet.dts
+        end = max(begin, decoded + (packet.duration or 0))
         _, first, last = self._bounds.get(packet.stream_index, (base, begin, end))
         self._bounds[packet.stream_index] = base, min(first, begin), max(last, end)
 

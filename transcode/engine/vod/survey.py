@@ -172,7 +172,7 @@ class _VideoSurvey:
         self._leads: list[tuple[int, int]] = []  # entries' numbers, and times from decode to show
         self._durations: dict[int, int] = {}  # longer than `JUMP`, by the picture's time
         self._size = self._end = 0
-        self._length = 0  # of the newest packet
+        self._length = self._read = 0  # of the newest packet, and how many were read
         self._timed = self._ordered = True
         self._copyable = self._config is not None
         self._has_shown_times = has_shown_times(picture.container)
@@ -185,6 +185,7 @@ class _VideoSurvey:
 
     def add(self, packet: "Packet[Stream]") -> None:
         """Add a packet; one that an edit list leaves out is only needed for decoding."""
+        self._read += 1
         times = packet_times(packet)
         if times is None:
             self._timed = False
@@ -257,8 +258,7 @@ class _VideoSurvey:
         step = shown[-1] - shown[-2] if len(shown) > 1 else _USUAL_STEP
         lacks_decode_times = self._timed and not self._ordered
         decoded = decode_times(self._shown) if lacks_decode_times else None
-        # In MP4 a duration is the time up to the next packet, whenever that is shown.
-        own_end = shown[-1] + self._length if self._has_durations else self._end
+        own_end = self._own_end(shown[-1])
         end = (own_end if own_end > shown[-1] else shown[-1] + step) + offset
         return Survey(
             offset=offset,
@@ -277,6 +277,16 @@ class _VideoSurvey:
             or self._leap(shown, end - offset, sound),
             decoded=None if decoded is None else tuple(time + offset for time in decoded),
         )
+
+    def _own_end(self, last: int) -> int:
+        """Return up to when the last picture is shown, as the file says; `last` if it does not.
+
+        In MP4 a duration is the time up to the next packet, whenever that is shown. Where the file
+        is cut off, a gap may follow in which another picture stands.
+        """
+        if not self._has_durations:
+            return self._end
+        return last if self._read < self._picture.frames else last + self._length
 
     def _in_order(self) -> "array[int]":
         """Return when the pictures are shown, in order."""
