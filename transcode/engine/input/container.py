@@ -171,10 +171,11 @@ def _settle_positions(sound: AudioStream) -> None:
     """Give channels that have odd positions, such as left and left, those usual for their number.
 
     The library shares the list of such positions between its objects, and each of them frees it:
-    so this is the only look at it, and the decoder, and with it each frame, gets others.
+    so this is the only look at it, and the decoder, and with it each frame, gets others. A
+    track that begins late in the file has no channels yet: its packets say how many.
     """
     layout = sound.codec_context.layout
-    if _UNNAMED in layout.name:
+    if layout.nb_channels and _UNNAMED in layout.name:
         sound.codec_context.layout = _usual_layout(layout.nb_channels)
 
 

@@ -92,14 +92,15 @@ class ClockJoiner:
 
     def offset(self, track: int, dts: int, pts: int) -> int:
         """Return what to add to the times of a track's next packet."""
-        newest = self._newest.setdefault(track, [dts])
+        newest = self._newest.setdefault(track, [dts] * len(self._offsets))
         step = dts - newest[-1]
         if step < -self._rewind:
             if len(newest) == len(self._offsets):
                 # Pictures may wait longer to be shown in one part than in another.
                 delay = max(newest[-1] + self._offsets[-1] - dts, self._shown[track] - pts)
                 self._offsets.append(delay + self._steps.get(track, _STEP))
-            newest.append(dts)
+            # A track may be missing in parts; the newest one is where the others are.
+            newest += [newest[-1]] * (len(self._offsets) - len(newest) - 1) + [dts]
         elif step > _LEAP and len(newest) > 1 and dts >= newest[-2]:
             newest.pop()  # what went back was a stray
         elif step > 0:

@@ -108,6 +108,13 @@ def test_a_part_without_b_frames_is_shown_after_the_pictures_of_one_with_them() 
     assert shown == at(0, 8)
 
 
+def test_a_track_that_a_part_lacks_goes_on_with_the_next_part() -> None:
+    both, one = [(track, time) for time in at(0, 4) for track in (0, 1)], [(0, t) for t in at(0, 4)]
+    parts = joined(*both, *one, *both)
+    assert parts[-len(both) :] == [time + 8 * SECOND for _, time in both]
+    assert joined(*one, *both)[-len(both) :] == [time + 4 * SECOND for _, time in both]
+
+
 def test_a_stray_that_went_back_does_not_move_what_follows() -> None:
     times = at(0, 4) + at(0, 2) + at(6, 4)
     assert joined(*[(0, time) for time in times])[-100:] == at(6, 4)
