@@ -177,10 +177,11 @@ def _settle_positions(sound: AudioStream) -> None:
 
     The library shares the list of such positions between its objects, and each of them frees it:
     so this is the only look at it, and the decoder, and with it each frame, gets others. A single
-    channel stays left or right.
+    channel stays left or right. A track that begins late in the file has no channels yet: its
+    packets say how many.
     """
     layout = sound.codec_context.layout
-    if _UNNAMED in layout.name:
+    if layout.nb_channels and _UNNAMED in layout.name:
         side = ONE_SIDE.get(layout.name)
         usual = AudioLayout(side) if side is not None else _usual_layout(layout.nb_channels)
         sound.codec_context.layout = usual

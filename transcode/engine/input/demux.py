@@ -21,6 +21,7 @@ __all__ = [
     "Reach",
     "decode_times",
     "demux",
+    "has_one_clock",
     "has_shown_times",
     "packet_times",
     "timed_packets",
@@ -42,7 +43,9 @@ class Reach:
         begin, base = packet.dts if packet.pts is None else packet.pts, packet.time_base
         if begin is None or not base:
             return
-        end = begin + (packet.duration or 0)
+        # In MP4 a duration is the time up to the next packet, whenever that is shown.
+        decoded = begin if packet.dts is None else packet.dts
+        end = max(begin, decoded + (packet.duration or 0))
         _, first, last = self._bounds.get(packet.stream_index, (base, begin, end))
         self._bounds[packet.stream_index] = base, min(first, begin), max(last, end)
 
@@ -87,6 +90,14 @@ def has_shown_times(container: Container) -> bool:
     The library guesses when its pictures are shown, and B-frames deceive it.
     """
     return container.format.name != "avi"
+
+
+def has_one_clock(container: Container) -> bool:
+    """Return False for MPEG-TS and MPEG-PS, whose clock may begin anew anywhere.
+
+    Their packets say when they are decoded.
+    """
+    return container.format.name not in ("mpegts", "mpeg")
 
 
 class ConfigWatch:

@@ -36,12 +36,13 @@ from transcode.engine.input.container import (
 from transcode.engine.input.demux import (
     ConfigWatch,
     decode_times,
+    has_one_clock,
     has_shown_times,
     timed_packets,
     to_ticks,
 )
 from transcode.engine.input.file_decoder import FileDecoders
-from transcode.engine.input.stray_times import ClockJoiner
+from transcode.engine.input.stray_times import REWIND, ClockJoiner
 from transcode.engine.live.session import LiveSession
 from transcode.protocol.messages import Begin, FileOrder, Packet
 
@@ -236,10 +237,10 @@ def _joined_packets(
     upload: Upload, streams: list[Stream]
 ) -> Iterator[tuple["AvPacket[Stream]", int, int]]:
     """Yield a file's packets with decode and presentation time, its parts joined to one clock."""
-    joiner = ClockJoiner()
+    joiner = ClockJoiner() if has_one_clock(upload) else ClockJoiner(REWIND)
     for packet, dts, pts in timed_packets(upload, streams):
         # An edit list goes back to a keyframe with packets that are not shown.
-        offset = 0 if packet.is_discard else joiner.offset(packet.stream.index, dts)
+        offset = 0 if packet.is_discard else joiner.offset(packet.stream.index, dts, pts)
         yield packet, dts + offset, pts + offset
 
 

@@ -234,7 +234,7 @@ def _encoder(rendition: Rendition, span: SpanOrder, reports: ReportWriter) -> Re
     rate = min(max(span.rate, _LEAST_RATE * 1000), _MOST_RATE * 1000)
     return RenditionEncoder(
         rendition,
-        FileSegmenter(rendition.name, end=None if is_last else span.end, send=reports.send),
+        FileSegmenter(rendition.name, end=span.end, send=reports.send),
         reports,
         Fraction(rate, 1000) if span.rate else None,
         quality=Quality.FILE,

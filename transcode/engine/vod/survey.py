@@ -31,13 +31,14 @@ from transcode.engine.input.demux import (
     Reach,
     decode_times,
     demux,
+    has_one_clock,
     has_shown_times,
     packet_times,
     to_ticks,
 )
 from transcode.engine.input.edited_parts import PartJoiner, SeamWatch
 from transcode.engine.input.random_access import fits_config
-from transcode.engine.input.stray_times import time_line
+from transcode.engine.input.stray_times import REWIND, time_line
 from transcode.engine.output.segment_grid import HOLE
 from transcode.engine.vod.audio_survey import AudioSurvey, OwnAudio
 from transcode.engine.vod.held_pictures import JUMP, frame_rate, has_leap
@@ -48,8 +49,7 @@ __all__ = ["LEAP", "Survey", "own_config", "seek_time", "survey"]
 
 _MOST_RATE: Final = 61  # frames a second: what is faster is encoded, as most of it must be thinned
 LEAP: Final = "the times jump"
-# Formats whose clock may begin anew anywhere, and those in which each picture has a duration.
-_OF_SEVERAL_CLOCKS: Final = ("mpegts", "mpeg")
+# Formats in which each picture has a duration.
 _OF_DURATIONS: Final = ("mov", "mp4")
 # Formats with an index of keyframes; others must be read from the beginning.
 _INDEXED: Final = ("mov", "mp4", "matroska", "webm")
@@ -161,7 +161,7 @@ class _VideoSurvey:
         """Begin with a track; `formats` are the names of its container's format."""
         self._picture = picture
         self._has_durations = any(name in formats for name in _OF_DURATIONS)
-        self._has_one_clock = not any(name in formats for name in _OF_SEVERAL_CLOCKS)
+        self._has_one_clock = has_one_clock(picture.container)
         self._config = own_config(picture)
         self._watch = ConfigWatch(picture)
         self._shown = array("q")  # in decode order
@@ -170,17 +170,20 @@ class _VideoSurvey:
         self._leads: list[tuple[int, int]] = []  # entries' numbers, and times from decode to show
         self._durations: dict[int, int] = {}  # longer than `JUMP`, by the picture's time
         self._size = self._end = 0
-        self._length = 0  # of the newest packet
+        self._length = self._read = 0  # of the newest packet, and how many were read
         self._timed = self._ordered = True
         self._copyable = self._config is not None
         self._has_shown_times = has_shown_times(picture.container)
         self._reordered = False  # times go back, as those of B-frames do
+        self._newest: int | None = None  # time of decoding
+        self._restarts = False  # the clock began again
         self._seams = SeamWatch()
         self._parts = [0]  # where those of an edit list begin in `_shown`
         self._sequential = ""
 
     def add(self, packet: "Packet[Stream]") -> None:
         """Add a packet; one that an edit list leaves out is only needed for decoding."""
+        self._read += 1
         times = packet_times(packet)
         if times is None:
             self._timed = False
@@ -202,6 +205,9 @@ class _VideoSurvey:
         self._reordered = self._reordered or (bool(self._shown) and pts < self._shown[-1])
         self._timed = self._timed and (packet.pts is not None or not self._has_shown_times)
         self._ordered = self._ordered and packet.dts is not None
+        newest = dts if self._newest is None else self._newest
+        self._restarts = self._restarts or (not self._has_one_clock and dts < newest - REWIND)
+        self._newest = max(newest, dts)
         self._shown.append(pts)
         self._size += packet.size
         base = packet.stream.time_base
@@ -250,8 +256,7 @@ class _VideoSurvey:
         step = shown[-1] - shown[-2] if len(shown) > 1 else _USUAL_STEP
         lacks_decode_times = self._timed and not self._ordered
         decoded = decode_times(self._shown) if lacks_decode_times else None
-        # In MP4 a duration is the time up to the next packet, whenever that is shown.
-        own_end = shown[-1] + self._length if self._has_durations else self._end
+        own_end = self._own_end(shown[-1])
         end = (own_end if own_end > shown[-1] else shown[-1] + step) + offset
         return Survey(
             offset=offset,
@@ -265,11 +270,21 @@ class _VideoSurvey:
             sequential=self._sequential,
             rate=frame_rate(shown, end - offset),
             unreliable=LEAP
-            if line is not None and line.restarts
+            if (line is not None and line.restarts) or (self._restarts and not strays)
             else _unreliability(shown, timed=self._timed, keys=bool(self._keys))
             or self._leap(shown, end - offset, sound),
             decoded=None if decoded is None else tuple(time + offset for time in decoded),
         )
+
+    def _own_end(self, last: int) -> int:
+        """Return up to when the last picture is shown, as the file says; `last` if it does not.
+
+        In MP4 a duration is the time up to the next packet, whenever that is shown. Where the file
+        is cut off, a gap may follow in which another picture stands.
+        """
+        if not self._has_durations:
+            return self._end
+        return last if self._read < self._picture.frames else last + self._length
 
     def _in_order(self) -> "array[int]":
         """Return when the pictures are shown, in order."""

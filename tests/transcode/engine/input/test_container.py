@@ -72,3 +72,13 @@ def test_the_sound_is_of_the_programme_of_the_picture(
         assert picture is not None
         assert sound is not None
         assert (picture.width, sound.codec_context.channels) == (128, 2)
+
+
+def test_a_file_is_opened_whose_sound_begins_after_what_is_probed(tmp_path: Path) -> None:
+    silent, heard, path = (tmp_path / name for name in ("a.ts", "b.ts", "joined.ts"))
+    picture = ("-f", "lavfi", "-i", "color=s=64x64:r=25:d=8")
+    ffmpeg(*picture, "-c:v", "mpeg2video", "-y", silent)
+    ffmpeg(*picture, "-f", "lavfi", "-i", "sine=d=2", "-c:v", "mpeg2video", "-c:a", "aac", heard)
+    path.write_bytes(silent.read_bytes() + heard.read_bytes())
+    with path.open("rb") as file, open_upload(file.fileno()) as upload:
+        assert video_stream(upload) is not None

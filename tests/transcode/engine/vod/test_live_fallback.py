@@ -181,6 +181,17 @@ def test_times_that_begin_late_begin_at_the_beginning(tmp_path: Path) -> None:
     assert in_sync(output)
 
 
+def test_parts_as_short_as_segments_are_joined_where_their_clock_begins_again(
+    tmp_path: Path,
+) -> None:
+    part = film(tmp_path / "part.ts", *X264, "-bf", "2", "-c:a", "aac", seconds=1)
+    (tmp_path / "joined.ts").write_bytes(part.read_bytes() * 4)
+    output = made_of(tmp_path / "joined.ts", reuse=False)
+    assert whole(output, seconds=4)
+    (file,) = output.files("240p")
+    assert len(frames(file)) == 4 * 25
+
+
 def test_a_file_that_is_cut_off_gives_what_is_there(tmp_path: Path) -> None:
     film(tmp_path / "a.mkv", *X264, "-c:a", "aac", seconds=8)
     data = (tmp_path / "a.mkv").read_bytes()

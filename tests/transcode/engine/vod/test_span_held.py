@@ -23,6 +23,7 @@ from tests.support.engine.numbered_films import numbered, numbers
 
 MUSIC = "aevalsrc='0.8*sin(2*PI*1000*t)*lt(mod(t,1),0.1)':s=44100:d={},aformat=channel_layouts=mono"
 STANDS = ",select='lt(t,2)+gte(t,27)'"
+ENDS = ",select='lt(t,2)+gte(t,6)'"
 AAC = ("-c:a", "aac")
 VFR = ("-vsync", "vfr")
 
@@ -123,6 +124,32 @@ def test_a_first_picture_of_twelve_seconds_and_a_last_one_of_seven(tmp_path: Pat
     output = made_of(path)
     assert is_true(output, 22)
     assert [number for number, _ in standing(output, "240p")] == [0, *range(300, 375)]
+
+
+def test_a_video_ends_in_time_shortly_after_a_picture_that_stood(tmp_path: Path) -> None:
+    """The last picture is decoded before others: its sample lasted as long as the one before."""
+    path = numbered(
+        tmp_path / "a.mp4", *X264, *VFR, seconds=6.12, size=SMALL, sound=None, filters=ENDS
+    )
+    output = made_of(path)
+    assert is_true(output, 6.12)
+    assert len(standing(output, "240p")) == 53
+
+
+def test_a_file_cut_off_where_a_gap_would_follow_ends_with_its_last_picture(
+    tmp_path: Path,
+) -> None:
+    coding = (*X264, "-bf", "2", *VFR, "-movflags", "+faststart")
+    path = numbered(tmp_path / "a.mp4", *coding, seconds=30, size=SMALL, sound=None, filters=STANDS)
+    with av.open(path, "r") as container:
+        found = list(container.demux(container.streams.video[0]))
+    before = max(found, key=lambda packet: packet.duration or 0)
+    cut = path.with_name("cut.mp4")
+    cut.write_bytes(path.read_bytes()[: (before.pos or 0) + before.size])
+    output = made_of(cut)
+    (*_, (_, last)) = standing(output, "240p")
+    assert is_true(output, last + 0.04)
+    assert surveyed(output).reached / SECOND < last + 0.1
 
 
 def test_hours_of_silence_behind_a_picture_that_stands_are_made_piece_by_piece(
