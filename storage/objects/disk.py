@@ -334,8 +334,15 @@ class DiskObjects:
             raise _translated(address, error) from error
 
     async def _run_steps(self, prefix: str, steps: Iterator[T]) -> list[T]:
-        """Run blocking steps in a thread, some at a time, and return what they yield."""
-        return await run_steps(steps, partial(self._run, prefix))
+        """Run blocking steps in a thread, some at a time, and return what they yield.
+
+        They take a folder that is not there for an empty one, which it is not where the disk is
+        away.
+        """
+        results = await run_steps(steps, partial(self._run, prefix))
+        if not results:
+            await self._run(prefix, self._require_disk)
+        return results
 
     async def _run_all(self, addresses: Collection[str], work: Callable[[str], None]) -> None:
         """Run blocking work for each address in one thread; raise the last error."""

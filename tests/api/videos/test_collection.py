@@ -42,7 +42,7 @@ async def test_lists_are_filtered_and_repeat_their_filters(api_service: ApiServi
     page = await list_videos(
         api_service, "?search=%C8%99TEFAN&type=inprogress&from=2023-11-14&to=2023-11-14"
     )
-    assert [video["title"] for video in page["data"]] == ["Ștefan 100%"]
+    assert [video["title"] for video in page["data"]] == ["stefan", "Ștefan 100%"]
     assert parse_qs(urlsplit(str(page["links"]["first"])).query) == {
         "type": ["inprogress"],
         "search": ["șTEFAN"],

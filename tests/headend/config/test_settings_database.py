@@ -81,7 +81,7 @@ def test_another_folder_finds_the_same_catalog_and_gets_no_token(url: str, tmp_p
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     assert asyncio.run(install(tmp_path / "one", url))
-    assert not asyncio.run(install(tmp_path / "two", url))
+    assert not asyncio.run(install(tmp_path / "two", url, new_store=True))
     assert not (tmp_path / "two" / OWNER_TOKEN).exists()
 
 
