@@ -132,8 +132,11 @@ def test_while_the_catalog_fails_its_last_answer_counts_for_five_minutes(
 class SlowCountingRecords(CountingRecords):
     """The public records, which are found while `answering` is set."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience: float) -> None:
         super().__init__()
+        self.visibility = VisibilityCache(
+            self, self.is_owner, self.country, clock=self.clock, patience=patience
+        )
         self.answering = asyncio.Event()
         self.answering.set()
 
@@ -143,15 +146,10 @@ class SlowCountingRecords(CountingRecords):
 
 
 async def test_what_was_published_just_now_is_no_404_of_a_slow_catalog() -> None:
-    public_records = SlowCountingRecords()
+    # Ten times as long where nothing was to be seen: what a busy machine adds must fit in between.
+    public_records = SlowCountingRecords(patience=0.1)
     public_records.stream = msgspec.structs.replace(STREAM, published=False)
-    visibility = VisibilityCache(
-        public_records,
-        public_records.is_owner,
-        public_records.country,
-        clock=public_records.clock,
-        patience=0.02,
-    )
+    visibility = public_records.visibility
     viewer = Requester("DE", [])
     async with asyncio.TaskGroup() as tasks:
         background = tasks.create_task(visibility.run_queries())
@@ -160,7 +158,7 @@ async def test_what_was_published_just_now_is_no_404_of_a_slow_catalog() -> None
         public_records.stream = STREAM
         public_records.answering.clear()
         public_records.clock.now += 1
-        asyncio.get_running_loop().call_later(0.06, public_records.answering.set)
+        asyncio.get_running_loop().call_later(0.15, public_records.answering.set)
         assert (await visibility.lookup(HASH, viewer)).access is AccessLevel.OPEN
         # A catalog that does not answer at all has its old answer counted in the end.
         public_records.stream = msgspec.structs.replace(STREAM, published=False)
@@ -173,15 +171,8 @@ async def test_what_was_published_just_now_is_no_404_of_a_slow_catalog() -> None
 
 
 async def test_known_viewers_do_not_wait_for_a_slow_catalog() -> None:
-    public_records = SlowCountingRecords()
-    answering = public_records.answering
-    visibility = VisibilityCache(
-        public_records,
-        public_records.is_owner,
-        public_records.country,
-        clock=public_records.clock,
-        patience=0.001,
-    )
+    public_records = SlowCountingRecords(patience=0.001)
+    answering, visibility = public_records.answering, public_records.visibility
     viewer = Requester("DE", [])
     async with asyncio.TaskGroup() as tasks:
         background = tasks.create_task(visibility.run_queries())
