@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.library import label_batches, label_locks
+from storage.catalog.library import label_locks, label_removal
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.insert_missing import insert_missing
@@ -301,20 +301,7 @@ class Labels:
 
         A category is taken from the records first, in batches.
         """
-        table = _TABLES[kind]
-        if kind == "category":
-            await label_batches.clear(self._database, "category_id", label)
-        async with self._database.writing() as connection:
-            if kind == "category":
-                await label_locks.lock_records(connection, "category_id", label)
-            await label_locks.lock_project(connection, table, label)
-            statement = delete(table).where(table.c.id == label)
-            statement = statement.returning(table.c.project_id, table.c.name)
-            row = (await connection.execute(statement)).one_or_none()
-            if row is None:
-                return False
-            project, name = row
-            counters.add(connection, project, table.name, -1)
-            facts = {kind: label, "name": name}
-            await event_log.record(connection, project, f"{kind} deleted", facts, now_us, by=by)
-            return True
+        column = "category_id" if kind == "category" else None
+        return await label_removal.remove(
+            self._database, kind, _TABLES[kind], label, by=by, now_us=now_us, column=column
+        )

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events import log as event_log
-from storage.catalog.library import label_batches, label_locks
+from storage.catalog.library import label_locks, label_removal
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import Page, PlayerOptions, PlayerRecord, Sort
@@ -163,17 +163,6 @@ class Players:
 
         Records that used it get the standard player first, in batches.
         """
-        await label_batches.clear(self._database, "player_id", player)
-        statement = delete(players).where(players.c.id == player)
-        statement = statement.returning(players.c.project_id, players.c.name)
-        async with self._database.writing() as connection:
-            await label_locks.lock_records(connection, "player_id", player)
-            await label_locks.lock_project(connection, players, player)
-            row = (await connection.execute(statement)).one_or_none()
-            if row is None:
-                return False
-            project, name = row
-            counters.add(connection, project, players.name, -1)
-            facts = {"player": player, "name": name}
-            await event_log.record(connection, project, "player deleted", facts, now_us, by=by)
-            return True
+        return await label_removal.remove(
+            self._database, "player", players, player, by=by, now_us=now_us, column="player_id"
+        )

@@ -4,7 +4,9 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
-from storage.catalog import Catalog
+import psycopg
+
+from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import PlayerOptions
 from storage.catalog.schema.tables import streams, videos
 from storage.catalog.streams.repository import StreamChange
@@ -13,6 +15,7 @@ from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.many_rows import copy_rows, padded
 from tests.support.storage.new_videos import new_video
+from tests.support.waiting import until
 
 NOW = 1_800_000_000_000_000
 MANY = 2500  # five batches
@@ -64,3 +67,35 @@ async def test_others_keep_theirs_and_versions_stay(catalog: Catalog, location: 
     assert run_sql(location, f"SELECT DISTINCT player_id FROM {videos.name}") == [(player,)]
     assert run_sql(location, versions) == before
     assert not await catalog.labels.remove("category", category, by=None, now_us=NOW)
+
+
+async def test_a_video_that_got_the_category_meanwhile_is_edited_while_it_is_deleted(
+    postgres_url: str,
+) -> None:
+    async with open_catalog(postgres_url, migrate=False) as catalog:
+        await catalog.installation.first_start(NOW)
+        category = await catalog.labels.add("category", 1, "c", active=True, by=None, now_us=NOW)
+        await catalog.videos.add(1, new_video(), NOW, by=None)
+        with psycopg.connect(postgres_url) as first, psycopg.connect(postgres_url) as edit:
+            first.execute("SELECT * FROM categories FOR KEY SHARE")
+            async with asyncio.TaskGroup() as tasks:
+                deleting = tasks.create_task(
+                    catalog.labels.remove("category", category.id, by=None, now_us=NOW)
+                )
+                await until(lambda: _is_awaited(first))
+                run_sql(postgres_url, f"UPDATE videos SET category_id = {category.id}")
+                edit.execute("SELECT * FROM videos FOR UPDATE")
+                first.commit()
+                await until(lambda: _is_awaited(edit))
+                await asyncio.to_thread(edit.execute, "SELECT * FROM categories FOR KEY SHARE")
+                edit.commit()
+        assert deleting.result()
+        assert run_sql(postgres_url, "SELECT category_id FROM videos") == [(None,)]
+
+
+def _is_awaited(session: psycopg.Connection) -> bool:
+    """Return whether another session waits for a lock of this one's."""
+    pid = session.info.backend_pid
+    with psycopg.connect(session.info.dsn, password=session.info.password) as asking:
+        query = "SELECT 1 FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
+        return asking.execute(query, (pid,)).fetchone() is not None
