@@ -5,7 +5,9 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-PYTHON_ROOMS := media ingest transcode storage api headend tests bench scripts
+# The rooms that the wheel has, out of the one list in pyproject.toml.
+ROOMS := $(shell sed -n 's/^packages = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '",')
+PYTHON_ROOMS := $(ROOMS) tests bench scripts
 ARGS ?=
 ROUNDS ?= 20
 PART ?= 1/1
@@ -59,7 +61,7 @@ house: setup ## import rules, and the project's own rules (tests/test_house.py)
 # The processes of a test run begin at once, and would all compile the same modules. Services and
 # engines start hundreds of times: none shall compile the code anew.
 compiled: setup ## compile the code and the tests
-	@$(BIN)/python -m compileall -q media ingest transcode storage api headend
+	@$(BIN)/python -m compileall -q $(ROOMS)
 	@if [ ! -e $(COMPILED) ] || [ -n "$$(find tests bench -name '*.py' -newer $(COMPILED))" ]; then \
 		output=$$(env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --collect-only -q) \
 			|| { echo "$$output" | tail -n 40; exit 1; }; touch $(COMPILED); \

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.wiring import RunningService
+from headend.supervision import BackgroundTask, run_in_background
 from media.stream_keys import PublicHash, Slot
 from storage.catalog import Catalog
 from storage.catalog.records.common import EventRecord

@@ -24,9 +24,9 @@ from headend.install.certificates import CertificateError
 from headend.install.installation import catalog_location, create_data_folder, install
 from headend.install.locks import DataFolderError, schema_in_use, writer_lock
 from headend.install.media_store import bucket_of
-from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.wiring import Role, RunningService
 from headend.security_log import security_log
+from headend.supervision import BackgroundTask, run_in_background
 from headend.systemd import keep_watchdog, notify
 from headend.welcome import welcome
 from storage.errors import CatalogUnavailable, StorageError

@@ -7,7 +7,8 @@
 set -eu
 
 if [ $# -eq 0 ]; then
-    set -- media ingest/rtmp ingest/stream ingest/server ingest/relay ingest/report storage transcode api headend
+    # shellcheck disable=SC2046
+    set -- $(sed -n 's/^packages = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '",')
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -5,11 +5,11 @@
 
 import re
 from pathlib import Path
-from typing import Final
 
 import pytest
 from prometheus_client.core import CounterMetricFamily
 
+from delivery.edge.memory import MemoryEdge
 from headend.config.settings import ServiceSettings
 from headend.http.metrics import HttpMetrics
 from headend.roles.edge_metrics import EdgeMetrics
@@ -22,12 +22,10 @@ from media.ladder import BOXES
 from media.loop_lag import LoopLag
 from scripts import sandbox_page
 from scripts.settings_page import PAGE, defaults, filled
-from storage.edge.memory import MemoryEdge
 from tests.support.e2e.odd_sources import INPUTS
 from tests.support.headend.idle_ingest import idle_ingest
+from tests.support.rooms import ROOMS, ROOT
 from transcode.sandbox.system_calls import SYSTEM_CALLS
-
-ROOT: Final = Path(__file__).parents[1]
 
 
 def page(name: str) -> str:
@@ -170,10 +168,9 @@ def test_times_on_the_page_are_those_of_the_code() -> None:
 
 def test_every_package_has_its_line_and_every_line_its_package() -> None:
     listed = re.findall(r"^\| `([a-z.]+)` \| .+ \|$", page("architecture"), re.MULTILINE)
-    rooms = ("media", "ingest", "transcode", "storage", "api", "headend")
     packages = {
         path.parent.relative_to(ROOT).as_posix().replace("/", ".")
-        for room in rooms
+        for room in ROOMS
         for path in (ROOT / room).rglob("__init__.py")
     }
     packages.discard("storage.catalog.migrations.versions")

@@ -7,20 +7,16 @@ import ast
 import json
 import re
 import subprocess
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.support.house_tables import WITHOUT_TEST
-
-ROOT: Final = Path(__file__).parents[1]
-ROOMS: Final = ("media", "ingest", "transcode", "storage", "api", "headend")
-PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+from tests.support.rooms import PROJECT, ROOMS, ROOT
 
 LINES: Final = 600
 # Exceptions: {"room/module.py": "why it is one thing"}.
@@ -101,6 +97,16 @@ def pins(path: Path) -> list[str]:
 def test_the_files_of_the_project_are_found() -> None:
     assert {"Makefile", ".ci/run", "tests/test_house.py"} <= {name(path) for path in FILES}
     assert not any(".venv" in path.parts for path in FILES)
+
+
+def test_one_list_of_rooms_names_every_folder_of_source() -> None:
+    """A room that is not listed would lose its tests, its rules, or its place in the wheel."""
+    folders = {path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file()}
+    assert folders - {"tests", "bench", "scripts"} == {*ROOMS}
+    linter = PROJECT["tool"]["importlinter"]
+    circles = next(each for each in linter["contracts"] if each["type"] == "acyclic_siblings")
+    assert (*linter["root_packages"],) == (*circles["ancestors"],) == ROOMS
+    assert all((ROOT / "tests" / room).is_dir() for room in ROOMS)
 
 
 def test_a_file_of_source_has_at_most_600_lines() -> None:

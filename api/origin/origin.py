@@ -59,8 +59,8 @@ from api.origin.routes import (
 )
 from api.origin.store_requests import Question, StoreRequests
 from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
+from delivery.edge.base import NORMAL_LATENCY, CachedPlaylist, Edge
 from media.no_op import do_nothing
-from storage.edge.base import NORMAL_LATENCY, CachedPlaylist, Edge
 from storage.errors import StorageError
 from storage.objects.store import MediaStore
 

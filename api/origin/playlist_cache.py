@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from storage.edge.base import CachedPlaylist
+from delivery.edge.base import CachedPlaylist
 from storage.objects.base import ObjectStat
 
 __all__ = ["PlaylistCache"]

@@ -17,9 +17,9 @@ from api.origin.absences import Absences, Standing
 from api.origin.playlist_cache import PlaylistCache
 from api.origin.routes import LIVE, naming_lists, object_address
 from api.origin.visibility import ViewerAccess
+from delivery.edge.base import CachedPlaylist, Edge
+from delivery.run.stored_playlist import StoredPlaylists
 from storage.catalog.records.common import PublicRecord
-from storage.edge.base import CachedPlaylist, Edge
-from storage.live.stored_playlist import StoredPlaylists
 from storage.objects.base import ObjectMissing
 from storage.objects.store import MediaStore
 from storage.single_flight import SingleFlight

@@ -24,6 +24,8 @@ from api.schemas.timestamps import format_timestamp
 from api.streams.lookup import STREAM
 from api.streams.schemas import ClipAdded, ClipAddition, ClipTime
 from api.videos.presenter import VideoPresenter
+from delivery.recording.clips import NotAvailable, find_source, make_clip
+from delivery.recording.pages import TimeRange
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
@@ -32,8 +34,6 @@ from storage.catalog.videos.clips import NewClip
 from storage.errors import NoSuchProject, StorageError
 from storage.objects.addresses import video as video_folder
 from storage.objects.base import Objects
-from storage.recording.clips import NotAvailable, find_source, make_clip
-from storage.recording.pages import TimeRange
 
 __all__ = ["LONGEST_SECONDS", "SHORTEST_SECONDS", "ClipsController"]
 

@@ -20,10 +20,7 @@ from api.library.quotas import ProjectQuotas
 from api.uploads.metadata import VideoDetails, wanted_details
 from api.videos.presenter import VideoPresenter
 from api.videos.schemas import VideoAdded
-from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
-from storage.catalog.videos.imports import NewImport
-from storage.fetch_policy import (
+from outbound.policy import (
     BadWebAddress,
     Network,
     WebAddress,
@@ -31,6 +28,9 @@ from storage.fetch_policy import (
     is_ip_literal,
     parse_web_address,
 )
+from storage.catalog import Catalog
+from storage.catalog.records.common import ProjectRecord
+from storage.catalog.videos.imports import NewImport
 
 __all__ = ["ImportRules", "ImportsController"]
 

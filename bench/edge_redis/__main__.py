@@ -23,9 +23,9 @@ import msgspec
 import uvloop
 
 from bench.edge_redis.maker import NAMESPACE, PARTS, folder_of, rendition_of
+from delivery.edge.redis import open_edge_store
+from delivery.edge.remote import RemoteEdge, open_remote_edge
 from storage.bus.redis import open_redis_client
-from storage.edge.redis import open_edge_store
-from storage.edge.remote import RemoteEdge, open_remote_edge
 
 __all__ = ["RunFigures", "main", "measure"]
 

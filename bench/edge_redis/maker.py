@@ -10,11 +10,11 @@ from typing import Final
 
 import uvloop
 
+from delivery.edge.publishing import PublishingEdge
+from delivery.edge.redis import open_edge_store
 from media.hls.playlist import PartialSegment
 from media.hls.timeline import Timeline
 from media.ticks import VIDEO_SCALE
-from storage.edge.publishing import PublishingEdge
-from storage.edge.redis import open_edge_store
 
 __all__ = ["NAMESPACE", "PARTS", "PART_SECONDS", "folder_of", "rendition_of"]
 

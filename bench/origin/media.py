@@ -7,14 +7,14 @@ playlist belongs to a second stream; its segments do not exist, because they are
 import os
 from typing import Final
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow, Publication
 from media.hls.m3u8 import render
 from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow, Publication
 from storage.objects.addresses import live_playlist, live_segment
 from storage.objects.disk import DiskObjects
 

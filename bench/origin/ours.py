@@ -26,11 +26,11 @@ from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
 from api.schemas.urls import Addresses
 from bench.origin.media import publish, publish_long
+from delivery.edge.memory import MemoryEdge
 from headend.config.listen_sockets import bind
 from headend.http.server import Application, serving
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog, open_catalog
-from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 
 __all__ = ["BenchOrigin", "main"]

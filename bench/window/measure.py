@@ -25,10 +25,10 @@ from bench.window.stored import (
     PutCountingDisk,
     store,
 )
+from delivery.edge.base import CachedPlaylist
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow, Publication
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
-from storage.edge.base import CachedPlaylist
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow, Publication
 from storage.objects.addresses import live_playlist
 
 __all__ = ["WindowFigures"]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from delivery.run.run_state import PAGE_STEPS, RunState, Step, StepPage, StepSegment
+from delivery.run.run_store import run_log
 from media.ladder import AUDIO_RENDITION, Rendition
-from storage.live.run_state import PAGE_STEPS, RunState, Step, StepPage, StepSegment
-from storage.live.run_store import run_log
 from storage.objects.addresses import live_init, live_segment, live_state
 from storage.objects.disk import DiskObjects
 

@@ -20,7 +20,7 @@ from headend.config.storage_settings import StorageSettings
 from headend.http.connections import CONNECTIONS
 from ingest.rtmp.limits import Limits
 from media.hls.playlist import TARGET_SECONDS
-from storage.fetch_policy import Network, parse_networks
+from outbound.policy import Network, parse_networks
 
 __all__ = [
     "ApiSettings",

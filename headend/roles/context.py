@@ -1,9 +1,11 @@
-"""Opens what every role uses: catalog, objects, sockets, bus, edge, the lag of the loop."""
+"""Opens what every role uses: catalog, objects, sockets, bus, edge, presence among the hosts."""
 
 import logging
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +13,15 @@ import msgspec
 
 from api.pusher.delivery import announcing_notices
 from api.schemas.urls import Addresses
+from delivery.edge.base import Edge
+from delivery.edge.memory import MemoryEdge
+from delivery.edge.publishing import PublishingEdge
+from delivery.edge.redis import EdgeUnavailable, open_edge_store
+from delivery.edge.remote import open_remote_edge
+from delivery.edge.shared import SharedEdge
 from headend.config.listen_sockets import ListenSockets
 from headend.config.settings import ServiceSettings
+from headend.hosts.presence import HostIdentity, HostPresence
 from headend.http.descriptors import raise_limit
 from headend.install.installation import (
     catalog_location,
@@ -24,7 +33,7 @@ from headend.install.media_store import bucket_of, open_store, read_store
 from headend.recent_log import RecentLog, keeping_recent_log
 from headend.roles.loop_watch import watch_loop
 from headend.roles.readiness import create_store_health
-from headend.roles.supervision import BackgroundTask, run_in_background
+from headend.supervision import BackgroundTask, run_in_background
 from headend.systemd import notify
 from media.loop_lag import LoopLag
 from storage.bus.base import Bus
@@ -32,17 +41,11 @@ from storage.bus.memory import MemoryBus
 from storage.bus.redis import open_redis_bus
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import FirstStart
-from storage.edge.base import Edge
-from storage.edge.memory import MemoryEdge
-from storage.edge.publishing import PublishingEdge
-from storage.edge.redis import EdgeUnavailable, open_edge_store
-from storage.edge.remote import open_remote_edge
-from storage.edge.shared import SharedEdge
 from storage.objects.store import MediaStore
 from storage.store_lease import StoreLease
 from transcode.jobs.store_health import StoreHealth
 
-__all__ = ["RoleContext", "open_context"]
+__all__ = ["RoleContext", "open_context", "open_presence"]
 
 log = logging.getLogger(__name__)
 
@@ -200,3 +203,31 @@ def _namespace(key: str) -> str:
     It separates installations that share a Redis.
     """
     return f"headend.{key}"
+
+
+@asynccontextmanager
+async def open_presence(
+    context: RoleContext, role: str
+) -> AsyncGenerator[HostPresence | None, None]:
+    """Register this process for the length of the block; None with SQLite, which has one writer.
+
+    Raises:
+        AddressError: others cannot connect to the address at which it accepts relayed encoders.
+        HostNameTaken: another process of its name runs.
+        MediaNotShared: another host runs, and media are in a folder.
+        StorageError: the catalog does not answer.
+    """
+    settings = context.settings.hosts
+    if not context.catalog.is_shared:
+        yield None
+        return
+    identity = HostIdentity(
+        name=settings.name or f"{socket.gethostname()}/{role}"[:255],
+        role=role,
+        address=context.sockets.relay_address(settings),
+        version=version("headend"),
+        capacity=settings.streams or None,
+    )
+    presence = HostPresence(context.catalog, identity, dead_seconds=settings.dead_seconds)
+    async with presence.running(shares_media=bucket_of(context.settings) is not None):
+        yield presence

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from storage.edge.base import Edge
-from storage.edge.remote import RemoteEdge
-from storage.edge.shared import SharedEdge, publishing_edge
+from delivery.edge.base import Edge
+from delivery.edge.remote import RemoteEdge
+from delivery.edge.shared import SharedEdge, publishing_edge
 
 __all__ = ["EdgeMetrics", "counter", "gauge"]
 

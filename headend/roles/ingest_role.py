@@ -13,7 +13,21 @@ from prometheus_client.registry import Collector
 
 from api.http.filenames import slug
 from api.operations.report import SpareRoom
+from delivery.edge.shared import publishing_edge
+from delivery.recording.recorder import Recorder
+from delivery.run.publication import LiveWindow
+from delivery.run.run_objects import require_versions
 from headend.config.listen_sockets import ListenSockets
+from headend.duties.command_executor import CommandExecutor
+from headend.duties.media_remover import StoredMedia
+from headend.hosts.ownership import (
+    CatalogOwnership,
+    OrphanedRuns,
+    OwnershipWatch,
+    SoleRuns,
+)
+from headend.hosts.presence import HostPresence
+from headend.hosts.stale_streams import keep_resetting_unowned_streams
 from headend.install.certificates import RtmpsCertificate
 from headend.install.media_store import bucket_of
 from headend.install.relay_key import relay_tls
@@ -23,32 +37,18 @@ from headend.roles.adapters import (
     EngineSinks,
     GrantDefaults,
 )
-from headend.roles.command_executor import CommandExecutor
 from headend.roles.context import RoleContext
 from headend.roles.edge_metrics import EdgeMetrics
-from headend.roles.host_presence import HostPresence
 from headend.roles.ingest_metrics import IngestMetrics
-from headend.roles.media_remover import StoredMedia
-from headend.roles.stale_streams import keep_resetting_unowned_streams
-from headend.roles.stream_ownership import (
-    CatalogOwnership,
-    OrphanedRuns,
-    OwnershipWatch,
-    SoleRuns,
-)
-from headend.roles.supervision import BackgroundTask, run_in_background
+from headend.supervision import BackgroundTask, run_in_background
 from ingest.server.listener import OtherHosts, RtmpListener, listening
 from ingest.stream.failover import Mode
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.catalog import Catalog
-from storage.edge.shared import publishing_edge
 from storage.errors import StorageError
-from storage.live.publication import LiveWindow
-from storage.live.run_objects import require_versions
 from storage.objects.disk_check import room_problem
 from storage.objects.disk_threads import LIVE
-from storage.recording.recorder import Recorder
 from storage.wall_clock import wall_clock_us
 from transcode.live.event_queue import EventQueue
 from transcode.live.posters import LivePosters

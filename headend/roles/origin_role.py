@@ -25,11 +25,11 @@ from api.pages.oembed import oembed_handlers
 from api.pages.slate_images import SlateLookups, slate_image_handlers
 from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
+from delivery.edge.base import Edge
 from headend.config.settings import ServiceSettings
 from headend.http.server import Application
 from headend.install.media_store import bucket_of, signing_bucket
 from storage.catalog import Catalog
-from storage.edge.base import Edge
 from storage.objects.cdn_copies import copy_for_cdn
 from storage.objects.store import MediaStore
 

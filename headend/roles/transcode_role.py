@@ -10,16 +10,16 @@ from api.uploads.imports import ImportRules
 from headend.config.settings import ImportSettings, TranscodeSettings
 from headend.roles.context import RoleContext
 from headend.roles.readiness import create_store_health, keep_noting_pauses
-from headend.roles.supervision import BackgroundTask
 from headend.roles.upload_intake import probe_upload, quota_limits
+from headend.supervision import BackgroundTask
 from media.no_op import always
 from media.ticks import MICROSECONDS
+from outbound.http_client import CheckedClient
 from storage.catalog import Catalog
 from storage.job_leases import HeldJob
 from storage.objects.store import MediaStore
 from storage.quotas import QuotaCheck
 from transcode.imports.download import DownloadLimits
-from transcode.imports.http_client import ImportClient
 from transcode.imports.importer import Importer
 from transcode.jobs.store_health import StoreHealth
 from transcode.jobs.worker_pool import WorkerPool
@@ -136,7 +136,7 @@ def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool[H
         imports=context.catalog.imports,
         objects=context.objects,
         probe=probe_upload,
-        client=ImportClient(allowed=settings.private_networks),
+        client=CheckedClient(allowed=settings.private_networks),
         limits=DownloadLimits(
             max_bytes=min(settings.most_bytes, context.objects.most_bytes),
             ports=settings.open_ports,

@@ -31,6 +31,13 @@ from api.status import status_app, status_handlers
 from api.streams.command_client import IngestClient
 from headend.config.listen_sockets import port_of, public_base
 from headend.config.settings import ServiceSettings
+from headend.duties.media_remover import StoredMedia
+from headend.duties.project_remover import keep_removing_projects
+from headend.hosts.presence import HostPresence
+from headend.hosts.stale_streams import (
+    keep_resetting_stale_streams,
+    keep_resetting_unowned_streams,
+)
 from headend.http.connections import ConnectionLimiter
 from headend.http.descriptors import connection_bound, raise_limit
 from headend.http.metrics import CountedApplication, HttpMetrics, metrics_text
@@ -39,22 +46,15 @@ from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
 from headend.install.media_store import bucket_of
 from headend.own_command import own_command
-from headend.roles.context import RoleContext, open_context
+from headend.roles.context import RoleContext, open_context, open_presence
 from headend.roles.edge_metrics import EdgeMetrics
-from headend.roles.host_presence import HostPresence, open_presence
 from headend.roles.ingest_role import IngestRole, run_ingest
-from headend.roles.media_remover import StoredMedia
 from headend.roles.operations import InstallationReporter
 from headend.roles.origin_role import OriginRole
-from headend.roles.project_remover import keep_removing_projects
 from headend.roles.readiness import find_problems
-from headend.roles.stale_streams import (
-    keep_resetting_stale_streams,
-    keep_resetting_unowned_streams,
-)
-from headend.roles.supervision import BackgroundTask, run_in_background
 from headend.roles.transcode_role import file_workers, import_rules
 from headend.roles.upload_intake import create_intake, quota_limits
+from headend.supervision import BackgroundTask, run_in_background
 from media.no_op import do_nothing, never
 from storage.bus.redis import RedisBus
 from storage.catalog import Catalog
@@ -275,7 +275,14 @@ def _remove_deleted(context: RoleContext) -> tuple[BackgroundTask, ...]:
         ),
         BackgroundTask(
             "removals",
-            partial(keep_removing, objects, edge, catalog.removals, catalog.clock.now_us, verify),
+            partial(
+                keep_removing,
+                objects,
+                edge.drop_folder,
+                catalog.removals,
+                catalog.clock.now_us,
+                verify,
+            ),
         ),
     )
 

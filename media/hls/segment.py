@@ -38,7 +38,7 @@ class SegmentStart(msgspec.Struct, frozen=True, kw_only=True, tag="segment start
     """The beginning of a segment, reported before its first part.
 
     All fields are as in the segment's own report, which comes after its last part. `borrowed`: its
-    media are those of another rendition (see `storage.live.borrowed_media`).
+    media are those of another rendition (see `delivery.run.borrowed_media`).
     """
 
     rendition: str

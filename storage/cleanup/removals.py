@@ -15,7 +15,6 @@ from typing import Final, Protocol
 
 from media.ticks import MICROSECONDS
 from storage.catalog.queries.removals import Removal
-from storage.edge.base import Edge
 from storage.errors import StorageError
 from storage.objects.at_once import do_each
 from storage.objects.base import ObjectError, Objects
@@ -33,6 +32,9 @@ _LONGEST_WAIT_US: Final = 3600 * MICROSECONDS
 _AT_ONCE: Final = 4
 # Rows that are read, and changed, in one go. A store that is away costs 20 s for four of them.
 _BATCH: Final = 40
+
+# Makes processes forget what they hold of a folder in memory.
+DropFolder = Callable[[str], Awaitable[None]]
 
 
 class RemovalCatalog(Protocol):
@@ -54,9 +56,9 @@ class RemovalCatalog(Protocol):
 class RemovalPass:
     """The deletion of some objects; `done` are deleted, `failed` are not, and `error` says why."""
 
-    def __init__(self, objects: Objects, edge: Edge) -> None:
+    def __init__(self, objects: Objects, drop_folder: DropFolder) -> None:
         self._objects = objects
-        self._edge = edge
+        self._drop_folder = drop_folder
         self.done: list[Removal] = []
         self.failed: list[Removal] = []
         self.error: ObjectError | None = None
@@ -66,7 +68,7 @@ class RemovalPass:
         try:
             if removal.is_folder:
                 await self._objects.delete_tree(removal.address)
-                await self._edge.drop_folder(removal.address)
+                await self._drop_folder(removal.address)
             else:
                 await self._objects.delete(removal.address)
         except ObjectError as error:
@@ -76,7 +78,9 @@ class RemovalPass:
             self.done.append(removal)
 
 
-async def remove_due(objects: Objects, edge: Edge, removals: RemovalCatalog, now_us: int) -> int:
+async def remove_due(
+    objects: Objects, drop_folder: DropFolder, removals: RemovalCatalog, now_us: int
+) -> int:
     """Delete what is due, and return the number of objects and folders whose rows are gone.
 
     What cannot be deleted becomes due again; the first pass with a failure is the last.
@@ -86,7 +90,7 @@ async def remove_due(objects: Objects, edge: Edge, removals: RemovalCatalog, now
     """
     count = 0
     while due := await removals.find_due(now_us, _BATCH):
-        this_pass = RemovalPass(objects, edge)
+        this_pass = RemovalPass(objects, drop_folder)
         await do_each(due, this_pass.remove, at_once=_AT_ONCE)
         gone: list[str] = []
         for each in this_pass.done:
@@ -107,7 +111,7 @@ async def remove_due(objects: Objects, edge: Edge, removals: RemovalCatalog, now
 
 async def keep_removing(
     objects: Objects,
-    edge: Edge,
+    drop_folder: DropFolder,
     removals: RemovalCatalog,
     now_us: Callable[[], int],
     verify: Callable[[], Awaitable[None]],
@@ -120,7 +124,7 @@ async def keep_removing(
         try:
             if await removals.find_due(now_us(), 1):
                 await verify()
-                await remove_due(objects, edge, removals, now_us())
+                await remove_due(objects, drop_folder, removals, now_us())
         except StorageError as error:
             log.warning("media not removed", extra={"cause": str(error)})
         await asyncio.sleep(_INTERVAL_SECONDS)

@@ -13,17 +13,17 @@ import pytest
 from api.app import create_app
 from api.http.rate_limit import CallerRateLimiter, RateLimits
 from api.streams.command_client import IngestClient
+from delivery.edge.base import Edge
+from delivery.edge.memory import MemoryEdge
+from delivery.edge.publishing import PublishingEdge
+from delivery.edge.redis import open_edge_store
+from delivery.edge.remote import open_remote_edge
+from headend.duties.media_remover import StoredMedia
 from headend.install.installation import complete_key
-from headend.roles.media_remover import StoredMedia
 from storage.bus.base import Bus
 from storage.bus.memory import MemoryBus
 from storage.bus.redis import open_redis_bus
 from storage.catalog import Catalog, open_catalog
-from storage.edge.base import Edge
-from storage.edge.memory import MemoryEdge
-from storage.edge.publishing import PublishingEdge
-from storage.edge.redis import open_edge_store
-from storage.edge.remote import open_remote_edge
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.in_loop_client import client_of

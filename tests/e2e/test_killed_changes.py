@@ -17,13 +17,13 @@ import pytest
 
 from api.http.filenames import slug
 from headend.install.media_store import open_store
+from media.no_op import do_nothing_async
 from media.ticks import DAY_US
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.videos.recordings import MadeRecording
 from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.cleanup.orphans import remove_orphans
 from storage.cleanup.removals import remove_due
-from storage.edge.memory import MemoryEdge
 from storage.objects.addresses import video, video_folder, video_variants
 from storage.objects.base import ObjectMissing
 from storage.objects.store import MediaStore
@@ -140,7 +140,7 @@ async def pass_a_day(site: KilledSite) -> tuple[int, set[str], set[str], list[st
         for hours in _HOURS:
             at_us = now_us + round(hours * _HOUR_US)
             removed += await remove_expired_uploads(store, catalog.uploads, at_us)
-            removed += await remove_due(store, MemoryEdge(), catalog.removals, at_us)
+            removed += await remove_due(store, do_nothing_async, catalog.removals, at_us)
             removed += await remove_orphans(store, catalog.references, at_us)
         stored = {each for top in _TOPS for each in await store.addresses(top)}
         named = {each async for each in named_objects(catalog, store)}

@@ -17,7 +17,7 @@ WITHOUT_TEST: Final[dict[str, str]] = {
     "storage/catalog/records/transcoding.py": "values: nothing runs",
     "storage/catalog/schema/tables.py": "tables: the migrations are compared with them",
     "storage/catalog/schema/upload_tables.py": "tables: the migrations are compared with them",
-    "storage/edge/base.py": "protocols and errors: each implementation has its tests",
+    "delivery/edge/base.py": "protocols and errors: each implementation has its tests",
     "storage/errors.py": "a tree of errors: nothing runs",
     "transcode/live/ports.py": "protocols: nothing runs",
 }

@@ -16,9 +16,9 @@ from typing import Final, Protocol
 import httpcore
 import msgspec
 
-from storage.fetch_policy import BadWebAddress, WebAddress
+from outbound.http_client import CheckedClient, FetchInterrupted, FetchRefused
+from outbound.policy import BadWebAddress, WebAddress
 from storage.objects.incoming_file import IncomingFileTooLarge
-from transcode.imports.http_client import FetchInterrupted, FetchRefused, ImportClient
 
 __all__ = ["DownloadLimits", "FileVersion", "Inflow", "OnProgress", "download"]
 
@@ -85,7 +85,7 @@ async def download(
     address: WebAddress,
     inflow: Inflow,
     *,
-    client: ImportClient,
+    client: CheckedClient,
     limits: DownloadLimits,
     on_progress: OnProgress,
     version: FileVersion | None = None,
@@ -122,7 +122,7 @@ class _Download:
         address: WebAddress,
         inflow: Inflow,
         version: FileVersion,
-        client: ImportClient,
+        client: CheckedClient,
         limits: DownloadLimits,
         on_progress: OnProgress,
     ) -> None:

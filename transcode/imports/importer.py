@@ -18,11 +18,12 @@ from typing import ClassVar, Final
 import msgspec
 
 from media.no_op import do_nothing_async
+from outbound.http_client import CheckedClient, FetchRefused
+from outbound.policy import BadWebAddress, parse_web_address
 from storage.catalog.records.videos import VideoFile
 from storage.catalog.videos.imports import Imports, ImportWork
 from storage.catalog.videos.jobs import IMPORT, Jobs
 from storage.errors import CatalogError
-from storage.fetch_policy import BadWebAddress, parse_web_address
 from storage.file_intake import FileRefused, Probe, probe_source
 from storage.job_leases import LEASE_US, HeldJob
 from storage.objects import addresses
@@ -30,7 +31,6 @@ from storage.objects.base import ObjectError, StoreFull
 from storage.objects.resumable_file import FileStillLocked
 from storage.objects.store import MediaStore
 from transcode.imports.download import DownloadLimits, FileVersion, download
-from transcode.imports.http_client import FetchRefused, ImportClient
 from transcode.imports.partial_file import PartialFile, open_partial_file
 from transcode.jobs.catalog_retry import longest_wait, until_answered
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
@@ -60,7 +60,7 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
     imports: Imports
     objects: MediaStore
     probe: Probe
-    client: ImportClient
+    client: CheckedClient
     limits: DownloadLimits
     least_free: int
     now_us: Callable[[], int]
@@ -94,7 +94,7 @@ class Importer:
         imports: Imports,
         objects: MediaStore,
         probe: Probe,
-        client: ImportClient,
+        client: CheckedClient,
         limits: DownloadLimits,
         least_free: int,
         now_us: Callable[[], int],

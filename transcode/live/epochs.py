@@ -6,9 +6,9 @@ whichever engine makes it.
 
 import msgspec
 
+from delivery.run.publication import PublicationError
 from media.ladder import Ladder, Rendition, ladder_for
 from media.track import VideoTrack
-from storage.live.publication import PublicationError
 from transcode.protocol.messages import Prepared, Spliced, TakenOver
 
 __all__ = ["Epochs", "RequestedEpoch"]

@@ -13,14 +13,14 @@ from typing import Final
 
 import msgspec
 
+from delivery.run.publication import Publication
+from delivery.run.run_objects import OwnershipLost
 from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from media.packet import MediaPacket
 from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import Track
 from storage.cancellation import uncancelled
 from storage.errors import StorageError
-from storage.live.publication import Publication
-from storage.live.run_objects import OwnershipLost
 from transcode.live.backlog import Backlog, Joint, NoSource, QueueItem, SourceStart
 from transcode.live.epochs import Epochs
 from transcode.live.keyframe_monitor import KeyframeMonitor

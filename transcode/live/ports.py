@@ -5,8 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from delivery.run.publication import Publication
 from media.loop_lag import LoopLag
-from storage.live.publication import Publication
 from transcode.live.engine_deaths import EngineDeaths
 from transcode.protocol.engine_process import EngineProcess
 

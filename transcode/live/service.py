@@ -8,15 +8,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
+from delivery.edge.base import Edge
+from delivery.recording.recorder import Recorder
+from delivery.run.publication import LiveWindow, Publication
+from delivery.run.run_objects import RunOwner
+from delivery.run.run_store import newest_run
 from media.loop_lag import LoopLag
 from media.no_op import do_nothing
-from storage.edge.base import Edge
 from storage.errors import StorageError
-from storage.live.publication import LiveWindow, Publication
-from storage.live.run_objects import RunOwner
-from storage.live.run_store import newest_run
 from storage.objects.base import Objects
-from storage.recording.recorder import Recorder
 from storage.wall_clock import wall_clock_us
 from transcode.live.cpu_idle import IdleMeter
 from transcode.live.engine_deaths import EngineDeaths

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from delivery.run.variants import RenditionMeasure, build_multivariant, frame_rate
 from media.hls.m3u8 import render
 from media.hls.playlist import (
     MediaPlaylist,
@@ -22,7 +23,6 @@ from media.hls.playlist import (
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from storage.catalog.records.transcoding import MadeSubtitles
-from storage.live.variants import RenditionMeasure, build_multivariant, frame_rate
 from storage.objects.addresses import video
 from storage.objects.base import Objects
 from transcode.vod.rendition_store import MadePiece, MadeRendition, MadeSegment, OutOfStep

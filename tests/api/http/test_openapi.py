@@ -112,9 +112,9 @@ import asyncio
 from pathlib import Path
 from tests.support.api.in_loop_client import client_of
 from storage.catalog import open_catalog
-from storage.edge.memory import MemoryEdge
+from delivery.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
-from headend.roles.media_remover import StoredMedia
+from headend.duties.media_remover import StoredMedia
 from api.streams.command_client import IngestClient
 from tests.support.api.shared_application import application_over
 

@@ -5,9 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
-from headend.roles.media_remover import StoredMedia
-from headend.roles.project_remover import remove_projects
-from storage.edge.memory import MemoryEdge
+from delivery.edge.memory import MemoryEdge
+from headend.duties.media_remover import StoredMedia
+from headend.duties.project_remover import remove_projects
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import NOW_US, ApiService, Json
 

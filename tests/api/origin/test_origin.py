@@ -8,7 +8,7 @@ import pytest
 from api.http.response import HttpResponse
 from api.origin.origin import Origin
 from api.origin.visibility import VisibilityCache
-from storage.edge.memory import MemoryEdge
+from delivery.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import (
     PLAYLIST,

@@ -11,10 +11,10 @@ import pytest
 from api.http.response import HttpResponse, PendingResponse
 from api.origin.origin import Origin
 from api.origin.visibility import Requester, VisibilityCache
+from delivery.edge.base import CachedPlaylist
+from delivery.edge.memory import MemoryEdge
 from media.hls.playlist import PartialSegment
 from media.hls.timeline import Timeline
-from storage.edge.base import CachedPlaylist
-from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import PLAYLIST, FakePublicRecords, is_owner
 from tests.support.manual_clock import ManualClock

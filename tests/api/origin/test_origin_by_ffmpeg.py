@@ -17,12 +17,12 @@ from litestar import Litestar
 
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
+from delivery.edge.memory import MemoryEdge
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import Rendition
 from storage.catalog.records.common import PublicRecord
-from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.manual_clock import ManualClock
 from tests.support.storage.engine_reports import HASH, LOW, NOON_US, RUN, TOP, open_run

@@ -9,8 +9,8 @@ import pytest
 from api.http.response import HttpResponse
 from api.origin.origin import Origin
 from api.origin.visibility import VisibilityCache
+from delivery.edge.memory import MemoryEdge
 from storage.catalog.records.common import PublicRecord
-from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import (
     PLAYLIST,

@@ -10,10 +10,10 @@ from litestar.types import HTTPReceiveMessage, Message, Scope
 from api.http.response import HttpResponse
 from api.origin.origin import Origin
 from api.origin.visibility import VisibilityCache
+from delivery.edge.memory import MemoryEdge
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from storage.catalog.records.common import PublicRecord
-from storage.edge.memory import MemoryEdge
 from storage.objects.base import ObjectStat
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import later

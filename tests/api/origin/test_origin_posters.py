@@ -13,8 +13,8 @@ from api.http.response import HttpResponse
 from api.http.static_files import Asset
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
+from delivery.edge.memory import MemoryEdge
 from storage.catalog.records.common import PublicRecord
-from storage.edge.memory import MemoryEdge
 from storage.objects.addresses import live_poster
 from storage.objects.disk import DiskObjects
 from tests.support.manual_clock import ManualClock

@@ -15,8 +15,8 @@ from api.http.static_files import Asset
 from api.origin.origin import Origin, OriginFirst
 from api.origin.redirects import CdnRedirects, Method, Redirects, SignedRedirects
 from api.origin.visibility import VisibilityCache
+from delivery.edge.memory import MemoryEdge
 from storage.catalog.records.common import PublicRecord
-from storage.edge.memory import MemoryEdge
 from storage.objects.addresses import live_poster, live_segment, video_folder
 from storage.objects.cdn_copies import copy_for_cdn
 from storage.objects.disk import DiskObjects

@@ -10,10 +10,10 @@ import pytest
 from api.http.response import HttpResponse, PendingResponse
 from api.origin.origin import Origin
 from api.origin.visibility import Requester, VisibilityCache
+from delivery.edge.publishing import PublishingEdge
+from delivery.edge.redis import open_edge_store
+from delivery.edge.remote import RemoteEdge, open_remote_edge
 from media.hls.timeline import Timeline
-from storage.edge.publishing import PublishingEdge
-from storage.edge.redis import open_edge_store
-from storage.edge.remote import RemoteEdge, open_remote_edge
 from storage.objects.disk import DiskObjects
 from tests.support.api.origin_client import PLAYLIST, VARIANTS, FakePublicRecords, is_owner, later
 from tests.support.manual_clock import ManualClock

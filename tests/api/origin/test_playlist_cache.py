@@ -4,7 +4,7 @@ import gc
 import weakref
 
 from api.origin.playlist_cache import PlaylistCache
-from storage.edge.base import CachedPlaylist
+from delivery.edge.base import CachedPlaylist
 from storage.objects.base import ObjectStat
 
 STAT = ObjectStat(size=5, modified_us=1_700_000_000_000_000)

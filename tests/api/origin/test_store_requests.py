@@ -15,10 +15,10 @@ from api.origin.absences import Absences
 from api.origin.origin import Origin, OriginFirst
 from api.origin.redirects import CdnRedirects, Redirects
 from api.origin.visibility import VisibilityCache, no_owner
+from delivery.edge.memory import MemoryEdge
 from media.hls.timeline import Timeline
 from media.no_op import do_nothing_async
 from storage.catalog.records.common import PublicRecord
-from storage.edge.memory import MemoryEdge
 from storage.objects.cdn_copies import copy_for_cdn
 from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects

@@ -12,10 +12,10 @@ from api.app import create_app
 from api.http.fair_share import Holder
 from api.intake.upload_intake import UploadIntake
 from api.schemas.timestamps import format_timestamp
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import Publication
 from headend.roles.upload_intake import create_intake
 from storage.catalog import open_catalog
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import Publication
 from storage.objects.disk import DiskObjects
 from storage.quotas import QuotaLimits
 from tests.support.api import contract_shapes

@@ -11,18 +11,18 @@ import pytest
 
 from api.app import create_app
 from api.streams.command_client import IngestClient
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow
+from headend.duties.command_executor import CommandExecutor
+from headend.duties.media_remover import StoredMedia
+from headend.hosts.ownership import SoleRuns
 from headend.roles.adapters import CatalogJournal
-from headend.roles.command_executor import CommandExecutor
-from headend.roles.media_remover import StoredMedia
-from headend.roles.stream_ownership import SoleRuns
 from ingest.stream.registry import LiveStreams
 from ingest.stream.slot_session import SlotSession
 from media.packet import MediaPacket
 from media.stream_keys import Slot
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.ingest.stream.test_live_stream import (
     AUDIO,

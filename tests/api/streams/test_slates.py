@@ -9,10 +9,10 @@ import pytest
 from httpx import Response
 
 from api.app import create_app
-from headend.roles.media_remover import StoredMedia
-from headend.roles.project_remover import remove_projects
+from delivery.edge.memory import MemoryEdge
+from headend.duties.media_remover import StoredMedia
+from headend.duties.project_remover import remove_projects
 from headend.roles.upload_intake import create_intake
-from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api import contract_shapes
 from tests.support.api.application import ADDRESSES, ApiService, Json

@@ -15,10 +15,10 @@ import uvloop
 
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
+from delivery.edge.memory import MemoryEdge
 from headend.config.listen_sockets import bind
 from headend.http.server import serving
 from storage.catalog.records.common import PublicRecord
-from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.e2e.service import SCALE
 from tests.support.waiting import until

@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow
 from headend.roles.adapters import (
     CatalogDirectory,
     CatalogJournal,
@@ -18,8 +20,6 @@ from media.stream_keys import Slot, StreamKey
 from storage.catalog import open_catalog
 from storage.catalog.records.settings import FailoverChange, SettingsChange
 from storage.catalog.streams.commands import CommandKind, StreamCommand
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
 from transcode.live.live_run import LiveRun

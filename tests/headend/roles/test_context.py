@@ -1,4 +1,4 @@
-"""What a role runs on: its own sockets, and media and rows that belong together."""
+"""What a role runs on: its own sockets, media and rows that belong together, its host."""
 
 import asyncio
 import shutil
@@ -11,20 +11,22 @@ import pytest
 from click.testing import CliRunner
 
 from api.pusher.delivery import TOPIC
+from delivery.edge.base import Edge
+from delivery.edge.memory import MemoryEdge
+from delivery.edge.publishing import PublishingEdge
+from delivery.edge.remote import RemoteEdge
+from delivery.edge.shared import SharedEdge
 from headend.cli import main
+from headend.hosts.presence import HostIdentity, HostPresence
 from headend.install.installation import DATABASE, create_data_folder, install
 from headend.install.media_store import OBJECTS
-from headend.roles.context import open_context
+from headend.roles.context import open_context, open_presence
 from headend.roles.readiness import find_problems
 from media.ticks import MICROSECONDS
 from storage.bus.base import BusMessage
+from storage.catalog import open_catalog
 from storage.catalog.engine.clock import DatabaseClock
-from storage.edge.base import Edge
-from storage.edge.memory import MemoryEdge
-from storage.edge.publishing import PublishingEdge
-from storage.edge.remote import RemoteEdge
-from storage.edge.shared import SharedEdge
-from storage.errors import CatalogUnavailable
+from storage.errors import CatalogUnavailable, HostNameTaken, MediaNotShared
 from storage.installation_key import EmptyStore, StoreMismatch
 from storage.lease_verdict import StoreInUse
 from storage.objects.base import StoreClaimed, StoreFailed
@@ -228,3 +230,74 @@ async def test_a_copied_database_beside_the_same_media_is_refused_and_can_take_t
             )
             assert problems == [], "viewers are served as before"
         assert list((here / OBJECTS).glob("*/checks")) == []
+
+
+async def test_a_role_is_a_host_of_a_shared_database_while_it_runs(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    with postgres_server.fresh_database() as url:
+        settings = settings_of(
+            tmp_path, database__url=url, hosts__name="one", hosts__relay_listen="127.0.0.1:0"
+        )
+        await install(tmp_path, url)
+        async with open_context(settings, origin=False, ingest=True) as context:
+            async with open_presence(context, "ingest") as presence:
+                assert presence is not None
+                (record,) = await context.catalog.hosts.find_all(60)
+                assert (record.id, record.name, record.role) == (presence.host, "one", "ingest")
+                assert record.address == context.sockets.relay_address(settings.hosts)
+                assert record.address is not None
+            assert await context.catalog.hosts.find_all(60) == ()
+
+
+async def test_a_copied_data_folder_takes_nothing_from_the_host_of_the_original(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    """The copy has every file of the original, also what versions before 0.3 wrote there."""
+    original, copied = tmp_path / "original", tmp_path / "copied"
+    with postgres_server.fresh_database() as url:
+        changes = {"database__url": url, "hosts__name": "one", "hosts__dead_seconds": "2"}
+        create_data_folder(original)
+        await install(original, url)
+        settings = settings_of(original, **changes)
+        async with (
+            open_context(settings, origin=False, ingest=True) as context,
+            open_presence(context, "ingest") as presence,
+        ):
+            assert presence is not None
+            (original / "host.number").write_text(f"{presence.host}\n")
+            shutil.copytree(original, copied)
+            async with open_catalog(url, migrate=False) as catalog:
+                identity = HostIdentity(name="one", role="ingest", address=None, version="1")
+                other = HostPresence(catalog, identity, dead_seconds=2)
+                with pytest.raises(HostNameTaken):
+                    await other.start()
+            (record,) = await context.catalog.hosts.find_all(2)
+            assert (record.id, record.alive, presence.problem) == (presence.host, True, "")
+
+
+async def test_hosts_that_keep_media_in_folders_do_not_share_a_database(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    with postgres_server.fresh_database() as url:
+        settings = settings_of(tmp_path, database__url=url, hosts__name="one")
+        await install(tmp_path, url)
+        async with open_context(settings, origin=False, ingest=True) as context:
+            other = await context.catalog.hosts.register("other", "ingest", None, "1")
+            with pytest.raises(MediaNotShared, match=r"storage\.url"):
+                async with open_presence(context, "ingest"):
+                    pass
+            assert [each.id for each in await context.catalog.hosts.find_all(60)] == [other]
+            await context.catalog.hosts.leave(other)
+            async with open_presence(context, "ingest") as presence:
+                assert presence is not None
+
+
+async def test_there_are_no_hosts_with_sqlite(tmp_path: Path) -> None:
+    settings = await installed(tmp_path)
+    async with (
+        open_context(settings, origin=False, ingest=True) as context,
+        open_presence(context, "ingest") as presence,
+    ):
+        assert presence is None
+        assert await context.catalog.hosts.find_all(60) == ()

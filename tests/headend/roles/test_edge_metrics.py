@@ -3,14 +3,14 @@
 import asyncio
 from pathlib import Path
 
+from delivery.edge.base import Edge
+from delivery.edge.memory import MemoryEdge
+from delivery.edge.publishing import PublishingEdge
+from delivery.edge.redis import open_edge_store
+from delivery.edge.remote import open_remote_edge
+from delivery.edge.shared import SharedEdge
 from headend.roles.edge_metrics import EdgeMetrics
 from media.hls.timeline import Timeline
-from storage.edge.base import Edge
-from storage.edge.memory import MemoryEdge
-from storage.edge.publishing import PublishingEdge
-from storage.edge.redis import open_edge_store
-from storage.edge.remote import open_remote_edge
-from storage.edge.shared import SharedEdge
 from tests.support.redis_server import redis_server
 from tests.support.storage.edge_runs import PLAYLIST, part_data, put_next_part
 from tests.support.waiting import until

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow
 from headend.http.metrics import metrics_text
 from headend.roles.ingest_metrics import IngestMetrics
 from ingest.rtmp.limits import Limits
@@ -13,8 +15,6 @@ from ingest.server.listener import RtmpListener
 from ingest.stream.ports import Grant
 from media.loop_lag import LoopLag
 from media.stream_keys import StreamKey
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.headend.idle_ingest import idle_ingest
 from tests.support.ingest.relay_hosts import RelayHost, installation, play

@@ -9,7 +9,7 @@ from headend.config.listen_sockets import port_of
 from headend.http.metrics import metrics_text
 from headend.roles.context import open_context
 from headend.roles.ingest_role import run_ingest
-from tests.headend.roles.test_stale_streams import go_live, is_live
+from tests.headend.hosts.test_stale_streams import go_live, is_live
 from tests.support.headend.installed import installed
 from tests.support.waiting import until
 

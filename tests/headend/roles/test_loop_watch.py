@@ -4,7 +4,7 @@ import time
 import pytest
 
 from headend.roles.loop_watch import watch_loop
-from headend.roles.supervision import BackgroundTask, run_in_background
+from headend.supervision import BackgroundTask, run_in_background
 from media.loop_lag import LoopLag
 from tests.support.ingest.loopback import play
 

@@ -13,9 +13,9 @@ from litestar import Litestar, get
 
 from api.http.client_address import BadNetwork
 from api.origin.geo import GeoError
+from delivery.edge.memory import MemoryEdge
 from headend.roles.origin_role import OriginRole
 from storage.catalog import Catalog, open_catalog
-from storage.edge.memory import MemoryEdge
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ADDRESSES, NOW_US
 from tests.support.headend.installed import settings_of

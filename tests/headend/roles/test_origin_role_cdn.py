@@ -12,13 +12,13 @@ import httpx
 import pytest
 from litestar import Litestar
 
+from delivery.edge.memory import MemoryEdge
 from headend.roles.origin_role import OriginRole
 from media.countries import find_country
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from storage.cleanup.withdrawn_copies import GRACE_SECONDS, CopyWithdrawal
-from storage.edge.memory import MemoryEdge
 from storage.objects.addresses import live_segment, live_state, video_segment, video_source
 from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from headend.roles.loop_watch import watch_loop
-from headend.roles.supervision import BackgroundTask, run_in_background
+from headend.supervision import BackgroundTask, run_in_background
 from media.loop_lag import LoopLag
 from tests.ingest.server.test_listener_life import ffmpeg
 from tests.support.ingest.loopback import (

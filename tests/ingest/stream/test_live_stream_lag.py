@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from headend.roles.loop_watch import watch_loop
-from headend.roles.supervision import BackgroundTask, run_in_background
+from headend.supervision import BackgroundTask, run_in_background
 from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
 from ingest.stream.live_stream import ANSWER_SECONDS, SlotOccupied
 from media.loop_lag import LoopLag

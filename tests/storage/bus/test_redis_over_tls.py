@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from delivery.edge.redis import EdgeUnavailable, EdgeWrite, WriteOutcome, open_edge_store
 from headend.install.certificates import CertificateFiles, ensure_local_certificates
 from storage.bus.base import BusMessage, BusUnavailable
 from storage.bus.redis import open_redis_bus
-from storage.edge.redis import EdgeUnavailable, EdgeWrite, WriteOutcome, open_edge_store
 from tests.support.redis_server import RedisServer, redis_server
 
 HASH = "abcdefABCDEF"

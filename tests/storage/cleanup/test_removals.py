@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from delivery.edge.memory import MemoryEdge
+from media.no_op import do_nothing_async
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.queries.removals import FIRST_US
 from storage.catalog.records.videos import VideoFile
 from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.cleanup.removals import LAST_US, keep_removing, remove_due
-from storage.edge.memory import MemoryEdge
 from storage.installation_key import StoreMismatch
 from storage.objects.base import StoreFailed
 from tests.support.sql import migrated
@@ -57,13 +58,13 @@ async def test_media_of_a_process_that_was_killed_are_deleted_twice_and_forgotte
 ) -> None:
     now_us = await deleted(catalog, objects, HASH)
     edge = MemoryEdge()
-    assert await remove_due(objects, edge, catalog.removals, now_us - FIRST_US) == 0
+    assert await remove_due(objects, edge.drop_folder, catalog.removals, now_us - FIRST_US) == 0
     assert len(await media(objects)) == 2, "the process that deleted the row may be deleting them"
-    assert await remove_due(objects, edge, catalog.removals, now_us) == 0
+    assert await remove_due(objects, edge.drop_folder, catalog.removals, now_us) == 0
     assert await media(objects) == []
     # A worker that did not know yet that its job is over.
     await objects.put(f"videos/{HASH}/1-2/0.m4s", b"x")
-    assert await remove_due(objects, edge, catalog.removals, now_us + LAST_US) == 2
+    assert await remove_due(objects, edge.drop_folder, catalog.removals, now_us + LAST_US) == 2
     assert await media(objects) == []
     assert await objects.addresses("trash") == []
     assert await catalog.removals.find_due(1 << 62, 1) == ()
@@ -86,7 +87,7 @@ async def test_what_is_to_be_deleted_is_no_orphan(
     before = await media(objects)
     assert await remove_orphans(objects, catalog.references, later_us) == 0
     assert await media(objects) == before
-    await remove_due(objects, MemoryEdge(), catalog.removals, later_us)
+    await remove_due(objects, do_nothing_async, catalog.removals, later_us)
     assert await media(objects) == [*replaced[1:]]
     await objects.put(f"videos/{OTHER}/1-1/0.m4s", b"x")
     assert await remove_orphans(objects, catalog.references, later_us) == 1, "nobody deleted it"
@@ -100,7 +101,7 @@ async def test_a_store_that_is_away_is_tried_again_less_and_less_often(
     tries: list[int] = []
     while now_us < begun_us + 6 * 60 * MINUTE_US:
         try:
-            await remove_due(objects, MemoryEdge(), catalog.removals, now_us)
+            await remove_due(objects, do_nothing_async, catalog.removals, now_us)
         except StoreFailed:
             tries.append(now_us)
         now_us += MINUTE_US
@@ -110,7 +111,9 @@ async def test_a_store_that_is_away_is_tried_again_less_and_less_often(
     assert pauses[0] <= 2 * MINUTE_US
     assert 60 * MINUTE_US <= pauses[-1] <= 61 * MINUTE_US
     objects.stuck = set()
-    assert await remove_due(objects, MemoryEdge(), catalog.removals, now_us + 60 * MINUTE_US) == 2
+    assert (
+        await remove_due(objects, do_nothing_async, catalog.removals, now_us + 60 * MINUTE_US) == 2
+    )
     assert await media(objects) == []
 
 
@@ -122,7 +125,7 @@ async def test_a_pass_ends_with_the_first_failing_batch(
     now_us = await deleted(catalog, objects, *hashes)
     objects.stuck, objects.calls = set(hashes), 0
     with pytest.raises(StoreFailed):
-        await remove_due(objects, MemoryEdge(), catalog.removals, now_us)
+        await remove_due(objects, do_nothing_async, catalog.removals, now_us)
     assert objects.calls == 40
 
 
@@ -142,7 +145,7 @@ async def test_nothing_is_deleted_from_a_store_of_another_installation(
         asked.clear()
         async with asyncio.TaskGroup() as tasks:
             removing = keep_removing(
-                objects, MemoryEdge(), catalog.removals, lambda: now_us, verify
+                objects, do_nothing_async, catalog.removals, lambda: now_us, verify
             )
             chore = tasks.create_task(removing)
             await asked.wait()

@@ -4,13 +4,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow
 from headend.roles.adapters import EngineSinks
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import RtmpListener, listening
 from ingest.stream.ports import Grant, LiveEvent, LiveState
 from media.stream_keys import StreamKey
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from transcode.live.service import LiveTranscoding
 

@@ -1,9 +1,9 @@
 """Publishes a live run to an edge, part by part."""
 
+from delivery.edge.base import Edge
+from delivery.edge.changes import EdgeMessage, EdgeState
+from delivery.edge.redis import RedisEdgeStore
 from media.hls.timeline import Timeline
-from storage.edge.base import Edge
-from storage.edge.changes import EdgeMessage, EdgeState
-from storage.edge.redis import RedisEdgeStore
 from tests.support.media.timelines import part
 from tests.support.storage.engine_reports import HASH, RUN
 

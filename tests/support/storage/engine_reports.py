@@ -7,15 +7,15 @@ from pathlib import Path
 
 import msgspec
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow, Publication
+from delivery.run.run_objects import SOLE_OWNER, RunOwner
 from media.hls.live_m3u8 import render_timeline
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
 from media.ladder import AUDIO_RENDITION, Rendition
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow, Publication
-from storage.live.run_objects import SOLE_OWNER, RunOwner
 from storage.objects.base import ObjectError, Objects, ObjectStat, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.reserve import RESERVE_BYTES

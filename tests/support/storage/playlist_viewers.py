@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from delivery.run.publication import Publication
+from delivery.run.run_state import RunState, Step, StepSegment
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.ladder import AUDIO_RENDITION
-from storage.live.publication import Publication
-from storage.live.run_state import RunState, Step, StepSegment
 from tests.support.manual_clock import ManualClock
 from tests.support.storage.engine_reports import (
     HASH,

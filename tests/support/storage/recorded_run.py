@@ -7,16 +7,16 @@ from pathlib import Path
 
 import msgspec
 
+from delivery.recording.pages import TimeRange
+from delivery.recording.recorder import Recorder
+from delivery.recording.recording_store import RecordingStore
+from delivery.run.publication import Publication
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.videos import VideoQuery, VideoRecord, WholeVideo
 from storage.catalog.videos.recordings import MadeRecording, RecordingRow
-from storage.live.publication import Publication
 from storage.objects.disk import DiskObjects
-from storage.recording.pages import TimeRange
-from storage.recording.recorder import Recorder
-from storage.recording.recording_store import RecordingStore
 from tests.support.manual_clock import ManualClock
 from tests.support.sql import migrated, run_sql
 from tests.support.storage.engine_reports import (

@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
 from media.no_op import do_nothing
 from media.packet import MediaPacket
 from media.track import Track
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.engine_forks import running_forks
 from tests.support.engine.sources import Source

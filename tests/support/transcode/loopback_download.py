@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from storage.fetch_policy import parse_networks, parse_web_address
+from outbound.http_client import CheckedClient, FetchRefused
+from outbound.policy import parse_networks, parse_web_address
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import IncomingFile, open_incoming_file
 from tests.support.transcode.web_servers import Responder, WebRequest, web_server
 from transcode.imports.download import DownloadLimits, download
-from transcode.imports.http_client import FetchRefused, ImportClient
 
 __all__ = ["LOOPBACK", "MiB", "always_respond", "download_from", "noise", "open_file", "refusal_by"]
 
@@ -45,7 +45,7 @@ async def download_from(
     port: int,
     folder: Path,
     *,
-    remote: ImportClient | None = None,
+    remote: CheckedClient | None = None,
     bounds: DownloadLimits | None = None,
 ) -> Downloaded:
     """Download a file, with loopback allowed and short pauses."""
@@ -60,7 +60,7 @@ async def download_from(
         await download(
             parse_web_address(url, limits.ports),
             inflow,
-            client=remote or ImportClient(allowed=LOOPBACK),
+            client=remote or CheckedClient(allowed=LOOPBACK),
             limits=limits,
             on_progress=note_progress,
         )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.fetch_policy import parse_web_address
+from outbound.http_client import CheckedClient, FetchRefused, resolve_host
+from outbound.policy import parse_web_address
 from storage.objects.disk_threads import FILES
 from tests.storage.objects.test_disk_threads import occupied
 from tests.support.transcode.loopback_download import (
@@ -27,7 +28,6 @@ from tests.support.transcode.web_servers import (
     web_server,
 )
 from transcode.imports.download import DownloadLimits, download
-from transcode.imports.http_client import FetchRefused, ImportClient, resolve_host
 
 
 async def test_a_file_is_downloaded_unchanged(tmp_path: Path) -> None:
@@ -73,13 +73,13 @@ async def test_a_redirect_into_a_private_network_is_not_followed(tmp_path: Path)
                 await download_from(outer.url(), outer.port, tmp_path / "a", bounds=bounds)
             with pytest.raises(FetchRefused, match="private network"):
                 await _fetch_over(
-                    outer, inner, ImportClient(allowed=LOOPBACK, resolve=resolve), tmp_path
+                    outer, inner, CheckedClient(allowed=LOOPBACK, resolve=resolve), tmp_path
                 )
         assert inner.requests == []
 
 
 async def _fetch_over(
-    outer: WebServer, inner: WebServer, remote: ImportClient, folder: Path
+    outer: WebServer, inner: WebServer, remote: CheckedClient, folder: Path
 ) -> None:
     ports = frozenset({outer.port, inner.port})
 

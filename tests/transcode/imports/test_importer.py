@@ -15,13 +15,14 @@ import msgspec
 import pytest
 
 from headend.roles.upload_intake import probe_upload
+from outbound.http_client import CheckedClient
+from outbound.policy import parse_networks
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile, VideoStatus, WholeVideo
 from storage.catalog.videos.imports import NewImport
 from storage.catalog.videos.jobs import IMPORT
 from storage.errors import CatalogError, VideoNotFailed
-from storage.fetch_policy import parse_networks
 from storage.job_leases import LEASE_US, HeldJob, JobLost
 from storage.objects.addresses import imported_source, partial_import, replaced_source
 from storage.objects.disk import DiskObjects
@@ -36,7 +37,6 @@ from tests.support.transcode.web_servers import (
 )
 from tests.support.waiting import until
 from transcode.imports.download import DownloadLimits
-from transcode.imports.http_client import ImportClient
 from transcode.imports.importer import Importer, ImportJob
 from transcode.jobs.worker_pool import WorkerPool
 
@@ -65,7 +65,7 @@ class ImportFixture(msgspec.Struct, frozen=True):
             imports=self.catalog.imports,
             objects=self.objects,
             probe=probe_upload,
-            client=ImportClient(allowed=parse_networks("127.0.0.1")),
+            client=CheckedClient(allowed=parse_networks("127.0.0.1")),
             limits=DownloadLimits(max_bytes=64 << 20, ports=frozenset({port}), pause_seconds=0.001),
             least_free=least_free,
             now_us=now_us,

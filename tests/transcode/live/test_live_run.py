@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow
+from delivery.run.run_state import RunState
+from delivery.run.run_store import next_run_name
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
-from storage.live.run_state import RunState
-from storage.live.run_store import next_run_name
 from storage.objects.addresses import live_state
 from storage.objects.disk import DiskObjects
 from storage.wall_clock import wall_clock_us

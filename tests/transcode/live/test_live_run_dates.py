@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow
 from media.ticks import rescale
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
 from tests.support.storage.engine_reports import NOON_US

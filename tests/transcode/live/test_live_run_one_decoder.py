@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow
 from media.ticks import VIDEO_SCALE
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.coded_sources import HEVC, coded
 from tests.support.engine.decoded_output import packets

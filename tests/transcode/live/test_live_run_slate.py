@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from av.video.frame import VideoFrame
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow
 from media.hls.playlist import MediaPlaylist, PlaylistSegment
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, ffmpeg, scenes, source_of
 from tests.support.transcode.live_runs import RUNG, STREAM, children, playlist, send, tracks_of

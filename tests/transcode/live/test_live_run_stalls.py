@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow
 from media.loop_lag import BEAT_SECONDS, LoopLag
 from media.no_op import do_nothing
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
 from tests.support.transcode.live_runs import (

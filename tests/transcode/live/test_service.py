@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.publication import LiveWindow, Publication
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
 from media.ticks import VIDEO_SCALE
-from storage.edge.memory import MemoryEdge
-from storage.live.publication import LiveWindow, Publication
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
 from tests.support.storage.engine_reports import (

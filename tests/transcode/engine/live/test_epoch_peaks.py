@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from delivery.run.variants import RenditionMeasure
 from media.ladder import AUDIO_PEAK_RATE, AUDIO_RENDITION
-from storage.live.variants import RenditionMeasure
 from tests.support.engine.engine_process import EngineOutput, begin, orders, run
 from tests.support.engine.sources import ffmpeg, source_of
 

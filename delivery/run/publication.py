@@ -1,0 +1,596 @@
+"""The publication of a run: shows viewers what an engine produces, and stores it.
+
+Memory comes first. A part is listed at the edge as soon as the engine has sent it, and requests
+that wait for it are answered; a segment is listed with its last part. Storing follows in the same
+order, by a task of its own (`store_next`), so a slow disk delays no viewer: until a segment is
+stored, the edge has it. What is listed is final: a segment that cannot be stored stays in memory as
+long as it is listed, if there is room for it. See `delivery.run.run_writer` for what is stored.
+
+Every sequence number of the engine is listed in every rendition, so a Media Sequence Number is the
+number in a segment's name. What has no media is a gap; a rung that is shed lists those of another
+one (`delivery.run.borrowed_media`).
+
+A part has the name that its hint gave it: the segment that was open then, and how many parts that
+had. So the hint is right whichever segment the part is of. With another init section, or after a
+discontinuity, a first part is named by its own segment and not hinted: a player would read it with
+the init section that it has. No name is used twice. Version 0.2 waits for such parts, too.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, assert_never
+
+import msgspec
+
+from delivery.edge.base import Edge
+from delivery.run.borrowed_media import BorrowedMedia
+from delivery.run.run_objects import SOLE_OWNER, RunObjects, RunOwner
+from delivery.run.run_state import (
+    LiveWindow,
+    RunState,
+    Step,
+    lost_steps,
+    next_init_numbers,
+    rendition_names,
+)
+from delivery.run.run_store import (
+    StoredRun,
+    delete_older_runs,
+    is_complete,
+    newest_run,
+    next_run_name,
+    read_steps,
+)
+from delivery.run.run_writer import PublicationObserver, RunWriter
+from delivery.run.shown_steps import ShownSteps, read_shown_steps
+from delivery.run.step_builder import FinishedSegment, PublicationError, StepBuilder
+from delivery.run.store_queue import SegmentKey, StepToList, StoreQueue
+from media.hls.playlist import TARGET_SECONDS, PartialSegment
+from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
+from media.hls.timeline import Timeline, common_part_target
+from media.hls.timeline_segments import ClosedSegment
+from media.ladder import Rendition
+from media.ticks import MICROSECONDS, VIDEO_SCALE
+from storage.errors import StorageError
+from storage.objects.addresses import (
+    live_init,
+    live_part,
+    live_part_name,
+    live_run,
+    live_segment,
+    live_variants,
+)
+from storage.objects.base import Objects
+
+__all__ = ["LiveWindow", "Publication", "PublicationError", "PublicationObserver"]
+
+log = logging.getLogger(__name__)
+
+# Parts stay at the edge for so long after they left the playlists, for viewers with an older one.
+_UNLISTED_TICKS: Final = TARGET_SECONDS * VIDEO_SCALE
+# Segments that are not stored, because the disk is slow or full, are kept in memory up to this
+# size: half a minute of five renditions. Then the oldest become gaps.
+_UNSTORED_BYTES: Final = 64 << 20
+_PART_TARGET: Final = VIDEO_SCALE // 2
+# A host stores an init section for each source, and lists a source's media within seconds.
+_UNLISTED_INITS: Final = 8
+# A run is resumed with so many steps at least, from which its recording continues.
+_RECORDED: Final = 64
+
+
+class Publication:
+    """One run of a live stream. One task at a time may call it, beside `store_next`.
+
+    With `low_latency` its playlists have the tags of low-latency HLS.
+    """
+
+    def __init__(
+        self,
+        run_objects: RunObjects,
+        edge: Edge,
+        run: StoredRun,
+        steps: Sequence[Step] = (),
+        *,
+        window: LiveWindow,
+        now_us: int,
+        clock: Callable[[], float],
+        low_latency: bool = True,
+    ) -> None:
+        """Continue a stored or new run; callers use `open` or `resume`.
+
+        `steps` are the newest steps of a stored run, among them all that its playlists list.
+        """
+        self.hash = run.hash
+        self.run = run.run
+        self._edge = edge
+        self._low_latency = low_latency
+        self._folder = live_run(run.hash, run.run)
+        state = run.state
+        self._generation = state.generation
+        following = max(state.next_sequence, state.opened)
+        last = state.tail[-1] if state.tail else None
+        inits = next_init_numbers(state)
+        if run_objects.fenced:
+            # The previous host may have stored some for media that were never listed.
+            inits = {name: number + _UNLISTED_INITS for name, number in inits.items()}
+        self._steps = StepBuilder(following, inits, last, state.announced_codecs)
+        self._borrowed = BorrowedMedia(self._steps.next_inits, replaces=not low_latency)
+        self._borrowed.begin(following)
+        self._writer = RunWriter(
+            run_objects, edge, run, self._steps, steps, window=window, now_us=now_us, clock=clock
+        )
+        self._end = state.end
+        self._has_ended = False  # viewers saw its end
+        self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
+        self._timelines: dict[str, Timeline] = {}
+        self._part_target = state.part_target or _PART_TARGET
+        self._inits: dict[str, int] = {}  # of each rendition's newest part
+        # Parts that are not listed any more, with the end of the complete steps at that time.
+        self._unlisted: deque[tuple[int, list[str]]] = deque()
+        self._queue = StoreQueue(self._writer, edge, run, lambda: dict(self._steps.needed_codecs))
+
+    # -- opening ----------------------------------------------------------------------------------
+
+    @classmethod
+    async def open(
+        cls,
+        objects: Objects,
+        edge: Edge,
+        *,
+        hash: str,  # noqa: A002  # the field's word for it
+        now_us: int,
+        window: LiveWindow,
+        low_latency: bool = True,
+        owner: RunOwner = SOLE_OWNER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> "Publication":
+        """Begin a run of the stream, and end the previous one if it has not ended.
+
+        `now_us` is the wall clock, `clock` a monotonic one in seconds. Runs older than the previous
+        one, and runs that never listed anything, are deleted.
+
+        Raises:
+            OwnershipLost: a host of a later generation than the `owner` has the stream.
+            ObjectError: the store failed.
+        """
+        publication = partial(
+            cls, window=window, now_us=now_us, clock=clock, low_latency=low_latency
+        )
+        previous = await newest_run(objects, hash)
+        generation = owner.generation_after(previous)
+        if previous is not None and not previous.state.ended:
+            claim = await RunObjects.of_claimed_run(objects, previous, owner)
+            if claim is not None:
+                claimed, run_objects = claim
+                steps = await read_steps(objects, claimed, claimed.state.first)
+                if await is_complete(objects, claimed, steps, durable=owner.fenced):
+                    old = await cls._continued(publication, run_objects, edge, claimed, steps)
+                    await old.finish()
+                else:  # a power cut: better no playlist than one that names unreadable files
+                    await objects.delete(live_variants(hash))
+        last = previous.run if previous is not None else None
+        for run in await delete_older_runs(objects, hash, last):
+            await edge.drop_folder(live_run(hash, run))
+        state = RunState(generation=generation)
+        new = StoredRun(hash=hash, run=next_run_name(now_us, last), state=state)
+        run_objects = await RunObjects.of_new_run(objects, hash, new.run, owner)
+        return publication(run_objects, edge, new)
+
+    @classmethod
+    async def resume(  # noqa: PLR0913  # a stream, its stores, its owner and its settings, by name
+        cls,
+        objects: Objects,
+        edge: Edge,
+        *,
+        hash: str,  # noqa: A002  # the field's word for it
+        now_us: int,
+        window: LiveWindow,
+        within_seconds: float,
+        low_latency: bool = True,
+        owner: RunOwner = SOLE_OWNER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> "Publication | None":
+        """Resume the stream's newest run, or return None if it cannot be resumed.
+
+        A run can be resumed if it has not ended, its last step is at most `within_seconds` old, and
+        what it lists is there (`run_store.is_complete`). It continues after what viewers saw, if
+        the edge still has that (`shown_steps`). What only memory had is gone; its numbers become
+        gaps, since viewers may have seen parts of them.
+
+        Raises:
+            OwnershipLost: a host of a later generation than the `owner` has the stream.
+            ObjectError: the store failed.
+        """
+        run = await newest_run(objects, hash)
+        if run is None or run.state.ended:
+            return None
+        if now_us - run.state.written_us > within_seconds * MICROSECONDS:
+            return None
+        claim = await RunObjects.of_claimed_run(objects, run, owner)
+        if claim is None:
+            return None
+        run, run_objects = claim
+        state = run.state
+        steps = await read_steps(objects, run, min(state.first, state.next_sequence - _RECORDED))
+        listed = [step for step in steps if step.sequence >= state.first]
+        if not await is_complete(objects, run, listed, durable=owner.fenced):
+            log.warning("run incomplete: another begins", extra={"stream": hash, "run": run.run})
+            return None
+        create = partial(cls, window=window, now_us=now_us, clock=clock, low_latency=low_latency)
+        gaps = lost_steps(state)
+        publication = await cls._continued(create, run_objects, edge, run, steps, gaps=gaps)
+        if publication._has_ended:
+            await publication.finish()
+            return None
+        return publication
+
+    @classmethod
+    async def _continued(
+        cls,
+        create: "Callable[[RunObjects, Edge, StoredRun, Sequence[Step]], Publication]",
+        run_objects: RunObjects,
+        edge: Edge,
+        run: StoredRun,
+        steps: Sequence[Step],
+        *,
+        gaps: Sequence[Step] = (),
+    ) -> "Publication":
+        """Continue a claimed run after what viewers saw, or else after its stored steps and `gaps`.
+
+        `steps` are its newest steps, among them all that its playlists list.
+        """
+        listed = [step for step in steps if step.sequence >= run.state.first]
+        folder, generation = live_run(run.hash, run.run), run.state.generation
+        at_edge = await edge.take_over(folder, generation=generation)
+        shown = None
+        if at_edge is not None:
+            shown = await read_shown_steps(run_objects.store, at_edge, run, listed)
+        if shown is not None:
+            run, gaps = msgspec.structs.replace(run, state=shown.state), ()
+        publication = create(run_objects, edge, run, steps)
+        await publication._restore(listed, gaps, shown)  # an instance of this class
+        return publication
+
+    async def _restore(
+        self, listed: Sequence[Step], gaps: Sequence[Step], shown: ShownSteps | None = None
+    ) -> None:
+        """Publish the timelines of a run: its listed steps, and then `gaps` or the `shown` ones."""
+        state = self._writer.state
+        segments: Mapping[SegmentKey, ClosedSegment] = {} if shown is None else shown.segments
+        steps = (*listed, *(gaps if shown is None else shown.steps))
+        whole = min((number for number, _ in segments), default=state.next_sequence) - state.first
+        for name in rendition_names(state.renditions):
+            timeline = Timeline.of(
+                (step.playlist_entry(name) for step in steps[:whole]),
+                part_target=self._part_target,
+                sequence=state.first,
+                discontinuities=state.discontinuities,
+            )
+            for step in steps[whole:]:
+                closed = segments.get((step.sequence, name))
+                timeline = timeline.with_segment(
+                    step.playlist_entry(name) if closed is None else closed.segment,
+                    parts=() if closed is None else closed.parts,
+                )
+            self._timelines[name] = timeline
+            await asyncio.sleep(0)  # each takes 0.1 s in a window of 12 h
+        # Viewers may have seen media where the gaps are, for which older steps left the playlists.
+        durations = (each.duration for step in listed for each in step.segments.values())
+        self._drop_surplus(
+            lost=len(gaps) * max(durations, default=0), first=0 if shown is None else shown.first
+        )
+        if shown is not None:
+            self._has_ended = shown.ended
+            await self._continue_after(shown)
+        await self._show(self._timelines)
+        first, discontinuities = self._beginning()
+        await self._writer.resume(gaps, first=first, discontinuities=discontinuities)
+
+    async def _continue_after(self, shown: ShownSteps) -> None:
+        """Keep what viewers saw at the edge, and queue it for storing."""
+        unlisted = set(shown.parts)  # which would never be dropped
+        for name, timeline in self._timelines.items():
+            unlisted.difference_update(
+                live_part(self.hash, self.run, name, part.uri) for part in timeline.listed_parts
+            )
+        for address, data in shown.at_edge.items():
+            if address not in unlisted:
+                await self._edge.put_part(address, data)
+        for key, data in shown.media.items():
+            await self._edge.put_part(self._address(key), data)
+        for init in shown.inits:
+            self._queue.add(init)
+        # Those of stored steps stay in memory for as long as they are listed.
+        self._queue.unstored |= shown.media
+        for step in shown.steps:
+            self._steps.continue_after(step)
+            self._end = max(self._end, step.end)
+            for name in step.segments.keys() - step.gaps:
+                self._queue.add_segment(step.sequence, name, shown.media[step.sequence, name])
+            self._queue.add(StepToList(step, *self._beginning()))
+        self._borrowed.begin(self._steps.next_sequence)
+
+    def set_observer(self, observer: PublicationObserver) -> None:
+        """Report each stored step to this observer alone, after the steps that are on disk."""
+        self._writer.set_observer(observer)
+
+    # -- properties -------------------------------------------------------------------------------
+
+    @property
+    def renditions(self) -> tuple[Rendition, ...]:
+        """The video rungs of the run, as last prepared."""
+        return self._writer.state.renditions
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number of the next step that is not complete."""
+        return self._steps.next_sequence
+
+    @property
+    def next_inits(self) -> dict[str, int]:
+        """The number of each rendition's next init section; 0 if absent."""
+        return dict(self._steps.next_inits)
+
+    @property
+    def end(self) -> int:
+        """The end of the complete steps on the output clock, in ticks of 90 000 a second.
+
+        It is 0 until the first step is complete.
+        """
+        return self._end
+
+    @property
+    def is_playable(self) -> bool:
+        """True once the playlists at the edge list something that viewers can play."""
+        return self._writer.is_announced
+
+    @property
+    def stored_until_us(self) -> int | None:
+        """The date of the end of what is stored, in us since 1970; None before the first step."""
+        return self._writer.stored_until_us
+
+    @property
+    def epochs(self) -> int:
+        """How many sources the run has had, which is the number of the next one."""
+        return self._writer.state.epochs
+
+    # -- reports of the engine --------------------------------------------------------------------
+
+    async def prepare(
+        self,
+        epoch: int,
+        renditions: tuple[Rendition, ...],
+        wall_us: int,
+        *,
+        reused: str | None = None,
+        part: int = _PART_TARGET,
+    ) -> None:
+        """Announce a source and its video rungs; the audio rendition is implied.
+
+        `wall_us` is the wall clock of its first frame, if no `EpochStart` says more exactly.
+        `reused` is the rung that consists of the source's own packets, whose rate has no bound.
+        `part` is the target of its parts, in ticks of 90 000 a second.
+
+        Raises:
+            PublicationError: the names differ from those of the run, whose playlists are in use.
+        """
+        names = rendition_names(renditions)
+        if self._timelines and names != tuple(self._timelines):
+            if any(timeline.newest is not None for timeline in self._timelines.values()):
+                raise PublicationError("a run keeps its renditions")
+            self._timelines = {}
+        self._steps.prepare(epoch, renditions, wall_us)
+        self._borrowed.prepare(renditions)
+        self._part_target = part
+        self._writer.prepare(renditions, max(self.epochs, epoch + 1), reused, part_target=part)
+        self._queue.add(None)  # a restart must know what viewers see from now on
+        target = common_part_target(self._timelines.values(), part)
+        for name in names:
+            timeline = self._timelines.get(name)
+            self._timelines[name] = (
+                Timeline(part_target=part, sequence=self._steps.next_sequence)
+                if timeline is None
+                else timeline.with_part_target(target)
+            )
+
+    async def append(
+        self, report: EpochStart | InitSection | SegmentStart | GapStart | Part | Segment
+    ) -> None:
+        """Show a report of the engine to viewers, and queue it for storing.
+
+        Raises:
+            PublicationError: the report does not fit the previous ones.
+        """
+        if isinstance(report, EpochStart):
+            self._steps.start_epoch(report)
+            return
+        for each in self._borrowed.take(report):
+            await self._append(each)
+
+    async def _append(self, report: InitSection | SegmentStart | GapStart | Part | Segment) -> None:
+        match report:
+            case InitSection():
+                if not self._queue.takes_inits:
+                    raise PublicationError("too many init sections wait to be stored")
+                self._steps.add_init(report)
+                await self._writer.announce_codecs(self._steps.needed_codecs)
+                address = live_init(self.hash, self.run, report.rendition, report.number)
+                await self._edge.put_part(address, report.data)
+                self._queue.add(report)
+            case SegmentStart():
+                self._steps.start_segment(report)
+            case GapStart():
+                await self._drop_parts(report)
+            case Part():
+                await self._add_part(report)
+            case Segment():
+                await self._close(self._steps.add_segment(report))
+                await self._complete_steps()
+            case _:
+                assert_never(report)
+
+    async def close_open(self) -> None:
+        """Close all open segments with the parts that there are, since their engine is gone."""
+        for closed in self._steps.close_open():
+            await self._close(closed)
+        await self._complete_steps()
+        self._borrowed.begin(self._steps.next_sequence)
+
+    async def suspend(self) -> None:
+        """Store all that viewers have seen, for a process that resumes the run."""
+        await self.close_open()
+        async with self._queue.emptied():
+            try:
+                await self._writer.save(ahead=0)
+            except StorageError as error:
+                self._warn("run not stored", error)
+
+    async def finish(self) -> None:
+        """End the run: show the end to viewers at once, then store the rest and the end."""
+        await self.close_open()
+        ended = {name: timeline.end() for name, timeline in self._timelines.items()}
+        if any(timeline.newest is not None for timeline in ended.values()):
+            self._timelines = ended
+            await self._show(ended)
+        async with self._queue.emptied():
+            await self._writer.finish()
+
+    async def _add_part(self, part: Part) -> None:
+        start, step = self._steps.add_part(part)
+        name, sequence = part.rendition, part.sequence
+        timeline = self._timelines[name]
+        uri = timeline.hint
+        if part.index == 0:
+            before, self._inits[name] = self._inits.get(name), start.init
+            if step.discontinuity or start.init != before:
+                uri = None
+            timeline = timeline.open(
+                f"init-{start.init}.mp4",
+                discontinuity=step.discontinuity,
+                wall_us=step.wall_us(start.start),
+            )
+        uri = uri or live_part_name(sequence, part.index)
+        await self._edge.put_part(live_part(self.hash, self.run, name, uri), part.data)
+        listed = PartialSegment(uri=uri, duration=part.duration, independent=part.independent)
+        timeline = timeline.with_part(listed, hint=live_part_name(sequence, part.index + 1))
+        self._timelines[name] = timeline
+        await self._show({name: timeline})
+
+    async def _drop_parts(self, gap: GapStart) -> None:
+        """Drop the parts of an open segment, which viewers have not seen at normal latency."""
+        name, timeline = gap.rendition, self._timelines[gap.rendition]
+        if self._steps.drop_parts(gap):
+            self._timelines[name] = timeline.without_open()
+            await self._edge.drop_parts(
+                live_part(self.hash, self.run, name, part.uri) for part in timeline.parts
+            )
+
+    async def _close(self, closed: FinishedSegment) -> None:
+        name, step, segment = closed.rendition, closed.step, closed.facts
+        timeline = self._timelines[name]
+        if not timeline.fits(segment.duration):
+            facts = {"stream": self.hash, "run": self.run, "sequence": step.sequence}
+            log.warning("segment too long", extra=facts)
+        hint = None
+        if closed.followed:
+            first = segment.gap or not timeline.parts
+            hint = live_part_name(step.sequence + 1, 0) if first else timeline.hint
+        if timeline.parts:
+            uri = f"{step.sequence}.m4s"
+            timeline = timeline.close(uri, segment.duration, gap=segment.gap, hint=hint)
+        else:
+            timeline = timeline.with_segment(step.playlist_entry(name), hint=hint)
+        timelines = (self._timelines | {name: timeline}).values()
+        timeline = timeline.with_part_target(common_part_target(timelines, self._part_target))
+        if not segment.gap:
+            address = live_segment(self.hash, self.run, name, step.sequence)
+            await self._edge.put_part(address, closed.data)
+            self._queue.add_segment(step.sequence, name, closed.data)
+        self._replace(name, timeline)
+        await self._show({name: timeline})
+        await self._bound_memory()
+
+    async def _complete_steps(self) -> None:
+        for step in self._steps.complete():
+            self._borrowed.forget(step.sequence)
+            self._end = max(self._end, step.end)
+            if self._drop_surplus():
+                await self._show(self._timelines)
+            while self._unlisted and self._unlisted[0][0] + _UNLISTED_TICKS <= self._end:
+                await self._edge.drop_parts(self._unlisted.popleft()[1])
+            self._queue.add(StepToList(step, *self._beginning()))
+
+    def _replace(self, name: str, timeline: Timeline) -> None:
+        """Replace a timeline; parts that it does not list any more will leave the edge."""
+        listed = {part.uri for part in timeline.listed_parts}
+        parts = [part.uri for part in self._timelines[name].listed_parts if part.uri not in listed]
+        if parts:
+            addresses = [live_part(self.hash, self.run, name, uri) for uri in parts]
+            self._unlisted.append((self._end, addresses))
+        self._timelines[name] = timeline
+
+    def _beginning(self) -> tuple[int, int]:
+        """Return the first step in the playlists, and the discontinuities before it."""
+        first = next(iter(self._timelines.values()))
+        return first.sequence, first.discontinuities
+
+    def _drop_surplus(self, *, lost: int = 0, first: int = 0) -> bool:
+        """Let the oldest steps leave the playlists, in all renditions at once, if it is time.
+
+        Those before the step `first` have left them.
+        """
+        surpluses = (
+            max(each.surplus(self._listed_ticks, lost=lost), min(each.count, first - each.sequence))
+            for each in self._timelines.values()
+        )
+        drop = min(surpluses, default=0)
+        if drop:
+            for name, timeline in self._timelines.items():
+                self._replace(name, timeline.trimmed(drop))
+        return drop > 0
+
+    async def _show(self, timelines: dict[str, Timeline]) -> None:
+        await self._edge.put_timelines(
+            self._folder, timelines, low_latency=self._low_latency, generation=self._generation
+        )
+        shown = self._timelines.values()
+        if self._low_latency and all(each.newest is not None for each in shown):
+            await self._writer.announce_first(normal=False)
+        if all(each.count for each in shown):
+            await self._writer.announce_first(normal=True)
+
+    # -- storing ----------------------------------------------------------------------------------
+
+    async def store_next(self) -> None:
+        """Wait until something is queued for storing, and store it."""
+        await self._queue.wait()
+        await self._queue.store()
+
+    async def store_pending(self) -> int:
+        """Store all that is queued; return the number of failures."""
+        return await self._queue.store()
+
+    async def _bound_memory(self) -> None:
+        """Drop segments that only memory has once they are no longer listed, or are too many."""
+        listed_from = min(timeline.sequence for timeline in self._timelines.values())
+        total = sum(map(len, self._queue.unstored.values()))
+        for key in list(self._queue.unstored):
+            if key[0] >= listed_from and total <= _UNSTORED_BYTES:
+                break
+            total -= len(self._queue.unstored.pop(key))
+            self._writer.leave_out(key[1], key[0])
+            if key[0] >= listed_from:
+                timeline = self._timelines[key[1]].with_gap(key[0])
+                self._replace(key[1], timeline)
+                await self._show({key[1]: timeline})
+            await self._edge.drop_parts([self._address(key)])
+
+    def _address(self, key: SegmentKey) -> str:
+        return live_segment(self.hash, self.run, key[1], key[0])
+
+    def _warn(self, event: str, error: StorageError) -> None:
+        log.warning(event, extra={"stream": self.hash, "run": self.run, "cause": str(error)})

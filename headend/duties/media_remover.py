@@ -1,0 +1,57 @@
+"""Removes the media of deleted streams and videos from disk and edge.
+
+Their rows are gone then. What cannot be removed now is due soon (`storage.cleanup.removals`), since
+the transaction that removed the rows recorded it.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+from delivery.edge.base import Edge
+from media.stream_keys import PublicHash
+from storage.errors import StorageError
+from storage.objects.base import Objects
+from storage.objects.upload_pieces import remove_upload
+
+__all__ = ["StoredMedia"]
+
+log = logging.getLogger(__name__)
+
+# The folders of a stream (runs and posters, slate pictures), of a video, and of its uploaded file.
+_FOLDERS: Final = ("live/{}", "slates/s-{}", "videos/{}", "sources/{}")
+_OF_PROJECT: Final = "slates/p-{}"
+
+
+class StoredMedia:
+    """The media of all streams and videos (see `api.ports.MediaRemover`)."""
+
+    def __init__(self, objects: Objects, edge: Edge) -> None:
+        self._objects = objects
+        self._edge = edge
+
+    async def remove(self, hashes: Sequence[PublicHash]) -> None:
+        """Delete all media of streams or videos by hash; failures are logged, and retried later."""
+        for hash_ in hashes:
+            for folder in _FOLDERS:
+                await self._remove_folder(folder.format(hash_))
+
+    async def remove_uploads(self, names: Sequence[str]) -> None:
+        """Delete the bytes of unfinished uploads by name; failures are only logged."""
+        for name in names:
+            await self._remove(name, partial(remove_upload, self._objects))
+
+    async def remove_project(self, key: str) -> None:
+        """Delete a project's own slate picture."""
+        await self._remove_folder(_OF_PROJECT.format(key))
+
+    async def _remove_folder(self, folder: str) -> None:
+        await self._remove(folder, self._objects.delete_tree)
+        await self._edge.drop_folder(folder)
+
+    async def _remove(self, address: str, delete: Callable[[str], Awaitable[None]]) -> None:
+        try:
+            await delete(address)
+        except StorageError as error:
+            log.warning("media not removed", extra={"address": address, "cause": str(error)})
