@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.core import CounterMetricFamily
 
 from delivery.edge.memory import MemoryEdge
+from delivery.edge.shared import Edges
 from headend.config.settings import ServiceSettings
 from headend.http.metrics import HttpMetrics
 from headend.roles.edge_metrics import EdgeMetrics
@@ -88,12 +89,13 @@ def test_settings_that_pages_name_exist(name: str) -> None:
 
 async def families(folder: Path) -> dict[str, str]:
     """Return the metrics of both roles without encoders: types by name."""
+    edge = MemoryEdge()
     async with idle_ingest(folder) as (listener, transcoding):
         return {
             f"{each.name}_total" if isinstance(each, CounterMetricFamily) else each.name: each.type
             for each in (
                 *IngestMetrics(listener, transcoding, LoopLag()).collect(),
-                *EdgeMetrics(MemoryEdge()).collect(),
+                *EdgeMetrics(Edges(writer=edge, reader=edge)).collect(),
                 *HttpMetrics().collect(),
             )
         }

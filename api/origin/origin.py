@@ -59,7 +59,7 @@ from api.origin.routes import (
 )
 from api.origin.store_requests import Question, StoreRequests
 from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
-from delivery.edge.base import NORMAL_LATENCY, CachedPlaylist, Edge
+from delivery.edge.base import NORMAL_LATENCY, CachedPlaylist, EdgeReader
 from media.no_op import do_nothing
 from storage.errors import StorageError
 from storage.objects.store import MediaStore
@@ -86,7 +86,7 @@ class Origin:
         self,
         *,
         objects: MediaStore,
-        edge: Edge,
+        edge: EdgeReader,
         visibility: VisibilityCache,
         card: Asset | None = None,
         redirects: Redirects | None = None,

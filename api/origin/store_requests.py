@@ -17,7 +17,7 @@ from api.origin.absences import Absences, Standing
 from api.origin.playlist_cache import PlaylistCache
 from api.origin.routes import LIVE, naming_lists, object_address
 from api.origin.visibility import ViewerAccess
-from delivery.edge.base import CachedPlaylist, Edge
+from delivery.edge.base import CachedPlaylist, EdgeReader
 from delivery.run.stored_playlist import StoredPlaylists
 from storage.catalog.records.common import PublicRecord
 from storage.objects.base import ObjectMissing
@@ -52,7 +52,7 @@ class StoreRequests:
     def __init__(
         self,
         objects: MediaStore,
-        edge: Edge,
+        edge: EdgeReader,
         *,
         absences: Absences | None = None,
         clock: Callable[[], float] = time.monotonic,

@@ -1,4 +1,4 @@
-"""The protocol of the edge: the newest parts and playlists in memory, by address.
+"""The protocols of the edge: the newest parts and playlists in memory, by address.
 
 The edge is a cache. What it does not hold is read from the object store.
 """
@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from media.hls.timeline import Timeline
 
-__all__ = ["NORMAL_LATENCY", "CachedPlaylist", "Edge", "ShownRun"]
+__all__ = ["NORMAL_LATENCY", "CachedPlaylist", "EdgeReader", "EdgeWriter", "ShownRun"]
 
 # Appended to the address of a live multivariant playlist for players that do not want low latency;
 # the playlists that it names have the same query.
@@ -60,8 +60,8 @@ class ShownRun(Protocol):
         ...
 
 
-class Edge(Protocol):
-    """The newest parts, init sections and playlists."""
+class EdgeWriter(Protocol):
+    """What a process that makes live streams tells the edge."""
 
     async def put_part(self, address: str, data: bytes) -> None:
         """Store a part, an init section or a segment until newer ones displace it."""
@@ -94,16 +94,20 @@ class Edge(Protocol):
         """
         ...
 
-    async def get_part(self, address: str) -> bytes | None:
-        """Return a part, an init section or a segment; None if it is not cached."""
-        ...
-
     async def drop_parts(self, addresses: Iterable[str]) -> None:
         """Drop parts that will not be requested any more."""
         ...
 
     async def drop_folder(self, prefix: str) -> None:
         """Drop everything below `prefix`."""
+        ...
+
+
+class EdgeReader(Protocol):
+    """What viewers get of live streams, whichever process makes them."""
+
+    async def get_part(self, address: str) -> bytes | None:
+        """Return a part, an init section or a segment; None if it is not cached."""
         ...
 
     def knows(self, address: str) -> bool:

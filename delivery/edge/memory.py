@@ -25,7 +25,7 @@ _INDEX: Final = "/index.m3u8"
 
 
 class MemoryEdge:
-    """The newest media of all streams of this process (see `delivery.edge.base.Edge`)."""
+    """The newest media of all streams of this process (see `delivery.edge.base`)."""
 
     def __init__(
         self,

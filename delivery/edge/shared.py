@@ -1,62 +1,31 @@
-"""The edge of a process that makes some streams, and serves those of other processes too.
+"""The edges of a process: where it puts the streams that it makes, and where it reads all others.
 
-Its own streams come from its memory, all others from Redis.
+With Redis, a process may make some streams and serve those of other processes, too.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
-from delivery.edge.base import CachedPlaylist, Edge, ShownRun
+import msgspec
+
+from delivery.edge.base import CachedPlaylist, EdgeReader, EdgeWriter
 from delivery.edge.publishing import PublishingEdge
+from delivery.edge.remote import RemoteEdge
 from media.hls.timeline import Timeline
 from storage.objects.addresses import live_stream_of
 
-__all__ = ["SharedEdge", "publishing_edge"]
+__all__ = ["Edges", "SharedEdge"]
 
 
 class SharedEdge:
-    """What this process makes is in `own`, what others make in `remote`."""
+    """Reads what this process makes from `own`, and what others make from `remote`."""
 
-    def __init__(self, own: PublishingEdge, remote: Edge) -> None:
-        self.own = own
-        self.remote = remote
+    def __init__(self, own: PublishingEdge, remote: RemoteEdge) -> None:
+        self._own = own
+        self._remote = remote
 
-    def _of(self, address: str) -> Edge:
+    def _of(self, address: str) -> EdgeReader:
         hash_ = live_stream_of(address)
-        return self.own if hash_ is None or self.own.makes(hash_) else self.remote
-
-    async def put_part(self, address: str, data: bytes) -> None:
-        """Store a part, an init section or a segment of a stream that this process makes."""
-        await self.own.put_part(address, data)
-
-    async def put_timelines(
-        self,
-        folder: str,
-        timelines: Mapping[str, Timeline],
-        *,
-        low_latency: bool,
-        generation: int = 0,
-    ) -> None:
-        """Publish timelines of a run that this process makes."""
-        await self.own.put_timelines(
-            folder, timelines, low_latency=low_latency, generation=generation
-        )
-
-    async def put_playlists(self, playlists: Mapping[str, str]) -> None:
-        """Store playlists of streams that this process makes."""
-        await self.own.put_playlists(playlists)
-
-    async def take_over(self, folder: str, *, generation: int) -> ShownRun | None:
-        """Return what viewers see of a run that this process makes from now on."""
-        return await self.own.take_over(folder, generation=generation)
-
-    async def drop_parts(self, addresses: Iterable[str]) -> None:
-        """Drop parts of streams that this process makes."""
-        await self.own.drop_parts(addresses)
-
-    async def drop_folder(self, prefix: str) -> None:
-        """Drop everything below `prefix`; what another process publishes is read again."""
-        await self.own.drop_folder(prefix)
-        await self.remote.drop_folder(prefix)
+        return self._own if hash_ is None or self._own.makes(hash_) else self._remote
 
     async def get_part(self, address: str) -> bytes | None:
         """Return a part, an init section or a segment; None if there is none."""
@@ -91,7 +60,19 @@ class SharedEdge:
         return self._of(address).wait(address, msn, part, ready)
 
 
-def publishing_edge(edge: Edge) -> PublishingEdge | None:
-    """Return what publishes the streams that this process makes, if anything does."""
-    own = edge.own if isinstance(edge, SharedEdge) else edge
-    return own if isinstance(own, PublishingEdge) else None
+class Edges(msgspec.Struct, frozen=True, kw_only=True):
+    """The edges of a process: `writer` has the streams that it makes, `reader` all that it serves.
+
+    `publishing` and `remote` are the parts of them that use Redis, if there are any.
+    """
+
+    writer: EdgeWriter
+    reader: EdgeReader
+    publishing: PublishingEdge | None = None
+    remote: RemoteEdge | None = None
+
+    async def drop_folder(self, prefix: str) -> None:
+        """Drop everything below `prefix`; what another process publishes is read again."""
+        await self.writer.drop_folder(prefix)
+        if self.remote is not None:
+            await self.remote.drop_folder(prefix)

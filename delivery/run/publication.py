@@ -26,7 +26,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from delivery.edge.base import Edge
+from delivery.edge.base import EdgeWriter
 from delivery.run.borrowed_media import BorrowedMedia
 from delivery.run.run_objects import SOLE_OWNER, RunObjects, RunOwner
 from delivery.run.run_state import (
@@ -91,7 +91,7 @@ class Publication:
     def __init__(
         self,
         run_objects: RunObjects,
-        edge: Edge,
+        edge: EdgeWriter,
         run: StoredRun,
         steps: Sequence[Step] = (),
         *,
@@ -139,7 +139,7 @@ class Publication:
     async def open(
         cls,
         objects: Objects,
-        edge: Edge,
+        edge: EdgeWriter,
         *,
         hash: str,  # noqa: A002  # the field's word for it
         now_us: int,
@@ -184,7 +184,7 @@ class Publication:
     async def resume(  # noqa: PLR0913  # a stream, its stores, its owner and its settings, by name
         cls,
         objects: Objects,
-        edge: Edge,
+        edge: EdgeWriter,
         *,
         hash: str,  # noqa: A002  # the field's word for it
         now_us: int,
@@ -231,9 +231,9 @@ class Publication:
     @classmethod
     async def _continued(
         cls,
-        create: "Callable[[RunObjects, Edge, StoredRun, Sequence[Step]], Publication]",
+        create: "Callable[[RunObjects, EdgeWriter, StoredRun, Sequence[Step]], Publication]",
         run_objects: RunObjects,
-        edge: Edge,
+        edge: EdgeWriter,
         run: StoredRun,
         steps: Sequence[Step],
         *,

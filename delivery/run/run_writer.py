@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from delivery.edge.base import NORMAL_LATENCY, Edge
+from delivery.edge.base import NORMAL_LATENCY, EdgeWriter
 from delivery.run.expiry import Expiry
 from delivery.run.run_objects import RunObjects
 from delivery.run.run_state import PAGE_STEPS, LiveWindow, RunState, Step, rendition_names
@@ -78,7 +78,7 @@ class RunWriter:
     def __init__(
         self,
         run_objects: RunObjects,
-        edge: Edge,
+        edge: EdgeWriter,
         run: StoredRun,
         steps: StepBuilder,
         stored_steps: Sequence[Step],

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from delivery.edge.base import Edge
+from delivery.edge.base import EdgeWriter
 from delivery.run.run_state import Step
 from delivery.run.run_store import StoredRun
 from delivery.run.run_writer import RunWriter
@@ -56,7 +56,11 @@ class StoreQueue:
     """
 
     def __init__(
-        self, writer: RunWriter, edge: Edge, run: StoredRun, codecs: Callable[[], dict[str, str]]
+        self,
+        writer: RunWriter,
+        edge: EdgeWriter,
+        run: StoredRun,
+        codecs: Callable[[], dict[str, str]],
     ) -> None:
         self.unstored: dict[SegmentKey, bytes] = {}
         self._writer = writer

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
-from delivery.edge.base import Edge
 from media.stream_keys import PublicHash
 from storage.errors import StorageError
 from storage.objects.base import Objects
@@ -25,11 +24,14 @@ _OF_PROJECT: Final = "slates/p-{}"
 
 
 class StoredMedia:
-    """The media of all streams and videos (see `api.ports.MediaRemover`)."""
+    """The media of all streams and videos (see `api.ports.MediaRemover`).
 
-    def __init__(self, objects: Objects, edge: Edge) -> None:
+    `drop_folder` makes the edge forget what it holds of a folder.
+    """
+
+    def __init__(self, objects: Objects, drop_folder: Callable[[str], Awaitable[None]]) -> None:
         self._objects = objects
-        self._edge = edge
+        self._drop_folder = drop_folder
 
     async def remove(self, hashes: Sequence[PublicHash]) -> None:
         """Delete all media of streams or videos by hash; failures are logged, and retried later."""
@@ -48,7 +50,7 @@ class StoredMedia:
 
     async def _remove_folder(self, folder: str) -> None:
         await self._remove(folder, self._objects.delete_tree)
-        await self._edge.drop_folder(folder)
+        await self._drop_folder(folder)
 
     async def _remove(self, address: str, delete: Callable[[str], Awaitable[None]]) -> None:
         try:

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from delivery.edge.base import Edge
+from delivery.edge.base import EdgeWriter
 from headend.hosts.presence import HostPresence
 from ingest.stream.ports import Grant, Ownership, PortError
 from ingest.stream.registry import LiveStreams
@@ -138,7 +138,7 @@ class CatalogOwnership:
 class OwnershipWatch:
     """Stops this host from serving streams that another host owns by now."""
 
-    def __init__(self, streams: LiveStreams, edge: Edge) -> None:
+    def __init__(self, streams: LiveStreams, edge: EdgeWriter) -> None:
         self._streams = streams
         self._edge = edge
         self._served: dict[int, int] = {}  # by number, when the catalog was read last

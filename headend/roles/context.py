@@ -13,12 +13,11 @@ import msgspec
 
 from api.pusher.delivery import announcing_notices
 from api.schemas.urls import Addresses
-from delivery.edge.base import Edge
 from delivery.edge.memory import MemoryEdge
 from delivery.edge.publishing import PublishingEdge
 from delivery.edge.redis import EdgeUnavailable, open_edge_store
 from delivery.edge.remote import open_remote_edge
-from delivery.edge.shared import SharedEdge
+from delivery.edge.shared import Edges, SharedEdge
 from headend.config.listen_sockets import ListenSockets
 from headend.config.settings import ServiceSettings
 from headend.hosts.presence import HostIdentity, HostPresence
@@ -66,7 +65,7 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
     objects: MediaStore
     lease: StoreLease
     health: StoreHealth
-    edge: Edge
+    edges: Edges
     lag: LoopLag
     recent: RecentLog
 
@@ -123,7 +122,7 @@ async def open_context(
         await lease.acquire(_WaitReport())
         objects.guard = lease
         await stack.enter_async_context(run_in_background(BackgroundTask("lease", lease.keep)))
-        edge = _edge(
+        edges = _open_edges(
             settings,
             first.broadcaster_key,
             publishes=ingest,
@@ -141,7 +140,7 @@ async def open_context(
             objects=objects,
             lease=lease,
             health=create_store_health(catalog, objects, settings.storage.min_free_bytes),
-            edge=await stack.enter_async_context(edge),
+            edges=await stack.enter_async_context(edges),
             lag=lag,
             recent=recent,
         )
@@ -160,25 +159,32 @@ async def _bus(settings: ServiceSettings, catalog: Catalog, key: str) -> AsyncGe
 
 
 @asynccontextmanager
-async def _edge(
+async def _open_edges(
     settings: ServiceSettings, key: str, *, publishes: bool, serves_others: bool
-) -> AsyncGenerator[Edge, None]:
-    """Open the edge of a process that publishes streams, or serves those of others, or both."""
+) -> AsyncGenerator[Edges, None]:
+    """Open the edges of a process that publishes streams, or serves those of others, or both."""
     if not settings.redis.url or not (publishes or serves_others):
-        yield MemoryEdge()
+        edge = MemoryEdge()
+        yield Edges(writer=edge, reader=edge)
         return
     async with AsyncExitStack() as stack:
         opened = open_edge_store(settings.redis.url, namespace=_namespace(key))
         store = await stack.enter_async_context(opened)
-        if not publishes:
-            yield await stack.enter_async_context(open_remote_edge(store))
-            return
-        publishing = PublishingEdge(store)
-        edge: Edge = publishing
+        remote = None
         if serves_others:
-            edge = SharedEdge(publishing, await stack.enter_async_context(open_remote_edge(store)))
+            remote = await stack.enter_async_context(open_remote_edge(store))
+            if not publishes:
+                yield Edges(writer=MemoryEdge(), reader=remote, remote=remote)
+                return
+        publishing = PublishingEdge(store)
+        edges = Edges(
+            writer=publishing,
+            reader=publishing if remote is None else SharedEdge(publishing, remote),
+            publishing=publishing,
+            remote=remote,
+        )
         async with run_in_background(BackgroundTask("edge in Redis", publishing.run)):
-            yield edge
+            yield edges
         with suppress(EdgeUnavailable):
             await publishing.publish()  # the ends of runs
 

@@ -5,24 +5,20 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from delivery.edge.base import Edge
-from delivery.edge.remote import RemoteEdge
-from delivery.edge.shared import SharedEdge, publishing_edge
+from delivery.edge.shared import Edges
 
 __all__ = ["EdgeMetrics", "counter", "gauge"]
 
 
 class EdgeMetrics(Collector):
-    """Collects the counters of an edge on each scrape; without Redis they have no values."""
+    """Collects the counters of a process' edges on each scrape; they are empty without Redis."""
 
-    def __init__(self, edge: Edge) -> None:
-        remote = edge.remote if isinstance(edge, SharedEdge) else edge
-        self._publishing = publishing_edge(edge)
-        self._remote = remote if isinstance(remote, RemoteEdge) else None
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metric families."""
-        publishing, remote = self._publishing, self._remote
+        publishing, remote = self._edges.publishing, self._edges.remote
         yield gauge(
             "headend_edge_published",
             "1 while Redis takes what this process publishes",

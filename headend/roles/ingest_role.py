@@ -13,7 +13,6 @@ from prometheus_client.registry import Collector
 
 from api.http.filenames import slug
 from api.operations.report import SpareRoom
-from delivery.edge.shared import publishing_edge
 from delivery.recording.recorder import Recorder
 from delivery.run.publication import LiveWindow
 from delivery.run.run_objects import require_versions
@@ -103,7 +102,7 @@ async def run_ingest(
     events = EventQueue(journal.happened)
     transcoding = LiveTranscoding(
         objects=context.objects.using(LIVE),
-        edge=context.edge,
+        edge=context.edges.writer,
         window=window,
         wall_us=wall_clock_us,
         now_us=now_us,
@@ -158,7 +157,7 @@ async def run_ingest(
             CommandExecutor,
             catalog=catalog,
             streams=listener.streams,
-            media=StoredMedia(context.objects, context.edge),
+            media=StoredMedia(context.objects, context.edges.drop_folder),
             now_us=now_us,
             end_holds_seconds=settings.live.end_holds_seconds,
         )
@@ -166,12 +165,11 @@ async def run_ingest(
         if presence is None or ownership is None:
             executor = execute(unfinished_runs=SoleRuns(transcoding))
         else:
-            watch = OwnershipWatch(listener.streams, context.edge)
+            watch = OwnershipWatch(listener.streams, context.edges.writer)
             transcoding.on_lost = watch.on_run_lost
             transcoding.on_stored = partial(_report_kept, listener)
-            publishing = publishing_edge(context.edge)
-            if publishing is not None:
-                publishing.on_published = partial(_report_kept, listener)
+            if context.edges.publishing is not None:
+                context.edges.publishing.on_published = partial(_report_kept, listener)
             orphaned = OrphanedRuns(
                 ownership,
                 listener.streams,
@@ -192,7 +190,7 @@ async def run_ingest(
             yield IngestRole(
                 metrics=(
                     IngestMetrics(listener, transcoding, context.lag),
-                    EdgeMetrics(context.edge),
+                    EdgeMetrics(context.edges),
                 ),
                 tls=tls,
                 nudge=executor.nudge,

@@ -25,7 +25,7 @@ from api.pages.oembed import oembed_handlers
 from api.pages.slate_images import SlateLookups, slate_image_handlers
 from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
-from delivery.edge.base import Edge
+from delivery.edge.base import EdgeReader
 from headend.config.settings import ServiceSettings
 from headend.http.server import Application
 from headend.install.media_store import bucket_of, signing_bucket
@@ -72,7 +72,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
         settings: ServiceSettings,
         catalog: Catalog,
         objects: MediaStore,
-        edge: Edge,
+        edge: EdgeReader,
         addresses: Addresses,
     ) -> "OriginRole":
         """Create the origin of a data folder.

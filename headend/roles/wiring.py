@@ -155,7 +155,7 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
     async with (
         open_context(settings, origin=True, ingest=False) as context,
         nullcontext(HttpMetrics()) as answers,
-        nullcontext(metrics_text(answers, EdgeMetrics(context.edge))) as metrics,
+        nullcontext(metrics_text(answers, EdgeMetrics(context.edges))) as metrics,
         _open_origin(context) as origin,
         run_in_background(
             _reset_stale_streams(context),
@@ -261,13 +261,13 @@ def _remove_deleted(context: RoleContext) -> tuple[BackgroundTask, ...]:
 
     They remove the rows of projects, and objects that no row names any more.
     """
-    catalog, objects, edge, verify = (
+    catalog, objects, drop_folder, verify = (
         context.catalog,
         context.objects,
-        context.edge,
+        context.edges.drop_folder,
         context.verify,
     )
-    media = StoredMedia(objects, edge)
+    media = StoredMedia(objects, drop_folder)
     return (
         BackgroundTask(
             "removed projects",
@@ -278,7 +278,7 @@ def _remove_deleted(context: RoleContext) -> tuple[BackgroundTask, ...]:
             partial(
                 keep_removing,
                 objects,
-                edge.drop_folder,
+                drop_folder,
                 catalog.removals,
                 catalog.clock.now_us,
                 verify,
@@ -292,7 +292,7 @@ async def _open_origin(context: RoleContext) -> AsyncGenerator[OriginRole, None]
     """Create the origin role, and run what it needs in the background."""
     objects = context.objects.using(VIEWERS)
     origin = OriginRole.create(
-        context.settings, context.catalog, objects, context.edge, context.addresses
+        context.settings, context.catalog, objects, context.edges.reader, context.addresses
     )
     async with run_in_background(
         BackgroundTask("geo database", origin.geo.keep_fresh),
@@ -349,7 +349,7 @@ def _application(
         catalog, callers, BrowserSessions.of(catalog, addresses, catalog.clock.now_us)
     )
     problems = _problems(context, presence)
-    media = StoredMedia(context.objects, context.edge)
+    media = StoredMedia(context.objects, context.edges.drop_folder)
     release = version("headend")
     room: StreamRoom = do_nothing if ingest is None else ingest.room
     operations = InstallationReporter(

@@ -13,7 +13,6 @@ import pytest
 from api.app import create_app
 from api.http.rate_limit import CallerRateLimiter, RateLimits
 from api.streams.command_client import IngestClient
-from delivery.edge.base import Edge
 from delivery.edge.memory import MemoryEdge
 from delivery.edge.publishing import PublishingEdge
 from delivery.edge.redis import open_edge_store
@@ -56,7 +55,7 @@ def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Generator[RedisSer
 
 
 @pytest.fixture
-async def live_edge(request: pytest.FixtureRequest) -> AsyncGenerator[Edge]:
+async def live_edge(request: pytest.FixtureRequest) -> AsyncGenerator[MemoryEdge]:
     """The application's edge: in memory, and also in Redis on shared engines."""
     if not ON_SHARED:
         yield MemoryEdge()
@@ -132,7 +131,7 @@ async def api_service(
     catalog_database: str | Path,
     started_file: StartedFile,
     objects: DiskObjects,
-    live_edge: Edge,
+    live_edge: MemoryEdge,
     taken_seconds: float,
 ) -> AsyncGenerator[ApiService]:
     # Each of these databases has its tables already.
@@ -142,7 +141,7 @@ async def api_service(
         assert project is not None
         if ON_SHARED:
             await complete_key(catalog, objects, store=objects.location)
-        media = StoredMedia(objects, live_edge)
+        media = StoredMedia(objects, live_edge.drop_folder)
         app = application_over(
             catalog=catalog,
             media=media,

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
-from delivery.edge.base import Edge
+from delivery.edge.base import EdgeWriter
 from delivery.recording.recorder import Recorder
 from delivery.run.publication import LiveWindow, Publication
 from delivery.run.run_objects import RunOwner
@@ -64,7 +64,7 @@ class LiveTranscoding:
         self,
         *,
         objects: Objects,
-        edge: Edge,
+        edge: EdgeWriter,
         window: LiveWindow,
         wall_us: Callable[[], int] = wall_clock_us,
         now_us: Callable[[], int] | None = None,

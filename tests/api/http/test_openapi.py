@@ -121,7 +121,7 @@ from tests.support.api.shared_application import application_over
 async def main():
     with DiskObjects(Path("objects")) as objects:
         async with open_catalog(Path("catalog.sqlite"), migrate=True) as catalog:
-            media = StoredMedia(objects, MemoryEdge())
+            media = StoredMedia(objects, do_nothing_async)
             app = application_over(
                 catalog=catalog, media=media, ingest=IngestClient(catalog, media), objects=objects
             )

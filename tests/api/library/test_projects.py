@@ -5,9 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
-from delivery.edge.memory import MemoryEdge
 from headend.duties.media_remover import StoredMedia
 from headend.duties.project_remover import remove_projects
+from media.no_op import do_nothing_async
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import NOW_US, ApiService, Json
 
@@ -173,7 +173,7 @@ async def test_a_deleted_project_is_gone_with_its_media(
         assert (await api_service.client.get(PROJECTS, headers=mine)).status_code == 401
         assert (await delete(api_service, project["id"])).status_code == 404
         await remove_projects(
-            api_service.catalog.removed_projects, StoredMedia(objects, MemoryEdge())
+            api_service.catalog.removed_projects, StoredMedia(objects, do_nothing_async)
         )
     assert await objects.addresses("live") == [f"live/{other['hash']}/index.m3u8"]
     newest = (await api_service.listed(path=f"{PROJECTS}/1/events"))["data"][0]

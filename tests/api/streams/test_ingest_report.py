@@ -168,7 +168,7 @@ async def ingest_fixture(
         assert first.stream is not None
         streams = LiveStreams(FakePorts(), CatalogJournal(catalog, lambda: NOW_US), tasks)
         edge = MemoryEdge()
-        media = StoredMedia(objects, edge)
+        media = StoredMedia(objects, edge.drop_folder)
         window = LiveWindow(listed_seconds=30.0, kept_seconds=60.0)
         orders = CommandExecutor(
             catalog=catalog,

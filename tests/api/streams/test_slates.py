@@ -9,10 +9,10 @@ import pytest
 from httpx import Response
 
 from api.app import create_app
-from delivery.edge.memory import MemoryEdge
 from headend.duties.media_remover import StoredMedia
 from headend.duties.project_remover import remove_projects
 from headend.roles.upload_intake import create_intake
+from media.no_op import do_nothing_async
 from storage.objects.disk import DiskObjects
 from tests.support.api import contract_shapes
 from tests.support.api.application import ADDRESSES, ApiService, Json
@@ -211,7 +211,9 @@ async def test_a_deleted_stream_or_project_is_deleted_with_its_pictures(
     assert len(await stored_slates(objects)) == 2
     assert await objects.addresses("live") == [f"live/{streams[1]['hash']}/poster/360p.jpg"]
     assert (await api_service.client.delete(path, headers=api_service.owner)).status_code == 204
-    await remove_projects(api_service.catalog.removed_projects, StoredMedia(objects, MemoryEdge()))
+    await remove_projects(
+        api_service.catalog.removed_projects, StoredMedia(objects, do_nothing_async)
+    )
     assert await stored_slates(objects) == await objects.addresses("live") == []
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from delivery.edge.base import NORMAL_LATENCY, Edge
+from delivery.edge.base import NORMAL_LATENCY, EdgeReader
 from delivery.edge.changes import EdgeChange, EdgeMessage, EdgeState
 from delivery.edge.publishing import PublishingEdge
 from delivery.edge.redis import EdgeWrite, RedisEdgeStore, open_edge_store
@@ -86,7 +86,7 @@ async def hosts(server: RedisServer) -> AsyncGenerator[EdgePair, None]:
         yield pair
 
 
-def texts(edge: Edge, names: Iterable[str]) -> list[bytes | None]:
+def texts(edge: EdgeReader, names: Iterable[str]) -> list[bytes | None]:
     """Return all playlists that a viewer could get."""
     addresses = [f"{FOLDER}/{name}/index.m3u8" for name in names]
     playlists = [
@@ -97,7 +97,7 @@ def texts(edge: Edge, names: Iterable[str]) -> list[bytes | None]:
     return [None if each is None else each.body for each in playlists]
 
 
-async def shows_the_same(remote: Edge, maker: Edge, names: Iterable[str]) -> None:
+async def shows_the_same(remote: EdgeReader, maker: EdgeReader, names: Iterable[str]) -> None:
     """Wait until viewers of one process get what those of the other one get."""
     await until(lambda: texts(remote, names) == texts(maker, names), within=20)
 
@@ -158,7 +158,7 @@ async def test_a_stream_that_is_off_air_is_known_to_have_nothing(hosts: EdgePair
     await hosts.shows(timeline)
 
 
-def readers_wait(edge: Edge, index: int) -> list[bytes | None]:
+def readers_wait(edge: EdgeReader, index: int) -> list[bytes | None]:
     """Let many readers wait for a part; return what each gets once it is listed."""
     address = f"{FOLDER}/720p/3.{index}.m4s"
     bodies: list[bytes | None] = []

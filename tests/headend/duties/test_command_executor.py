@@ -113,7 +113,7 @@ async def ingest_fixture(
             presence = await registered(catalog) if shared else None
             async with asyncio.TaskGroup() as tasks:
                 streams = LiveStreams(ports, CatalogJournal(catalog, lambda: NOW), tasks)
-                media = StoredMedia(objects, edge)
+                media = StoredMedia(objects, edge.drop_folder)
                 orders = CommandExecutor(
                     catalog=catalog,
                     streams=streams,

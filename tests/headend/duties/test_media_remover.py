@@ -4,6 +4,7 @@ from pathlib import Path
 
 from delivery.edge.memory import MemoryEdge
 from headend.duties.media_remover import StoredMedia
+from media.no_op import do_nothing_async
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
 from tests.support.storage.undeletable_disk import UndeletableDisk
@@ -18,7 +19,7 @@ async def test_all_media_of_a_deleted_record_go_and_not_to_the_trash(tmp_path: P
             for folder in FOLDERS:
                 await objects.put(f"{folder.format(hash_)}/x", b"x")
         edge = MemoryEdge()
-        await StoredMedia(objects, edge).remove([HASH])
+        await StoredMedia(objects, edge.drop_folder).remove([HASH])
         for folder in FOLDERS:
             top = folder.split("/")[0]
             assert await objects.addresses(top) == [f"{folder.format(OTHER)}/x"]
@@ -29,5 +30,5 @@ async def test_what_cannot_be_deleted_keeps_nothing_else(tmp_path: Path) -> None
     with UndeletableDisk(tmp_path, addresses.upload("stuck")) as objects:
         for name in ("stuck", "other"):
             await objects.put(addresses.upload(name), b"x")
-        await StoredMedia(objects, MemoryEdge()).remove_uploads(["stuck", "other"])
+        await StoredMedia(objects, do_nothing_async).remove_uploads(["stuck", "other"])
         assert await objects.addresses(addresses.UPLOADS) == [addresses.upload("stuck")]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from delivery.edge.memory import MemoryEdge
 from headend.duties.media_remover import StoredMedia
 from headend.duties.project_remover import keep_removing_projects, remove_projects
 from media.no_op import do_nothing_async
@@ -91,7 +90,7 @@ class KilledMedia(StoredMedia):
     """Removes the media of some rows, and is killed after so many times."""
 
     def __init__(self, objects: DiskObjects, times: int) -> None:
-        super().__init__(objects, MemoryEdge())
+        super().__init__(objects, do_nothing_async)
         self._times = times
 
     async def remove(self, hashes: Sequence[PublicHash]) -> None:
@@ -110,7 +109,7 @@ async def test_a_removal_killed_between_media_and_rows_is_finished_by_the_next(
         await remove_projects(catalog.removed_projects, KilledMedia(objects, times))
     assert await catalog.removed_projects.find() is not None
     assert len(await media(objects)) > 1
-    await remove_projects(catalog.removed_projects, StoredMedia(objects, MemoryEdge()))
+    await remove_projects(catalog.removed_projects, StoredMedia(objects, do_nothing_async))
     assert await catalog.removed_projects.find() is None
     assert await media(objects) == [f"sources/{KEPT}/1"]
     assert await catalog.visibility.find(KEPT) is not None
@@ -121,7 +120,7 @@ async def test_two_processes_can_remove_the_same_projects(
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
         for _ in range(2):
-            stored = StoredMedia(objects, MemoryEdge())
+            stored = StoredMedia(objects, do_nothing_async)
             tasks.create_task(remove_projects(catalog.removed_projects, stored))
     assert await media(objects) == [f"sources/{KEPT}/1"]
 
@@ -132,7 +131,7 @@ async def test_projects_are_removed_in_the_background_once_the_media_are_verifie
     async def foreign() -> None:
         raise CatalogUnavailable("not these")
 
-    stored = StoredMedia(objects, MemoryEdge())
+    stored = StoredMedia(objects, do_nothing_async)
 
     async def gone() -> bool:
         return await catalog.removed_projects.find() is None

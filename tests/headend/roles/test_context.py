@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from api.pusher.delivery import TOPIC
-from delivery.edge.base import Edge
 from delivery.edge.memory import MemoryEdge
 from delivery.edge.publishing import PublishingEdge
 from delivery.edge.remote import RemoteEdge
@@ -93,11 +92,12 @@ async def test_a_host_of_a_shared_database_goes_by_the_databases_clock(
     ],
 )
 async def test_a_role_has_the_edge_that_it_needs(
-    tmp_path: Path, origin: bool, ingest: bool, redis: str, kind: type[Edge]
+    tmp_path: Path, origin: bool, ingest: bool, redis: str, kind: type[MemoryEdge]
 ) -> None:
     settings = await installed(tmp_path, redis__url=redis)
     async with open_context(settings, origin=origin, ingest=ingest) as context:
-        assert type(context.edge) is kind
+        assert type(context.edges.reader) is kind
+        assert (context.edges.remote is not None) is (kind is RemoteEdge)
 
 
 async def test_a_host_that_is_one_of_several_makes_streams_and_serves_those_of_others(
@@ -108,9 +108,11 @@ async def test_a_host_that_is_one_of_several_makes_streams_and_serves_those_of_o
         await install(tmp_path, database)
         settings = settings_of(tmp_path, redis__url=REDIS, database__url=database)
         async with open_context(settings, origin=True, ingest=True) as context:
-            assert type(context.edge) is SharedEdge
+            assert type(context.edges.reader) is SharedEdge
+            assert context.edges.writer is context.edges.publishing is not None
         async with open_context(settings, origin=False, ingest=True) as context:
-            assert type(context.edge) is PublishingEdge
+            assert type(context.edges.writer) is PublishingEdge
+            assert context.edges.remote is None
 
 
 async def test_a_folder_that_is_not_installed_is_refused(tmp_path: Path) -> None:

@@ -3,12 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from delivery.edge.base import Edge
 from delivery.edge.memory import MemoryEdge
 from delivery.edge.publishing import PublishingEdge
 from delivery.edge.redis import open_edge_store
-from delivery.edge.remote import open_remote_edge
-from delivery.edge.shared import SharedEdge
+from delivery.edge.remote import RemoteEdge, open_remote_edge
+from delivery.edge.shared import Edges
 from headend.roles.edge_metrics import EdgeMetrics
 from media.hls.timeline import Timeline
 from tests.support.redis_server import redis_server
@@ -16,17 +15,19 @@ from tests.support.storage.edge_runs import PLAYLIST, part_data, put_next_part
 from tests.support.waiting import until
 
 
-def values(edge: Edge) -> dict[str, float]:
+def values(own: PublishingEdge | None = None, remote: RemoteEdge | None = None) -> dict[str, float]:
     """Return the values by the names of their families."""
+    memory = MemoryEdge()
+    edges = Edges(writer=memory, reader=memory, publishing=own, remote=remote)
     return {
         family.name: sample.value
-        for family in EdgeMetrics(edge).collect()
+        for family in EdgeMetrics(edges).collect()
         for sample in family.samples
     }
 
 
 def test_without_redis_there_are_no_values() -> None:
-    assert values(MemoryEdge()) == {}
+    assert values() == {}
 
 
 async def test_what_is_published_and_read_is_counted(tmp_path: Path) -> None:
@@ -46,10 +47,10 @@ async def test_what_is_published_and_read_is_counted(tmp_path: Path) -> None:
             assert after["headend_edge_written_bytes"] == len(part_data(0, 0))
             part = PLAYLIST.replace("index.m3u8", "0.0.m4s")
             assert await remote.get_part(part) == part_data(0, 0)
-            followed = values(remote)
+            followed = values(remote=remote)
             assert followed["headend_edge_followed_streams"] == 1
             assert followed["headend_edge_read_bytes"] == len(part_data(0, 0))
-            assert values(SharedEdge(own, remote)) == after | followed
+            assert values(own, remote) == after | followed
             redis.stop()
             async with asyncio.TaskGroup() as tasks:
                 running = tasks.create_task(own.run())

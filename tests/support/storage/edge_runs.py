@@ -1,6 +1,6 @@
 """Publishes a live run to an edge, part by part."""
 
-from delivery.edge.base import Edge
+from delivery.edge.base import EdgeWriter
 from delivery.edge.changes import EdgeMessage, EdgeState
 from delivery.edge.redis import RedisEdgeStore
 from media.hls.timeline import Timeline
@@ -24,7 +24,7 @@ PLAYLIST = f"{FOLDER}/720p/index.m3u8"
 VARIANTS = f"live/{HASH}/index.m3u8"
 
 
-async def put(edge: Edge, timeline: Timeline, *, generation: int = 0) -> None:
+async def put(edge: EdgeWriter, timeline: Timeline, *, generation: int = 0) -> None:
     """Publish the timeline of the only rendition."""
     await edge.put_timelines(FOLDER, {"720p": timeline}, low_latency=True, generation=generation)
 
@@ -35,7 +35,7 @@ def part_data(msn: int, index: int, size: int = 10) -> bytes:
 
 
 async def put_next_part(
-    edge: Edge, timeline: Timeline, *, size: int = 10, generation: int = 0
+    edge: EdgeWriter, timeline: Timeline, *, size: int = 10, generation: int = 0
 ) -> Timeline:
     """Publish the next part like a publication: its bytes, then the timeline that lists it."""
     msn, index = timeline.next_msn, len(timeline.parts)
