@@ -179,6 +179,13 @@ def test_every_package_has_its_line_and_every_line_its_package() -> None:
     assert sorted(listed) == sorted({*packages, "web"})
 
 
+def test_the_index_has_every_page_on_one_shelf() -> None:
+    named = re.findall(r"\]\(([\w.-]+\.md)\)", page("README"))
+    assert sorted(named) == sorted(
+        path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"
+    )
+
+
 def test_the_page_of_sources_has_a_row_for_each_that_is_tried() -> None:
     rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (\d+) \|$", page("inputs"), re.MULTILINE)
     assert [(name, int(marks)) for name, _, marks in rows] == [
