@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp.amf import Amf, AmfCursor, Date
+from ingest.rtmp.amf import Amf, AmfCursor
 from ingest.rtmp.amf3 import Amf3Reader
 from ingest.rtmp.errors import AmfError
 from ingest.rtmp.limits import Limits
@@ -58,29 +58,11 @@ def number(value: int) -> bytes:
         pytest.param(b"\x06" + name("abc"), "abc", id="string"),
         pytest.param(b"\x06\x01", "", id="an empty string"),
         pytest.param(b"\x06\x03\xe9", "\ufffd", id="a string in another code page"),
-        pytest.param(b"\x07" + name("<a>"), "<a>", id="an XML document"),
-        pytest.param(b"\x0b" + name("<a>"), "<a>", id="XML"),
-        pytest.param(b"\x08\x01" + FIVE, Date(5.0), id="date"),
-        pytest.param(b"\x09\x05\x01" + ONE + NULL, [1.0, None], id="array"),
-        pytest.param(b"\x09\x01" + name("a") + ONE + b"\x01", {"a": 1.0}, id="an array of names"),
-        pytest.param(
-            b"\x09\x03" + name("a") + ONE + b"\x01" + NULL, {"a": 1.0, "0": None},
-            id="an array of both",
-        ),
         pytest.param(b"\x0a\x0b\x01" + name("a") + ONE + b"\x01", {"a": 1.0}, id="dynamic object"),
         pytest.param(b"\x0a\x13" + name("C") + name("a") + ONE, {"a": 1.0}, id="sealed object"),
         pytest.param(
             b"\x0a\x1b\x01" + name("a") + ONE + name("b") + NULL + b"\x01", {"a": 1.0, "b": None},
             id="sealed and dynamic",
-        ),
-        pytest.param(b"\x0c" + name("abc"), None, id="byte array"),
-        pytest.param(b"\x0d\x05\x00\xff\xff\xff\xff\0\0\0\1", [-1.0, 1.0], id="vector of int"),
-        pytest.param(b"\x0e\x03\x00\xff\xff\xff\xff", [float(0xFFFFFFFF)], id="vector of uint"),
-        pytest.param(b"\x0f\x03\x01" + FIVE, [5.0], id="vector of double"),
-        pytest.param(b"\x10\x03\x00" + name("C") + ONE, [1.0], id="vector of objects"),
-        pytest.param(
-            b"\x11\x05\x00\x06" + name("a") + ONE + ONE + NULL, {"a": 1.0},
-            id="a dictionary, and a key that is no string",
         ),
     ],
 )  # fmt: skip
@@ -88,9 +70,8 @@ def test_a_value_is_read(data: bytes, value: Amf) -> None:
     assert decode(data) == [value]
 
 
-def test_references_give_strings_objects_and_traits_again() -> None:
+def test_references_give_strings_and_traits_again() -> None:
     assert decode(b"\x06" + name("abc") + b"\x06\x00") == ["abc", "abc"]
-    assert decode(b"\x09\x03\x01" + ONE + b"\x09\x00") == [[1.0], [1.0]]
     sealed = b"\x0a\x13" + name("C") + name("a") + ONE
     assert decode(sealed + b"\x0a\x01" + NULL) == [{"a": 1.0}, {"a": None}]
     assert decode(b"\x06\x01\x06" + name("abc") + b"\x06\x00")[2] == "abc"  # no empty ones
@@ -104,31 +85,24 @@ def test_references_give_strings_objects_and_traits_again() -> None:
         pytest.param(b"\x06\x41short", id="string cut off"),
         pytest.param(b"\x06" + number(8193 << 1 | 1) + bytes(8193), id="a string of 8193 bytes"),
         pytest.param(b"\x06\x00", id="a reference to no string"),
-        pytest.param(b"\x09\x00", id="a reference to no object"),
+        pytest.param(b"\x0a\x00", id="a reference to an object"),
         pytest.param(b"\x0a\x01", id="a reference to no traits"),
-        pytest.param(b"\x09\x03\x01\x09\x00", id="an array within itself"),
         pytest.param(b"\x0a\x07" + name("flex"), id="an object that writes itself"),
-        pytest.param(b"\x09" + number((1 << 29) - 1) + b"\x01", id="an array of 2**28 values"),
+        pytest.param(b"\x0a\x0b\x01" + name("a") + b"\x0a\x0b\x01\x01\x01", id="within another"),
+        pytest.param(b"\x0a\x0b\x01" + name("a"), id="object cut off"),
         pytest.param(b"\x0a" + b"\xff\xff\xff\xfb" + b"\x01", id="an object of 2**25 names"),
-        pytest.param(b"\x0d" + number((1 << 29) - 1) + b"\x00", id="a vector of 2**28 integers"),
-        pytest.param(b"\x11" + number((1 << 29) - 1) + b"\x00", id="a dictionary of 2**28 pairs"),
-        pytest.param(b"\x09\x03\x01" * 2000, id="nested 2000 deep"),
         pytest.param(NULL * 1025, id="too many values"),
-        pytest.param(b"\x0c\x41abc", id="byte array cut off"),
+        pytest.param(b"\x07" + name("<a>"), id="an XML document"),
+        pytest.param(b"\x08\x01" + FIVE, id="date"),
+        pytest.param(b"\x09\x05\x01" + ONE + NULL, id="array"),
+        pytest.param(b"\x0c" + name("abc"), id="byte array"),
+        pytest.param(b"\x0f\x03\x01" + FIVE, id="vector"),
+        pytest.param(b"\x11\x01\x00", id="dictionary"),
         pytest.param(b"\x12", id="unknown marker"),
     ],
 )
 def test_what_is_broken_or_too_large_is_an_error(data: bytes) -> None:
     with pytest.raises(AmfError):
-        decode(data)
-
-
-def test_references_cannot_expand_beyond_the_limit() -> None:
-    # Each array holds the one before it ten times over.
-    data = b"\x09\x03\x01" + ONE
-    for index in range(10):
-        data += b"\x09\x15\x01" + (b"\x09" + number(index << 1)) * 10
-    with pytest.raises(AmfError, match="values"):
         decode(data)
 
 
