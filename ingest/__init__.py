@@ -1,9 +1,10 @@
 """Receives live streams: accepts encoders and decides which of them viewers see.
 
-`rtmp` is the protocol without I/O and `server` has its sockets. `stream` assigns encoders to slots
-and switches between them, `relay` passes media to the host that owns their stream, and `report`
-says what an encoder sends. Nothing is decoded or stored here: `stream.ports` names what this
-package needs of the rest of the service, and `headend.roles.wiring` binds it.
+`rtmp` is the protocol without I/O and `server` has its connections, which `acceptor` accepts.
+`stream` assigns encoders to slots and switches between them, `relay` passes media to the host that
+owns their stream, and `report` says what an encoder sends. Nothing is decoded or stored here:
+`stream.ports` names what this package needs of the rest of the service, and
+`headend.roles.wiring` binds it.
 
 Read in this order: `rtmp`, `server`, `stream`, then `report` and `relay`.
 """

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Coroutine
 from typing import Final
 
+from ingest.acceptor import Acceptor
 from ingest.relay.frames import RelayProtocolError
 from ingest.relay.handshakes import Handshakes
 from ingest.relay.link import LinkCounters, RelayLink, run_ticks
@@ -47,9 +48,6 @@ MAX_LINKS: Final = 256  # hosts; each has one link here, and another for a momen
 MAX_SESSIONS: Final = 4_096  # of one link: more encoders than a host takes
 _HANDSHAKE_SECONDS: Final = 5.0
 _SHUTDOWN_SECONDS: Final = 2.0
-_BACKLOG: Final = 64
-# Probably out of descriptors: accepting again at once would loop.
-_ACCEPT_PAUSE_SECONDS: Final = 1.0
 
 _EncoderMessage = RelayedTrack | RelayedPacket | PartReceived | RelayedJump
 
@@ -259,7 +257,7 @@ class RelayListener:
         self._lag = lag
         self.links: set[RelayLink] = set()
         self.counters = LinkCounters()
-        self._sock: socket.socket | None = None
+        self._acceptor: Acceptor | None = None
         self._accepted: set[socket.socket] = set()  # of tasks that have not begun
         self._handshakes = Handshakes()
         self._running: set[asyncio.Task[None]] = set()
@@ -275,10 +273,7 @@ class RelayListener:
 
     def listen(self, sock: socket.socket) -> None:
         """Accept links on a bound socket, which `close` closes."""
-        self._sock = sock
-        sock.setblocking(False)
-        sock.listen(_BACKLOG)
-        self._start_accepting()
+        self._acceptor = Acceptor(sock, self._accept, self._not_accepted)
         self._start(run_ticks(self.links))
 
     def media_stored(self, stream: int, seconds_ago: float) -> None:
@@ -291,10 +286,8 @@ class RelayListener:
 
     def close(self) -> None:
         """Stop accepting, and close all links."""
-        sock, self._sock = self._sock, None
-        if sock is not None:
-            asyncio.get_running_loop().remove_reader(sock)
-            sock.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for task in self._running:
             task.cancel()
         for accepted in self._accepted:
@@ -304,28 +297,14 @@ class RelayListener:
 
     # -- accepting --------------------------------------------------------------------------------
 
-    def _start_accepting(self) -> None:
-        if self._sock is not None:
-            asyncio.get_running_loop().add_reader(self._sock, self._accept, self._sock)
+    def _not_accepted(self, error: OSError) -> None:
+        log.error("cannot accept hosts", extra={"cause": str(error)})
 
-    def _accept(self, sock: socket.socket) -> None:
-        """Accept one connection; the loop calls again if more are waiting."""
-        try:
-            accepted, name = sock.accept()
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return
-        except OSError as error:
-            log.error("cannot accept hosts", extra={"cause": str(error)})  # noqa: TRY400 # one line
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(sock)
-            loop.call_later(_ACCEPT_PAUSE_SECONDS, self._start_accepting)
-            return
-        address, port = str(name[0]), name[1]
+    def _accept(self, accepted: socket.socket, address: str, port: int) -> None:
         if len(self.links) >= MAX_LINKS or not self._handshakes.begin(address):
             self._log_refusal(address, "too many links")
             accepted.close()
             return
-        accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._accepted.add(accepted)
         self._start(self._open(accepted, address, port))

@@ -1,8 +1,4 @@
-"""The RTMP and RTMPS listener: accepts encoders, ticks their connections, drains at the end.
-
-Sockets are accepted here and not by `loop.create_server`, which reports a TLS connection only after
-its handshake: encoders are counted, logged and timed out from the accept on.
-"""
+"""The RTMP and RTMPS listener: accepts encoders, ticks their connections, drains at the end."""
 
 import asyncio
 import contextlib
@@ -16,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from ingest.acceptor import Acceptor
 from ingest.relay.client import RelayClient
 from ingest.relay.media_ring import RINGS_BYTES
 from ingest.relay.owner import RelayListener
@@ -35,9 +32,6 @@ log = logging.getLogger(__name__)
 security = logging.getLogger("security")
 
 _TICK_SECONDS: Final = 0.5
-_BACKLOG: Final = 256
-# Probably out of descriptors: accepting again at once would loop.
-_ACCEPT_PAUSE_SECONDS: Final = 1.0
 # After an abort the loop needs a few turns to call the connections.
 _ABORT_SECONDS: Final = 1.0
 # A peer whose network is gone is probed after 15 s of silence and given up 15 s later; this is for
@@ -93,7 +87,7 @@ class RtmpListener:
         self._log_throttle = LogThrottle()
         self._connections: dict[PublisherConnection, asyncio.Task[None]] = {}
         self._running: set[asyncio.Task[None]] = set()
-        self._sockets: dict[socket.socket, ssl.SSLContext | None] = {}
+        self._acceptors: list[Acceptor] = []
         self._empty = asyncio.Event()
         self._empty.set()
 
@@ -101,43 +95,23 @@ class RtmpListener:
 
     def listen(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         """Accept encoders on a bound socket; with `tls`, RTMPS. `close` closes the socket too."""
-        sock.setblocking(False)
         _set_socket_options(sock, self.limits.silence_seconds)
-        sock.listen(_BACKLOG)
-        self._sockets[sock] = tls
-        self._start_accepting(sock)
+        admit = functools.partial(self._admit, tls=tls)
+        self._acceptors.append(Acceptor(sock, admit, self._not_accepted))
 
     def close(self) -> None:
         """Stop accepting; open connections stay."""
-        loop = asyncio.get_running_loop()
-        for sock in self._sockets:
-            loop.remove_reader(sock)
-            sock.close()
-        self._sockets.clear()
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._acceptors.clear()
 
-    def _start_accepting(self, sock: socket.socket) -> None:
-        if sock in self._sockets:
-            asyncio.get_running_loop().add_reader(sock, self._accept, sock)
+    def _not_accepted(self, error: OSError) -> None:
+        if self.should_log("cannot accept", str(error.strerror), "-"):
+            log.error("cannot accept", extra={"cause": str(error)})
 
-    def _accept(self, sock: socket.socket) -> None:
-        """Accept waiting connections, at most as many as the backlog holds."""
-        for _ in range(_BACKLOG):
-            try:
-                accepted, name = sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if self.should_log("cannot accept", str(error.strerror), "-"):
-                    log.error("cannot accept", extra={"cause": str(error)})  # noqa: TRY400 # one line
-                loop = asyncio.get_running_loop()
-                loop.remove_reader(sock)
-                loop.call_later(_ACCEPT_PAUSE_SECONDS, self._start_accepting, sock)
-                return
-            accepted.setblocking(False)
-            host = str(name[0]).removeprefix("::ffff:")  # IPv4 through a socket of both families
-            self._admit(accepted, host, int(name[1]), self._sockets[sock])
-
-    def _admit(self, sock: socket.socket, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+    def _admit(
+        self, sock: socket.socket, host: str, port: int, *, tls: ssl.SSLContext | None
+    ) -> None:
         connection = PublisherConnection(self, host, port, secure=tls is not None)
         refusal = self._admission.admit(host, asyncio.get_running_loop().time())
         if refusal is not None:
