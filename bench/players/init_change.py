@@ -31,7 +31,7 @@ HEADINGS: Final = (
     "| player | packing | change | pictures | longest hole | stop at a change | errors |\n"
     "|---|---|---|---|---|---|---|"
 )
-_TAIL_SECONDS: Final = 14.0  # beside the film's own length: the start of a browser, and stops
+_TAIL_SECONDS: Final = 24.0  # beside the film's own length: the start of a browser, and stops
 _AROUND_SECONDS: Final = 0.5  # of a change
 _SITE: Final = """\
     types {{
