@@ -42,6 +42,8 @@ _REWIND: Final = VIDEO_SCALE // 2
 _STEP: Final = VIDEO_SCALE // 30
 # So many packets of the leading track may lie between the beginnings of a part in two tracks.
 _NEAR: Final = 16
+# So many of its packets may come after sound that follows them: demuxers hold them back.
+_HELD_BACK: Final = 3
 # By so much the sound of two parts may overlap, instead of a picture that is held as long.
 _MOST_OVERLAP: Final = VIDEO_SCALE // 10
 
@@ -192,9 +194,8 @@ class ClockScan:
                 following = at + 1
                 is_near = following < len(lead) and lead[following].number - run.led <= _NEAR
                 if own is None or own < at:
-                    closer = is_near and _is_closer(run.first, lead[following].first, run.lead)
-                    run.part = following if closer else at
-                elif is_near or run.led >= self._counts[self._leading]:
+                    run.part = following if is_near and self._is_early(run, at) else at
+                elif is_near or self._counts[self._leading] - run.led <= _HELD_BACK:
                     run.part = max(own, at) + 1
                 elif run.led <= _NEAR and runs[place - 1].led == 0:
                     # What came before was no part of the picture's.
@@ -204,6 +205,16 @@ class ClockScan:
                 else:
                     run.part = own
             own = run.part
+
+    def _is_early(self, run: _Run, at: int) -> bool:
+        """Return whether a run in the leading track's part `at` is closer to the next part.
+
+        It is by its time and by its place in the file: sound also begins some pictures late.
+        """
+        present, following = self._runs[self._leading][at : at + 2]
+        return _is_closer(run.first, following.first, run.lead) and _is_closer(
+            run.led, following.number, present.number
+        )
 
     def _offsets(self) -> dict[int, int]:
         """Return the offset of each part, by its number."""

@@ -26,6 +26,7 @@ from transcode.engine.input.container import (
     video_stream,
 )
 from transcode.engine.input.joined_clock import Joins, find_joins
+from transcode.engine.input.second_film import has_second_film
 from transcode.engine.vod.cpu_bound import cpu_seconds, survey_seconds
 from transcode.engine.vod.live_fallback import convert
 from transcode.engine.vod.remux import make_originals
@@ -61,6 +62,8 @@ def make_asset(
     """
     file_bytes = os.fstat(descriptor).st_size
     limit_cpu(survey_seconds(file_bytes))
+    if has_second_film(descriptor):
+        reports.count_trouble("second film")
     with open_upload(descriptor, reports) as upload:
         surveyed = survey(upload, order)
         if surveyed is not None and surveyed.restarts:

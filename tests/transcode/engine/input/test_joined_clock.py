@@ -90,6 +90,13 @@ def test_sound_that_comes_before_the_first_picture_of_its_part_belongs_to_that_p
     assert heard == at(0, 4) + at(8, 4)
 
 
+def test_sound_that_begins_some_pictures_late_in_short_parts_stays_beside_them() -> None:
+    part = [*pictures(0, 0.4), *film(0.4, 0.6)]
+    late = [*pictures(0, 0.4), *sound(0, 0.4), *film(0.4, 0.6)]
+    assert joined(*part, *part)[-len(part) :] == [time + SECOND for _, time in part]
+    assert joined(*late, *late)[-len(late) :] == [time + SECOND for _, time in late]
+
+
 def test_a_slide_of_which_the_sound_is_over_when_it_comes_is_shown_for_its_time() -> None:
     *slides, last = pictures(0, 40, 10 * SECOND)
     show = [slides[0], *sound(0, 35), *slides[1:], *sound(35, 5), last]
@@ -104,8 +111,9 @@ def test_a_part_begins_when_the_sound_of_the_part_before_is_over() -> None:
 
 
 def test_sound_without_a_picture_is_a_part_of_its_own_at_the_end_and_not_at_the_beginning() -> None:
-    parts = joined(*film(0, 4), *sound(0, 2))
-    assert parts[-50:] == at(4, 2)
+    *shown, last, heard = film(0, 4)
+    parts = joined(*shown, heard, *sound(0, 2), last)
+    assert parts[-51:-1] == at(4, 2)
     alone = joined(*sound(0, 9), *film(0, 4))
     assert alone[-200:] == [time for _, time in film(0, 4)]
     assert max(alone[: 9 * 25]) < 0
