@@ -113,11 +113,8 @@ class _Run(msgspec.Struct, gc=False):
         self.newest, self.newest_shown = max(self.newest, dts), max(self.newest_shown, pts)
 
     def follows(self, other: "_Run", offset: int) -> int:
-        """Return the offset with which this run follows another, which has `offset`.
-
-        Pictures may wait longer to be shown in one part than in another.
-        """
-        return offset + other.step + max(other.newest - self.first, other.newest_shown - self.shown)
+        """Return the offset with which this run is shown after another, which has `offset`."""
+        return offset + other.step + other.newest_shown - self.shown
 
 
 class ClockScan:

@@ -63,13 +63,13 @@ def test_parts_as_short_as_segments_are_joined_where_decode_times_are_stated() -
     assert joined(*packets, one_clock=True) == 5 * at(1.4, 1)
 
 
-def test_a_part_without_b_frames_is_shown_after_the_pictures_of_one_with_them() -> None:
+def test_parts_with_and_without_b_frames_are_shown_one_after_the_other() -> None:
     scan = ClockScan(PICTURE, one_clock=False)
-    for delay in (2 * STEP, 0):
+    for delay in (2 * STEP, 0, 2 * STEP):
         for time in at(0, 4):
             scan.add(PICTURE, (time - delay, time))
-    (first, second) = scan.joins()[PICTURE]
-    assert (first.offset, second.offset) == (0, 4 * SECOND)
+    joins = scan.joins()[PICTURE]
+    assert [join.offset for join in joins] == [0, 4 * SECOND, 8 * SECOND]
 
 
 def test_a_track_that_a_part_lacks_goes_on_with_the_next_part() -> None:

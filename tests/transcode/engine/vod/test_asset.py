@@ -153,3 +153,14 @@ def test_parts_with_clocks_of_their_own_follow_each_other_whole(
     assert [time for _, time in pictures] == pytest.approx([time for _, time in shown], abs=0.12)
     _, times = onsets(joined(output, AUDIO_RENDITION))
     assert times == pytest.approx([10 + second for second in heard], abs=0.12)
+
+
+def test_a_number_that_a_picture_had_before_is_no_sound(tmp_path: Path) -> None:
+    """The second part has sound alone, under the number of the first part's picture."""
+    coding = (*X264, "-bf", "2", "-c:a", "aac")
+    numbered(tmp_path / "a.ts", *coding, seconds=2, size=SMALL, sound=BEEPS.format(2))
+    ffmpeg("-i", tmp_path / "a.ts", "-vn", "-c", "copy", "-y", tmp_path / "b.ts")
+    both = (tmp_path / "a.ts").read_bytes() + (tmp_path / "b.ts").read_bytes()
+    (tmp_path / "c.ts").write_bytes(both)
+    output = made_of(tmp_path / "c.ts")
+    assert [number for _, number in numbers(joined(output, "240p"))][:40] == list(range(40))
