@@ -117,7 +117,7 @@ class _ReportedFile(io.FileIO):
         super().__init__(descriptor, closefd=False)
         self._reporter = reporter
         self._on_second_file = on_second_file
-        self._is_flv = os.pread(descriptor, len(_FLV), 0) == _FLV
+        self._is_flv: bool | None = None  # what is read first tells, which is the beginning
         self._tail = b""  # of the bytes that were read last
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -129,6 +129,8 @@ class _ReportedFile(io.FileIO):
             self._reporter.fail(error)
             raise
         self._reporter.add(len(data))
+        if self._is_flv is None:
+            self._is_flv = data.startswith(_FLV)
         if self._is_flv:
             self._look_for_header(data)
         return data

@@ -19,7 +19,10 @@ def has_second_film(descriptor: int) -> bool:
     """Return whether a second index follows a second beginning; not in fragments, which go on."""
     at = begins = indices = 0
     for _ in range(_MOST_BOXES):
-        data = os.pread(descriptor, _HEADER.size, at)
+        try:
+            data = os.pread(descriptor, _HEADER.size, at)
+        except (OSError, OverflowError):  # of the disk, which other reads report; of absurd sizes
+            return False
         if len(data) < _LEAST:
             return False
         size, kind, large = _HEADER.unpack(data.ljust(_HEADER.size, b"\0"))

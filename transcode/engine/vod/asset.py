@@ -62,9 +62,9 @@ def make_asset(
     """
     file_bytes = os.fstat(descriptor).st_size
     limit_cpu(survey_seconds(file_bytes))
-    if has_second_film(descriptor):
-        reports.count_trouble("second film")
     with open_upload(descriptor, reports) as upload:
+        if has_second_film(descriptor):
+            reports.count_trouble("second film")
         surveyed = survey(upload, order)
         if surveyed is not None and surveyed.restarts:
             limit_cpu(2 * survey_seconds(file_bytes))

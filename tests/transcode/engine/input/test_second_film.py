@@ -28,6 +28,12 @@ LARGE = struct.pack(">I4sQ", 1, b"mdat", 16 + 40) + bytes(40)
         pytest.param(2 * (FTYP + MOOV + box(b"moof") + MDAT), False, id="fragments"),
         pytest.param(FTYP + MOOV + box(b"mdat") [:4] + bytes(40), False, id="a box without a size"),
         pytest.param(b"", False, id="nothing"),
+        pytest.param(
+            FTYP + struct.pack(">I4sQ", 1, b"mdat", (1 << 63) - 8) + bytes(9), False, id="too far"
+        ),
+        pytest.param(
+            FTYP + struct.pack(">I4sQ", 1, b"mdat", (1 << 64) - 8) + bytes(9), False, id="absurd"
+        ),
     ],
 )  # fmt: skip
 def test_a_second_beginning_with_an_index_is_found(
