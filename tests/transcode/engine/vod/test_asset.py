@@ -164,3 +164,14 @@ def test_a_number_that_a_picture_had_before_is_no_sound(tmp_path: Path) -> None:
     (tmp_path / "c.ts").write_bytes(both)
     output = made_of(tmp_path / "c.ts")
     assert [number for _, number in numbers(joined(output, "240p"))][:40] == list(range(40))
+
+
+def test_another_engine_joins_the_parts_alike(tmp_path: Path) -> None:
+    part = numbered(tmp_path / "a.ts", *X264, seconds=2, size=SMALL, sound=None).read_bytes()
+    (tmp_path / "b.ts").write_bytes(part + part)
+    whole = read("asset", tmp_path / "b.ts", film_for(tmp_path / "b.ts"))
+    (span,) = surveyed(whole).spans
+    output = read("span", tmp_path / "b.ts", span)
+    assert (output.status, output.complaints) == (0, "")
+    assert packets(joined(output, "240p")) == packets(joined(whole, "240p"))
+    assert [number for _, number in numbers(joined(output, "240p"))] == 2 * list(range(50))
