@@ -93,6 +93,20 @@ def _twice(ts: bytes) -> bytes:
     return ts + ts
 
 
+def _in_turn(*makers: Maker) -> Maker:
+    """Return a maker of films put together byte by byte."""
+
+    def make(path: Path) -> None:
+        whole = b""
+        for number, maker in enumerate(makers):
+            part = path.with_stem(f"part-{number}")
+            maker(part)
+            whole += part.read_bytes()
+        path.write_bytes(whole)
+
+    return make
+
+
 def _no_sound_in_it(path: Path) -> None:
     """Make an MP4 with an empty audio track."""
     whole = path.with_name("whole.mp4")
@@ -335,6 +349,49 @@ ODD_TIMES: Final = (
         flashes=6,
         beeps=6,
         warning=_JOINED,
+    ),
+    Item(
+        "slides-then-film.ts",
+        "the same, MPEG-TS, slides of 15 s with music and then a film",
+        _in_turn(
+            clip(*PLAIN, size=_TINY, seconds=30, rate="1/15"),
+            clip(*PLAIN, size=_TINY),
+        ),
+        size=_TINY,
+        seconds=33,
+        first=30.4,
+        heard=0.4,
+        beeps=33,
+        warning=_JOINED,
+    ),
+    Item(
+        "silent-then-sound.ts",
+        "the same, a part without sound first",
+        _in_turn(clip(*X264, size=_TINY, sound=None), clip(*PLAIN, size=_TINY)),
+        size=_TINY,
+        seconds=6,
+        heard=3.4,
+        flashes=6,
+        warning=_JOINED,
+    ),
+    Item(
+        "twice.flv",
+        "FLV, two files in one",
+        changed(clip(*PLAIN, size=_TINY), _twice),
+        size=_TINY,
+        own=True,
+        kept=True,
+        warning="The file is several FLV files in one: all or much of what follows the first was"
+        " left out.",
+    ),
+    Item(
+        "twice.mp4",
+        "MP4, two files in one",
+        changed(clip(*PLAIN, size=_TINY), _twice),
+        size=_TINY,
+        own=True,
+        kept=True,
+        warning="The file is several MP4 files in one: what follows the first was left out.",
     ),
     Item(
         "no-keyframes.mkv",

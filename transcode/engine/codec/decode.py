@@ -80,8 +80,8 @@ class VideoDecoder(Protocol):
 class AudioDecoder(Protocol):
     """Turns packets into sound; raises as `TrackAudioDecoder` does."""
 
-    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
-        """Decode one packet."""
+    def decode(self, data: bytes, pts: int | None) -> list[AudioFrame]:
+        """Decode one packet; None if its time is unknown."""
         ...
 
     def drain(self) -> list[AudioFrame]:
@@ -166,8 +166,8 @@ class TrackAudioDecoder:
         context.open()
         self._context = context
 
-    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
-        """Decode one packet.
+    def decode(self, data: bytes, pts: int | None) -> list[AudioFrame]:
+        """Decode one packet; None if its time is unknown.
 
         Raises:
             av.error.FFmpegError: it is damaged; the next one may still be decodable.
@@ -202,7 +202,7 @@ class PacketData(bytes):
         return data
 
 
-def av_packet(data: bytes, dts: int, pts: int) -> "Packet[Stream]":
+def av_packet(data: bytes, dts: int | None, pts: int | None) -> "Packet[Stream]":
     """Return the library's packet; times are on the output clock."""
     # `Packet(data)` would lend our bytes to the decoder. They lack the 64 bytes of padding that bit
     # readers run into (AV_INPUT_BUFFER_PADDING_SIZE), so hostile data could make it read beyond

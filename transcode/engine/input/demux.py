@@ -4,7 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -18,11 +18,13 @@ from transcode.engine.input.container import ENCRYPTED, BadUpload, Upload
 
 __all__ = [
     "ConfigWatch",
+    "PacketTimes",
     "Reach",
     "decode_times",
     "demux",
     "has_one_clock",
     "has_shown_times",
+    "packet_length",
     "packet_times",
     "timed_packets",
     "to_ticks",
@@ -30,6 +32,9 @@ __all__ = [
 
 _MOST_UNTIMED: Final = 3_000  # a minute of sound: some megabytes, or 100 s of pictures
 _USUAL_STEP: Final = VIDEO_SCALE // 30
+
+PacketTimes = Callable[["Packet[Stream]"], tuple[int, int] | None]
+"""Returns a packet's decode and presentation time, as `packet_times` does."""
 
 
 class Reach:
@@ -130,8 +135,14 @@ def packet_times(packet: "Packet[Stream]") -> tuple[int, int] | None:
     return to_ticks(dts, base), to_ticks(pts, base)
 
 
+def packet_length(packet: "Packet[Stream]") -> int:
+    """Return how long a packet lasts; 0 if that is unknown."""
+    base = packet.stream.time_base
+    return to_ticks(packet.duration, base) if packet.duration and base else 0
+
+
 def timed_packets(
-    upload: Upload, streams: list[Stream]
+    upload: Upload, streams: list[Stream], times_of: PacketTimes = packet_times
 ) -> Iterator[tuple["Packet[Stream]", int, int]]:
     """Yield the packets as `demux` does, each with its decode and presentation time.
 
@@ -140,23 +151,17 @@ def timed_packets(
     """
     waiting: dict[int, list[Packet[Stream]]] = {stream.index: [] for stream in streams}
     for packet in demux(upload, streams):
-        times = packet_times(packet)
+        times = times_of(packet)
         untimed = waiting.get(packet.stream.index)
         if times is None:
             if untimed is not None and len(untimed) < _MOST_UNTIMED:
                 untimed.append(packet)
             continue
         for steps, earlier in enumerate(untimed or (), -len(untimed or ())):
-            at = times[0] + steps * _step(earlier)
+            at = times[0] + steps * (packet_length(earlier) or _USUAL_STEP)
             yield earlier, at, at
         waiting.pop(packet.stream.index, None)
         yield packet, *times
-
-
-def _step(packet: "Packet[Stream]") -> int:
-    base = packet.stream.time_base
-    length = to_ticks(packet.duration, base) if packet.duration and base else 0
-    return length or _USUAL_STEP
 
 
 def decode_times(shown: Sequence[int]) -> tuple[int, ...]:

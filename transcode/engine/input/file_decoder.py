@@ -203,7 +203,7 @@ class FileAudioDecoder:
         if self._context.layout.name in ONE_SIDE:
             self._context.layout = "mono"  # a channel alone is heard on both sides
 
-    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
+    def decode(self, data: bytes, pts: int | None) -> list[AudioFrame]:
         """Decode one packet; what an edit list leaves out only prepares the decoder."""
         # Not the packet itself: the decoder would count the samples to skip in the file's own time.
         packet = av_packet(data, pts, pts)

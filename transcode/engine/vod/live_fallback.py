@@ -28,21 +28,20 @@ from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import (
     BadUpload,
     Upload,
-    audio_stream,
     audio_streams,
     open_upload,
     video_stream,
 )
 from transcode.engine.input.demux import (
     ConfigWatch,
+    PacketTimes,
     decode_times,
-    has_one_clock,
     has_shown_times,
+    packet_length,
     timed_packets,
-    to_ticks,
 )
 from transcode.engine.input.file_decoder import FileDecoders
-from transcode.engine.input.stray_times import REWIND, ClockJoiner
+from transcode.engine.input.joined_clock import find_joins, joined_times
 from transcode.engine.live.session import LiveSession
 from transcode.protocol.messages import Begin, FileOrder, Packet
 
@@ -87,7 +86,9 @@ def convert(
         BadUpload: it cannot be used.
     """
     with open_upload(descriptor, reports) as upload:
-        scan = _scan(upload)
+        joins = find_joins(upload, _streams(upload))
+    with open_upload(descriptor, reports) as upload:
+        scan = _scan(upload, joined_times(joins))
     with open_upload(descriptor, reports) as upload:
         picture = video_stream(upload) if order.ladder is not None else None
         sounds = audio_streams(upload)
@@ -95,7 +96,8 @@ def convert(
         live = LiveSession(reports, decoders, audible=audible)
         live.handle(_begin(order, scan, picture, sounds))
         tracks = len(sounds) + (picture is not None)
-        for packet in interleave(_packets(upload, picture, sounds, scan), tracks):
+        packets = _packets(upload, picture, sounds, scan, joined_times(joins))
+        for packet in interleave(packets, tracks):
             live.handle(packet)
         live.close()
         if decoders.video_decoder is not None and decoders.video_decoder.all_failed:
@@ -200,13 +202,14 @@ def _packets(
     picture: VideoStream | None,
     sounds: tuple[AudioStream, ...],
     scan: PacketScan,
+    times_of: PacketTimes,
 ) -> Iterator[Packet]:
     streams: list[Stream] = [*sounds] if picture is None else [picture, *sounds]
     leading = streams[0] if streams else None
     decoded = iter(scan.decoded or ())
     keyless = not scan.keys
     before: dict[int, list[AvPacket[Stream]]] = {}  # each track's packets that are not shown
-    for packet, own_dts, pts in _joined_packets(upload, streams):
+    for packet, own_dts, pts in timed_packets(upload, streams, times_of):
         if packet.is_discard:
             packet.time_base, packet.dts, packet.pts = TIME_BASE, own_dts, pts
             _hide(packet, before.setdefault(packet.stream_index, []))
@@ -233,29 +236,23 @@ def _hide(packet: "AvPacket[Stream]", hidden: list["AvPacket[Stream]"]) -> None:
     hidden.append(packet)
 
 
-def _joined_packets(
-    upload: Upload, streams: list[Stream]
-) -> Iterator[tuple["AvPacket[Stream]", int, int]]:
-    """Yield a file's packets with decode and presentation time, its parts joined to one clock."""
-    joiner = ClockJoiner() if has_one_clock(upload) else ClockJoiner(REWIND)
-    for packet, dts, pts in timed_packets(upload, streams):
-        # An edit list goes back to a keyframe with packets that are not shown.
-        offset = 0 if packet.is_discard else joiner.offset(packet.stream.index, dts, pts)
-        yield packet, dts + offset, pts + offset
-
-
-def _scan(upload: Upload) -> PacketScan:
-    leading = video_stream(upload) or audio_stream(upload)
-    if leading is None:
+def _streams(upload: Upload) -> list[Stream]:
+    """Return the tracks that are used, the leading one first."""
+    picture, sounds = video_stream(upload), audio_streams(upload)
+    streams: list[Stream] = [*sounds] if picture is None else [picture, *sounds]
+    if not streams:
         raise BadUpload("The file has neither a picture nor sound that could be played.")
+    return streams
+
+
+def _scan(upload: Upload, times_of: PacketTimes) -> PacketScan:
+    leading, *others = _streams(upload)
     first: int | None = None
     end, size, timed, ordered, plain = 0, 0, True, True, True
     watch = ConfigWatch(leading)
     keys: list[int] = []
     shown = array("q")
-    others = [each for each in audio_streams(upload) if each is not leading]
-    streams: list[Stream] = [leading, *others]
-    for packet, _, pts in _joined_packets(upload, streams):
+    for packet, _, pts in timed_packets(upload, [leading, *others], times_of):
         plain = plain and not (packet.stream is leading and packet.is_discard)
         if packet.stream is not leading or packet.is_discard:
             continue
@@ -264,8 +261,7 @@ def _scan(upload: Upload) -> PacketScan:
         ordered = ordered and packet.dts is not None
         shown.append(pts)
         first = pts if first is None else min(first, pts)
-        base = packet.stream.time_base
-        end = max(end, pts + (to_ticks(packet.duration, base) if packet.duration and base else 0))
+        end = max(end, pts + packet_length(packet))
         size += packet.size
         if packet.is_keyframe:
             keys.append(pts)
