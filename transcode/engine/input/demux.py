@@ -18,6 +18,7 @@ from transcode.engine.input.container import ENCRYPTED, BadUpload, Upload
 
 __all__ = [
     "ConfigWatch",
+    "KeyOrder",
     "Reach",
     "decode_times",
     "demux",
@@ -112,6 +113,22 @@ class ConfigWatch:
             packet.has_sidedata("new_extradata")
             and bytes(packet.get_sidedata("new_extradata")) != self._first
         )
+
+
+class KeyOrder:
+    """Watches a track for a keyframe that is to be shown before a picture decoded earlier.
+
+    No codec has that: two films overlap where they were put together.
+    """
+
+    def __init__(self) -> None:
+        self._latest: int | None = None
+
+    def is_broken_by(self, pts: int, *, key: bool) -> bool:
+        """Return whether the next picture, in decode order, is such a keyframe."""
+        latest = pts if self._latest is None else self._latest
+        self._latest = max(latest, pts)
+        return key and pts < latest
 
 
 def to_ticks(time: int, base: Fraction) -> int:

@@ -55,6 +55,7 @@ class FileVideoDecoder:
         self._joiner = PartJoiner()
         self._begins_part = False  # with the next frame
         self._seams = SeamWatch()
+        self._is_drained = False
 
     @property
     def aspect(self) -> Fraction:
@@ -71,16 +72,21 @@ class FileVideoDecoder:
         return self._packets_in > 0 and self._pictures_out == 0
 
     def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
-        """Decode one access unit."""
+        """Decode one access unit; after the last one, return all frames that are left."""
         frames: list[VideoFrame] = []
-        if isinstance(data, PacketData):
-            packet = data.packet
-            packet.time_base, packet.dts, packet.pts = TIME_BASE, dts, pts
-            for hidden in data.hidden:
-                with suppress(FFmpegError):  # what is damaged there is not shown
-                    frames += self._decode(hidden)
-        else:
-            packet = av_packet(data, dts, pts)
+        if not isinstance(data, PacketData):
+            return self._add(av_packet(data, dts, pts), frames)
+        packet = data.packet
+        packet.time_base, packet.dts, packet.pts = TIME_BASE, dts, pts
+        for earlier in data.earlier:
+            earlier.dts, earlier.pts = (earlier.dts or 0) + dts, (earlier.pts or 0) + pts
+            with suppress(FFmpegError):  # what is damaged there is hardly shown
+                frames += self._decode(earlier)
+        frames = self._add(packet, frames)
+        return frames + self._rest() if data.is_last else frames
+
+    def _add(self, packet: "Packet[Stream]", frames: list[VideoFrame]) -> list[VideoFrame]:
+        """Return `frames`, and those that decoding a packet adds."""
         if not packet.is_discard:
             self._packets_in += 1
         try:
@@ -95,10 +101,11 @@ class FileVideoDecoder:
         if self._seams.is_at(packet):
             frames += self._rest()
             self._context.flush_buffers()
+            self._is_drained = False
             self._begins_part = True
         if _needs_other(self._context, packet):
             frames += self._rest()
-            self._context = _replaced(self._context, packet)
+            self._context, self._is_drained = _replaced(self._context, packet), False
         if not packet.is_discard:
             heapq.heappush(self._times, packet.pts or 0)
         try:
@@ -119,6 +126,9 @@ class FileVideoDecoder:
 
     def drain(self) -> list[VideoFrame]:
         """Return the frames that the decoder still holds."""
+        if self._is_drained:
+            return []
+        self._is_drained = True
         return self._stamped(self._context.decode(None), held=0)
 
     def _stamped(self, frames: list[VideoFrame], held: int) -> list[VideoFrame]:
