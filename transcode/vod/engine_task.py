@@ -43,6 +43,7 @@ _WARNING_SENTENCES: Final = {
     "times stray": "Some times in the file are damaged: the pictures there were left out.",
     "tracks paired": "Two tracks of sound with one channel each were taken for left and right.",
     "tracks left out": "Other tracks of sound were left out.",
+    "films left out": "The file is several, one after the other: only the first was used.",
     "tone-mapped": "The picture is brighter (HDR) than every screen shows: it was mapped to the"
     " usual range.",
     "no posters": "No poster could be made.",

@@ -17,6 +17,7 @@ from media.no_op import do_nothing
 from media.ticks import MILLISECONDS, ORIGIN_SECONDS, VIDEO_SCALE, rescale
 from transcode.engine.core.memory import resident_bytes
 from transcode.engine.core.reports import ReportWriter
+from transcode.engine.input.appended_movies import has_appended_movie
 from transcode.engine.input.container import (
     BadUpload,
     Upload,
@@ -65,6 +66,8 @@ def make_asset(
         limit_cpu(_asset_seconds(file_bytes, upload, order, surveyed))
         if surveyed is None or surveyed.audible:
             _note_tracks(upload, reports)
+        if has_appended_movie(upload):
+            reports.count_trouble("films left out")
     if surveyed is None or surveyed.unreliable:
         reason, audible, reached = (
             (surveyed.unreliable, surveyed.audible, surveyed.reached)
