@@ -30,6 +30,7 @@ from transcode.engine.codec.decode import (
 )
 from transcode.engine.input.container import credible_aspect, pixel_aspect
 from transcode.engine.input.edited_parts import PartJoiner, SeamWatch
+from transcode.engine.input.sound_pace import SoundPace
 from transcode.engine.input.stereo_pair import ONE_SIDE, PairDecoder
 
 __all__ = ["FileAudioDecoder", "FileDecoders", "FileVideoDecoder"]
@@ -208,6 +209,7 @@ class FileAudioDecoder:
     """The file's own sound decoder."""
 
     def __init__(self, stream: AudioStream) -> None:
+        self._pace = SoundPace()
         self._context = stream.codec_context
         self._context.thread_count = 1
         if self._context.layout.name in ONE_SIDE:
@@ -225,7 +227,12 @@ class FileAudioDecoder:
                 frames += self._context.decode(None)
             self._context = _replaced(self._context, packet)
         frames += self._context.decode(packet)
-        return [] if isinstance(data, PacketData) and data.packet.is_discard else frames
+        if isinstance(data, PacketData):
+            for frame in frames:
+                own = frame.sample_rate
+                frame.sample_rate = self._pace.rate(frame.pts or pts, frame.samples, own)
+            return [] if data.packet.is_discard else frames
+        return frames
 
     def drain(self) -> list[AudioFrame]:
         """Return the frames that the decoder still holds."""
