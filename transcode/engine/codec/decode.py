@@ -187,18 +187,24 @@ class PacketData(bytes):
     """The bytes of a file's packet, and the packet: its decoder needs what lies beside the bytes.
 
     That is a new configuration, a palette, or the flag of a picture that is decoded but not shown.
-    `hidden` are packets before it that have the flag, if they are not decoded on their own.
+    `earlier` are packets before it that are not decoded on their own, with times relative to its.
+    `is_last` is True if no other packet of the track follows.
     """
 
     packet: "Packet[Stream]"
-    hidden: "Sequence[Packet[Stream]]"
+    earlier: "Sequence[Packet[Stream]]"
+    is_last: bool
 
     def __new__(
-        cls, packet: "Packet[Stream]", hidden: "Sequence[Packet[Stream]]" = ()
+        cls,
+        packet: "Packet[Stream]",
+        earlier: "Sequence[Packet[Stream]]" = (),
+        *,
+        is_last: bool = False,
     ) -> "PacketData":
         """Copy the bytes of a packet."""
         data = super().__new__(cls, packet)
-        data.packet, data.hidden = packet, hidden
+        data.packet, data.earlier, data.is_last = packet, earlier, is_last
         return data
 
 

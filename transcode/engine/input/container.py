@@ -32,6 +32,7 @@ from av.video.stream import VideoStream
 from media.no_op import do_nothing
 from transcode.engine.core.read_reporter import ReadReporter
 from transcode.engine.core.reports import ReportWriter
+from transcode.engine.input.appended_movies import is_appended
 from transcode.engine.input.stereo_pair import ONE_SIDE, left_and_right
 
 __all__ = [
@@ -191,9 +192,12 @@ def open_media(file: io.FileIO | io.BytesIO) -> Upload:
     Raises:
         BadUpload: it has none of the known formats, or is too damaged to start with.
     """
+    options = dict(_OPTIONS)
+    if isinstance(file, io.FileIO) and is_appended(file):
+        options["interleaved_read"] = "0"  # by times, which begin again, it would mix the films
     try:
         file.seek(0)
-        media = av.open(file, options=dict(_OPTIONS), io_open=_deny, buffer_size=_READ_BYTES)
+        media = av.open(file, options=options, io_open=_deny, buffer_size=_READ_BYTES)
     except (FFmpegError, MemoryError, ValueError) as error:
         raise BadUpload(_UNREADABLE) from error
     if not isinstance(media, InputContainer):

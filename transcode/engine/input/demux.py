@@ -14,10 +14,12 @@ from av.packet import Packet
 from av.stream import Stream
 
 from media.ticks import VIDEO_SCALE
+from transcode.engine.input.appended_movies import has_appended_fragments, shown
 from transcode.engine.input.container import ENCRYPTED, BadUpload, Upload
 
 __all__ = [
     "ConfigWatch",
+    "KeyOrder",
     "PacketTimes",
     "Reach",
     "decode_times",
@@ -72,6 +74,7 @@ def demux(
     Raises:
         BadUpload: one is encrypted (ISO/IEC 23001-7: cenc, cbcs and the like).
     """
+    is_appended: bool | None = None  # unknown before a packet is not to be shown
     try:
         for packet in upload.demux(streams) if reach is None else upload.demux():
             if reach is not None:
@@ -80,8 +83,10 @@ def demux(
                     continue
             if packet.has_sidedata("encryption_info"):
                 raise BadUpload(ENCRYPTED)
+            if packet.is_discard and is_appended is None:
+                is_appended = has_appended_fragments(upload)
             if packet.size:
-                yield packet
+                yield shown(packet) if packet.is_discard and is_appended else packet
     except (FFmpegError, IndexError):
         # The packets before are good. An IndexError comes at the end of a file in which another
         # track began after the header was read: the library flushes that too, and has no such
@@ -100,9 +105,10 @@ def has_shown_times(container: Container) -> bool:
 def has_one_clock(container: Container) -> bool:
     """Return False for MPEG-TS and MPEG-PS, whose clock may begin anew anywhere.
 
-    Their packets say when they are decoded.
+    So it may where films in fragments were put together. Packets say when they are decoded.
     """
-    return container.format.name not in ("mpegts", "mpeg")
+    is_stream = container.format.name in ("mpegts", "mpeg")
+    return not is_stream and not has_appended_fragments(container)
 
 
 class ConfigWatch:
@@ -117,6 +123,22 @@ class ConfigWatch:
             packet.has_sidedata("new_extradata")
             and bytes(packet.get_sidedata("new_extradata")) != self._first
         )
+
+
+class KeyOrder:
+    """Watches a track for a keyframe that is to be shown before a picture decoded earlier.
+
+    No codec has that: two films overlap where they were put together.
+    """
+
+    def __init__(self) -> None:
+        self._latest: int | None = None
+
+    def is_broken_by(self, pts: int, *, key: bool) -> bool:
+        """Return whether the next picture, in decode order, is such a keyframe."""
+        latest = pts if self._latest is None else self._latest
+        self._latest = max(latest, pts)
+        return key and pts < latest
 
 
 def to_ticks(time: int, base: Fraction) -> int:

@@ -257,6 +257,8 @@ class EpochPipeline:
 
     def finish(self) -> EpochFinished:
         """Finish all renditions; return the epoch's sums."""
+        if self._decoders is not None:
+            self._hold_last_picture()
         ends: list[int] = []
         if self._copy is not None and (end := self._copy.end()) is not None:
             ends.append(end)
@@ -410,6 +412,16 @@ class EpochPipeline:
             self._apply_cut(cut)
         if self._grid.holds_picture and self._video is not None:
             clock.advance_to(until)
+            self._video.put(HoldUntil(until))
+
+    def _hold_last_picture(self) -> None:
+        """Hold a file's last picture while its sound goes on, unless that is a copied packet."""
+        until = self._audio.end
+        if self._video is None or self._copy is not None:
+            return
+        if until - self._grid.newest - self._source.step > HOLE:
+            for cut in self._grid.cut_until(until):
+                self._apply_cut(cut)
             self._video.put(HoldUntil(until))
 
     # -- beginning --------------------------------------------------------------------------------

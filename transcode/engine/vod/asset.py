@@ -17,6 +17,7 @@ from media.no_op import do_nothing
 from media.ticks import MILLISECONDS, ORIGIN_SECONDS, VIDEO_SCALE, rescale
 from transcode.engine.core.memory import resident_bytes
 from transcode.engine.core.reports import ReportWriter
+from transcode.engine.input.appended_movies import has_appended_movie
 from transcode.engine.input.container import (
     BadUpload,
     Upload,
@@ -26,7 +27,6 @@ from transcode.engine.input.container import (
     video_stream,
 )
 from transcode.engine.input.joined_clock import Joins, find_joins
-from transcode.engine.input.second_film import has_second_film
 from transcode.engine.vod.cpu_bound import cpu_seconds, survey_seconds
 from transcode.engine.vod.live_fallback import convert
 from transcode.engine.vod.remux import make_originals
@@ -63,8 +63,6 @@ def make_asset(
     file_bytes = os.fstat(descriptor).st_size
     limit_cpu(survey_seconds(file_bytes))
     with open_upload(descriptor, reports) as upload:
-        if has_second_film(descriptor):
-            reports.count_trouble("second film")
         surveyed = survey(upload, order)
         if surveyed is not None and surveyed.restarts:
             limit_cpu(2 * survey_seconds(file_bytes))
@@ -72,6 +70,8 @@ def make_asset(
         limit_cpu(_asset_seconds(file_bytes, upload, order, surveyed))
         if surveyed is None or surveyed.audible:
             _note_tracks(upload, reports)
+        if has_appended_movie(upload):
+            reports.count_trouble("films left out")
     if surveyed is None or surveyed.unreliable:
         reason, audible, reached = (
             (surveyed.unreliable, surveyed.audible, surveyed.reached)

@@ -11,8 +11,8 @@ since files contain what no live encoder sends.
 
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 from av.audio.stream import AudioStream
@@ -34,6 +34,7 @@ from transcode.engine.input.container import (
 )
 from transcode.engine.input.demux import (
     ConfigWatch,
+    KeyOrder,
     PacketTimes,
     decode_times,
     has_shown_times,
@@ -56,6 +57,7 @@ _SOUND: Final = AudioCodec.AAC
 _LENGTHS_FOLLOW: Final = b"\x01"  # the first octet of avcC and hvcC; Annex B begins with a 0
 # How far the tracks of a file may be apart before their packets are used in the file's order.
 _MOST_HIDDEN: Final = 600  # 10 s of pictures that an edit list leaves out: some megabytes
+_Timed: TypeAlias = "tuple[AvPacket[Stream], int, int]"  # with decode and presentation time
 _HELD_BYTES: Final = 32 << 20
 
 
@@ -63,9 +65,10 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     """The times of all packets of the leading track, in ticks of 90 000 a second.
 
     `first` is the earliest presentation time and `end` where the last packet ends; `keys` are the
-    keyframes' times. `timed` is True if every packet has a presentation time, and `plain` if every
-    packet is shown, and with the first configuration. `decoded` are the packets' decode times if
-    the file leaves some out, as Matroska does, or else None.
+    keyframes' times, and `shown` counts the packets that are shown. `timed` is True if every packet
+    has a presentation time, and `plain` if every packet is shown, at a time of its own and with the
+    first configuration. `decoded` are the packets' decode times if the file leaves some out, as
+    Matroska does, or else None.
     """
 
     first: int
@@ -73,6 +76,7 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     keys: tuple[int, ...]
     timed: bool
+    shown: int = 0
     plain: bool = True
     decoded: tuple[int, ...] | None = None
 
@@ -207,33 +211,46 @@ def _packets(
     streams: list[Stream] = [*sounds] if picture is None else [picture, *sounds]
     leading = streams[0] if streams else None
     decoded = iter(scan.decoded or ())
-    keyless = not scan.keys
-    before: dict[int, list[AvPacket[Stream]]] = {}  # each track's packets that are not shown
+    left, keyless, has_begun = scan.shown, not scan.keys, False
+    before: dict[int, list[_Timed]] = {}  # by track, what its next packet brings along
     for packet, own_dts, pts in timed_packets(upload, streams, times_of):
+        earlier = before.setdefault(packet.stream_index, [])
         if packet.is_discard:
-            packet.time_base, packet.dts, packet.pts = TIME_BASE, own_dts, pts
-            _hide(packet, before.setdefault(packet.stream_index, []))
+            _hide((packet, own_dts, pts), earlier)
             continue
-        dts, key = own_dts, packet.is_keyframe
-        if packet.stream is leading:
+        dts, key, leads = own_dts, packet.is_keyframe, packet.stream is leading
+        if leads:
             dts = next(decoded, dts)
+            left -= 1
+            if earlier and not has_begun and pts > scan.first:
+                # An edit list begins with a picture that is decoded after this one.
+                earlier.append((packet, dts, pts))
+                continue
+            has_begun = True
             # Decoding must begin somewhere in a file that flags no keyframe.
             key, keyless = key or keyless, False
-        hidden = before.pop(packet.stream_index, [])
         yield Packet(
             video=packet.stream is picture,
             dts=dts - scan.first,
             pts=pts - scan.first,
-            key=key or any(each.is_keyframe for each in hidden),
-            data=PacketData(packet, hidden),
+            key=key or any(each.is_keyframe for each, _, _ in earlier),
+            data=PacketData(packet, _placed(earlier, dts, pts), is_last=leads and not left),
         )
+        earlier.clear()
 
 
-def _hide(packet: "AvPacket[Stream]", hidden: list["AvPacket[Stream]"]) -> None:
+def _hide(packet: _Timed, hidden: list[_Timed]) -> None:
     """Add a packet that an edit list leaves out to those that the next one shown may refer to."""
-    if packet.is_keyframe or len(hidden) >= _MOST_HIDDEN:
+    if packet[0].is_keyframe or len(hidden) >= _MOST_HIDDEN:
         hidden.clear()
     hidden.append(packet)
+
+
+def _placed(earlier: Sequence[_Timed], dts: int, pts: int) -> list["AvPacket[Stream]"]:
+    """Return packets with their times relative to those of the packet that follows them."""
+    for packet, own_dts, own_pts in earlier:
+        packet.time_base, packet.dts, packet.pts = TIME_BASE, own_dts - dts, own_pts - pts
+    return [packet for packet, _, _ in earlier]
 
 
 def _streams(upload: Upload) -> list[Stream]:
@@ -249,7 +266,7 @@ def _scan(upload: Upload, times_of: PacketTimes) -> PacketScan:
     leading, *others = _streams(upload)
     first: int | None = None
     end, size, timed, ordered, plain = 0, 0, True, True, True
-    watch = ConfigWatch(leading)
+    watch, order = ConfigWatch(leading), KeyOrder()
     keys: list[int] = []
     shown = array("q")
     for packet, _, pts in timed_packets(upload, [leading, *others], times_of):
@@ -258,6 +275,7 @@ def _scan(upload: Upload, times_of: PacketTimes) -> PacketScan:
             continue
         timed = timed and packet.pts is not None and has_shown_times(upload)
         plain = plain and not watch.is_other(packet)
+        plain = plain and not order.is_broken_by(pts, key=packet.is_keyframe)
         ordered = ordered and packet.dts is not None
         shown.append(pts)
         first = pts if first is None else min(first, pts)
@@ -267,12 +285,14 @@ def _scan(upload: Upload, times_of: PacketTimes) -> PacketScan:
             keys.append(pts)
     if first is None:
         raise BadUpload("The file holds no media: it is cut off or damaged.")
+    plain = plain and len(set(shown)) == len(shown)
     return PacketScan(
         first=first,
         end=max(first, end),
         size=size,
         keys=tuple(keys),
         timed=timed,
+        shown=len(shown),
         plain=plain,
         decoded=decode_times(shown) if timed and not ordered else None,
     )

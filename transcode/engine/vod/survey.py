@@ -28,6 +28,7 @@ from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from transcode.engine.input.container import BadUpload, Upload, audio_streams, video_stream
 from transcode.engine.input.demux import (
     ConfigWatch,
+    KeyOrder,
     PacketTimes,
     Reach,
     decode_times,
@@ -191,7 +192,8 @@ class _VideoSurvey:
         self._reordered = False  # times go back, as those of B-frames do
         self._clock = None if self._has_one_clock else ClockWatch(one_clock=False)
         self._restarts = False  # the clock began again
-        self._seams = SeamWatch()
+        self._seams, self._order = SeamWatch(), KeyOrder()
+        self._overlaps = False  # a film begins before another one's end
         self._parts = [0]  # where those of an edit list begin in `_shown`
         self._sequential = ""
 
@@ -206,6 +208,7 @@ class _VideoSurvey:
         self._copyable = self._copyable and not self._watch.is_other(packet)
         if self._seams.is_at(packet):
             self._parts.append(len(self._shown))
+            self._order = KeyOrder()
             self._sequential = "its edit list has several parts"
         if packet.has_sidedata("palette"):
             self._sequential = "its palette comes once"
@@ -217,6 +220,8 @@ class _VideoSurvey:
 
     def _add_shown(self, packet: "Packet[Stream]", dts: int, pts: int) -> None:
         self._reordered = self._reordered or (bool(self._shown) and pts < self._shown[-1])
+        key = packet.is_keyframe
+        self._overlaps = self._order.is_broken_by(pts, key=key) or self._overlaps
         self._timed = self._timed and (packet.pts is not None or not self._has_shown_times)
         self._ordered = self._ordered and packet.dts is not None
         if self._clock is not None and self._clock.is_at(dts, pts, key=packet.is_keyframe):
@@ -227,11 +232,10 @@ class _VideoSurvey:
         self._end = max(self._end, pts + length)
         if length > JUMP:
             self._durations[pts] = length
-        if packet.is_keyframe:
+        if key:
             self._keys.append(pts)
         if self._copyable and self._config is not None:
             try:
-                key = packet.is_keyframe
                 self._copyable = self._can_copy(bytes(packet), pts, self._config, key=key)
                 if len(self._entries) > len(self._leads):
                     self._leads.append((len(self._shown) - 1, pts - dts))
@@ -285,6 +289,7 @@ class _VideoSurvey:
             unreliable=LEAP
             if restarts
             else _unreliability(shown, timed=self._timed, keys=bool(self._keys))
+            or ("two films overlap" if self._overlaps and not strays else "")
             or self._leap(shown, end - offset, sound),
             decoded=None if decoded is None else tuple(time + offset for time in decoded),
         )
