@@ -19,10 +19,13 @@ HASH = "AAAAAAAAAAAA"
 
 
 async def recorded(catalog: Catalog) -> set[str]:
-    """Return the addresses of all removals, those of folders with a slash; forget them."""
+    """Return the addresses of all removals, those of folders with a slash; forget them.
+
+    Those that go to the trash follow "trash ".
+    """
     due = await catalog.removals.find_due(LATER, 1000)
     await catalog.removals.forget([each.address for each in due])
-    return {f"{each.address}/" if each.is_folder else each.address for each in due}
+    return {f"{'trash ' * each.to_trash}{each.address}{'/' * each.is_folder}" for each in due}
 
 
 @ON_BOTH
@@ -86,7 +89,7 @@ async def test_files_that_take_the_place_of_others(
     assert await catalog.former_files.take_back(whole.video.id, NOW, by=None) is not None
     assert await recorded(catalog) == set(), "both can be taken back"
     assert await catalog.former_files.expire(NOW + 8 * DAY_US) == f"sources/{HASH}/r-three"
-    assert await recorded(catalog) == set(), "what a clock ordered goes to the trash"
+    assert await recorded(catalog) == {f"trash sources/{HASH}/r-three"}, "a clock ordered it"
     for name, gone in (("own-a", set[str]()), ("own-b", {f"videos/{HASH}/own-a/"})):
         await catalog.videos.set_posters(whole.video.id, name, ("360p",), NOW, by=None)
         assert await recorded(catalog) == gone
