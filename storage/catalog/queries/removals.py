@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import RowMapping, delete, select, update
+from sqlalchemy import RowMapping, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
@@ -30,6 +30,7 @@ from storage.objects.addresses import (
 
 __all__ = [
     "FIRST_US",
+    "Overdue",
     "Removal",
     "Removals",
     "find_recorded",
@@ -58,6 +59,14 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True):
     recorded_us: int
     to_trash: bool = False
     cause: str = ""
+
+
+class Overdue(msgspec.Struct, frozen=True, kw_only=True):
+    """How many removals are overdue, the first of them, and why the latest failed (if not "")."""
+
+    count: int
+    first: tuple[Removal, ...]
+    cause: str
 
 
 async def record(
@@ -129,6 +138,20 @@ class Removals:
         query = query.order_by(_ROW.due_us, _ROW.address).limit(most)
         async with self._database.reading() as connection:
             return tuple(map(_read, (await connection.execute(query)).mappings()))
+
+    async def find_overdue(self, until_us: int, most: int) -> Overdue:
+        """Return the removals that were recorded until a time, up to `most` of them one by one."""
+        old = _ROW.recorded_us <= until_us
+        query = select(*_COLUMNS).where(old).order_by(_ROW.recorded_us, _ROW.address).limit(most)
+        # Failures are tried again after ever longer, but for those that wait for an hour already.
+        latest = select(_ROW.cause).where(old, _ROW.cause != "").order_by(_ROW.due_us.desc())
+        async with self._database.reading_all() as connection:
+            count = select(func.count()).select_from(table).where(old)
+            return Overdue(
+                count=(await connection.execute(count)).scalar_one(),
+                first=tuple(map(_read, (await connection.execute(query)).mappings())),
+                cause=(await connection.execute(latest.limit(1))).scalar_one_or_none() or "",
+            )
 
     async def postpone(self, addresses: Sequence[str], due_us: int, *, cause: str = "") -> None:
         """Have removals be due at a later time; `cause` is why they failed, "" if they did not."""

@@ -47,6 +47,25 @@ async def test_a_removal_is_due_after_a_minute_of_the_databases_clock(
 
 
 @ON_BOTH
+async def test_what_is_overdue(catalog: Catalog, database: Database) -> None:
+    assert await catalog.removals.find_overdue(LATER, 9) == removals.Overdue(
+        count=0, first=(), cause=""
+    )
+    async with database.writing() as connection:
+        await removals.record(connection, objects=["slates/a.jpg", "slates/b.jpg", "slates/c.jpg"])
+    (first, *_) = (await catalog.removals.find_overdue(LATER, 2)).first
+    assert (first.address, first.cause) == ("slates/a.jpg", "")
+    await catalog.removals.postpone(["slates/a.jpg"], LATER + 1, cause="x" * 200)
+    await catalog.removals.postpone(["slates/c.jpg"], LATER, cause="earlier")
+    overdue = await catalog.removals.find_overdue(LATER, 2)
+    assert (overdue.count, len(overdue.first), overdue.cause) == (3, 2, "x" * 100)
+    assert overdue.first[0].cause == "x" * 100
+    assert (await catalog.removals.find_overdue(first.recorded_us - 1, 2)).count == 0
+    await catalog.removals.postpone(["slates/a.jpg"], LATER)
+    assert (await catalog.removals.find_overdue(LATER, 2)).cause == "earlier", "a succeeded"
+
+
+@ON_BOTH
 async def test_what_is_recorded_twice_is_one_removal(catalog: Catalog, database: Database) -> None:
     for _ in range(2):
         async with database.writing() as connection:
