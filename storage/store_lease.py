@@ -42,6 +42,7 @@ from storage.errors import CatalogError, StorageError
 from storage.lease_verdict import Lease, Sight, StoreElsewhere, StoreInUse, Verdict, judge
 from storage.objects.addresses import LEASE
 from storage.objects.base import (
+    STORE,
     ObjectChanged,
     ObjectMissing,
     Objects,
@@ -58,7 +59,7 @@ _TURN_BYTES: Final = 16  # random: no two turns are ever the same
 _ATTEMPTS: Final = 3
 # What a run on air stores, viewers are waiting for.
 _ON_AIR: Final = "live/"
-# What is deleted there is below the folder of a run, or not of a run that is on air.
+# What a run on air deletes is below its folder.
 _BELOW_RUN: Final = 3
 # In this folder, and in one of this name in each top folder, are the bytes that ask the store for
 # its time and whether it can be written.
@@ -133,6 +134,11 @@ def _is_on_air(address: str) -> bool:
     return address.startswith(_ON_AIR)
 
 
+def _is_below_run(address: str) -> bool:
+    """Return whether an object is one that a run on air may delete."""
+    return _is_on_air(address) and address.count("/") >= _BELOW_RUN
+
+
 def _uptime() -> float:
     # Unlike CLOCK_MONOTONIC it continues while a virtual machine is suspended.
     return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -192,11 +198,10 @@ class StoreLease:
         Raises:
             StoreClaimed: one has, or it was not renewed in time.
         """
-        self.require_write(address)
         if _is_own(address):
             return
-        if _is_on_air(address) and address.count("/") < _BELOW_RUN:
-            self.require_write(self._objects.location)
+        if self._holder is not None and not _is_below_run(address):
+            raise StoreClaimed(address, self.problem)
         if self._now() > self._sure_until and not _is_on_air(address):
             raise StoreClaimed(address, "the lease of the store was not renewed in time")
 
@@ -207,7 +212,7 @@ class StoreLease:
             StorageError: it does not, or that cannot be found out.
         """
         await self.look()
-        self.require_delete(self._objects.location)
+        self.require_delete(STORE)
 
     # -- the start --------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ from storage.cleanup.periodic import Cleanup
 from storage.errors import StorageError
 from storage.installation_key import EmptyStore, StoreMismatch, UnfinishedCopy
 from storage.objects import addresses
-from storage.objects.base import ObjectError
+from storage.objects.base import STORE, ObjectError
 from storage.objects.disk_check import check_folder, room_problem
 from storage.objects.incoming_file import in_thread
 from storage.objects.s3_bucket import S3Bucket
@@ -70,7 +70,6 @@ _NEVER_US: Final = -1  # by then no time is over
 _OVERDUE_US: Final = 3600 * MICROSECONDS
 _BATCH: Final = 500
 _MOST_SHOWN: Final = 50
-_MEDIA: Final = "the store"  # in the place of an address, in errors
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
 _VERSION: Final = "import av; print(av.__version__, av.ffmpeg_version_info)"
 
@@ -348,7 +347,7 @@ async def _store(catalog: Catalog, files: StoredFiles, folder: Path, least: int)
             root = folder / OBJECTS
             temporary = root / f".check-{os.getpid()}"  # no address begins with a dot
             check = partial(check_folder, root, temporary, min_free_bytes=least, thorough=True)
-            await in_thread(check, name=_MEDIA)
+            await in_thread(check, name=STORE)
     except ObjectError as error:
         text = f"{error}; nothing is transcoded until it can be written again"
         return Finding(topic=topic, verdict="act", text=text)

@@ -312,6 +312,26 @@ async def test_a_process_that_slept_deletes_nothing_before_it_has_looked(site: S
         await site.objects.delete(SOURCE)
 
 
+async def test_a_folder_that_is_named_as_runs_are_is_not_cleaned_up_once_it_was_taken_over(
+    sqlite_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with DiskObjects(Path("live") / "data" / "objects") as objects:
+        site = Site(sqlite_database, objects, None)
+        async with lease_of(site.location, objects) as running:
+            await running.acquire(no_wait)
+        with site.copied_catalog() as copy:
+            async with (
+                lease_of(site.location, objects) as running,
+                lease_of(copy, objects) as other,
+            ):
+                await running.acquire(no_wait)
+                await other.take_over()
+                await running.look()
+                with pytest.raises(StoreClaimed, match=r"^the store: .* taken over"):
+                    await running.require()
+
+
 @pytest.mark.parametrize("site", IN_FOLDERS, indirect=True)
 async def test_a_copied_folder_is_refused_beside_the_original(site: Site, tmp_path: Path) -> None:
     assert isinstance(site.objects, DiskObjects)
