@@ -339,10 +339,16 @@ class DiskObjects:
         They take a folder that is not there for an empty one, which it is not where the disk is
         away.
         """
-        results = await run_steps(steps, partial(self._run, prefix))
-        if not results:
-            await self._run(prefix, self._require_disk)
-        return results
+        return await run_steps(self._steps_of_disk(steps), partial(self._run, prefix))
+
+    def _steps_of_disk(self, steps: Iterator[T]) -> Iterator[T]:
+        """Yield what blocking steps do; if that is nothing, check that the disk is there."""
+        is_empty = True
+        for each in steps:
+            is_empty = False
+            yield each
+        if is_empty:
+            self._require_disk()
 
     async def _run_all(self, addresses: Collection[str], work: Callable[[str], None]) -> None:
         """Run blocking work for each address in one thread; raise the last error."""
