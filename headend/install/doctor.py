@@ -65,7 +65,6 @@ _CERTIFICATE_DAYS: Final = 14
 # Clocks that are set by NTP differ by less than a second.
 _AHEAD_US: Final = 60 * MICROSECONDS
 _SKEW_US: Final = MICROSECONDS
-_NEVER_US: Final = -1  # by then no time is over
 # What fails is tried again within minutes at first. A service that was stopped for long needs one.
 _OVERDUE_US: Final = 3600 * MICROSECONDS
 _BATCH: Final = 500
@@ -515,7 +514,7 @@ async def _uploads(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding
     If so many have expired that it stops, `_expiry` says so.
     """
     due = await catalog.uploads.count_expired(now_us)
-    until_us = _NEVER_US if is_unusual(due.count, due.total) else now_us
+    until_us = None if is_unusual(due.count, due.total) else now_us
     removable = [
         (addresses.upload(name), "expired upload")
         for name in await catalog.uploads.find_expired(until_us, _BATCH)

@@ -33,7 +33,6 @@ _AT_ONCE: Final = 200
 _EXPIRED: Final = "upload expired"
 LINKS: Final = "upload links"
 UPLOADS: Final = "uploads"
-_NEVER_US: Final = -1  # by then no time is over
 
 
 class UploadCatalog(Protocol):
@@ -43,8 +42,8 @@ class UploadCatalog(Protocol):
         """Return how many open uploads have expired, of all."""
         ...
 
-    async def find_expired(self, now_us: int, most: int) -> tuple[str, ...]:
-        """Return up to `most` uploads that have expired or whose video is gone."""
+    async def find_expired(self, now_us: int | None, most: int) -> tuple[str, ...]:
+        """Return up to `most` uploads that have expired, by a time, or whose video is gone."""
         ...
 
     async def remove(
@@ -120,7 +119,7 @@ async def _remove_deleted(
     files: Objects, uploads: UploadCatalog, now_us: int, this_pass: CleanupPass
 ) -> None:
     """Remove uploads whose video was deleted."""
-    while names := await uploads.find_expired(_NEVER_US, _AT_ONCE):
+    while names := await uploads.find_expired(None, _AT_ONCE):
         for name in names:
             if await uploads.remove(name, _EXPIRED, now_us, by=None, expired=True):
                 this_pass.removed += 1
