@@ -173,6 +173,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._stage is _Stage.BETWEEN:
             if self.timeout_keep_alive_task is None and self._deadline is None:
                 self._wait_for_next_request()
+            self._count_as_idle()
             return
         if self._pending_bytes > HEAD_BYTES or len(self.headers) > _MOST_FIELDS:
             self._refuse(_TOO_LARGE)
@@ -330,6 +331,24 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._charged and self._stage is _Stage.BETWEEN:
             self._discharge()
         super().on_response_complete()
+        self._count_as_idle()
+
+    def give_way(self) -> None:
+        """Close the connection, which is idle, and leave its place to another."""
+        self._refused = True
+        self._leave()
+        self.transport.close()
+
+    def _count_as_idle(self) -> None:
+        """Let a proxy's connection be closed for a newcomer while it waits for its next request."""
+        is_waiting = self._stage is _Stage.BETWEEN and self.timeout_keep_alive_task is not None
+        if self._is_proxied and is_waiting and self._place is not None:
+            self.limiter.add_idle(self)
+
+    def _unset_keepalive_if_required(self) -> None:
+        if self._is_proxied:
+            self.limiter.remove_idle(self)
+        super()._unset_keepalive_if_required()
 
     def _should_upgrade(self) -> bool:
         """Return True for a web-socket, as decided at the end of the head."""
@@ -408,5 +427,6 @@ class BoundedProtocol(HttpToolsProtocol):
         """Release what the connection holds; called by the protocol that handles its end."""
         self._discharge()
         if self._place is not None:
+            self.limiter.remove_idle(self)
             self.limiter.release(self._place)
             self._place = None
