@@ -14,7 +14,8 @@ hosts and files, which change for good reasons and stay for bad ones.
 A start is let in at once if the catalog has the store's turn, and if neither is a copy by what is
 known of its place. Otherwise somebody else may be at work: it waits until the lease is renewed,
 which tells for sure whose it is, or was not renewed for `expired_seconds`, by the store's own
-clock. Then the holder is dead, and the lease is taken over, as after a restore from a backup.
+clock. Then the holder is dead, and the lease is taken over, as after a restore from a backup. Where
+it is certain that a process is the last of its catalog, it releases the lease as it ends.
 
 No host's clock counts: ages are those of the store or of the database, or of the time since boot.
 
@@ -104,6 +105,10 @@ class LeaseCatalog(Protocol):
 
     async def confirm(self, turn: str, began_us: int) -> None:
         """Record that the store has a turn."""
+        ...
+
+    async def expire(self) -> None:
+        """Have the next process write a turn."""
         ...
 
     async def adopt(self, turn: str) -> None:
@@ -291,7 +296,7 @@ class StoreLease:
             StorageError: the store or the catalog failed.
         """
         sight = await self._see()
-        if sight.lease is None or sight.lease.turn in sight.turns:
+        if sight.lease is None or sight.lease.released or sight.lease.turn in sight.turns:
             return
         if await self._age() < self._timing.expired_seconds:
             raise self._in_use(sight.lease)
@@ -315,6 +320,28 @@ class StoreLease:
             await self._take(self._now())
             lease, _ = await self._read()
         return "" if lease is None else lease.turn
+
+    async def release(self) -> bool:
+        """Let a copy of the catalog hold the lease without a wait; return whether it can.
+
+        The caller makes sure that no process of this catalog is running, nor starts meanwhile.
+
+        Raises:
+            StorageError: the store or the catalog failed; the lease may be released.
+        """
+        lease, version = await self._read()
+        claim = await self._claims.read()
+        if lease is None or lease.turn not in claim.turns:
+            return False
+        # A process that starts writes a turn then: over that, what is written here cannot come,
+        # however late it does.
+        await self._claims.expire()
+        released = msgspec.structs.replace(lease, released=True)
+        try:
+            await self._objects.put_if(LEASE, msgspec.json.encode(released), version, vital=True)
+        except ObjectChanged:
+            return False
+        return True
 
     async def _learn_places(self) -> None:
         self._place = await self._claims.place()
