@@ -1,8 +1,8 @@
 """Locks on a data folder, which the kernel releases with the process that holds them (flock(2)).
 
 `writer.lock` is held by the one process that writes runs. `form.lock` is shared by all processes
-that rely on the database's schema, and held exclusively while the schema changes. A process that is
-killed leaves nothing behind.
+that rely on the database's schema, and held exclusively while the schema changes, and for a moment
+by the last of these processes as it ends. A process that is killed leaves nothing behind.
 """
 
 import fcntl
