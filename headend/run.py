@@ -21,7 +21,12 @@ from headend.console_link import first_link
 from headend.demo import DemoError, run_demo, stamped
 from headend.install.catalog_wait import wait_for_catalog
 from headend.install.certificates import CertificateError
-from headend.install.installation import catalog_location, create_data_folder, install
+from headend.install.installation import (
+    catalog_location,
+    create_data_folder,
+    install,
+    release_media,
+)
 from headend.install.locks import DataFolderError, schema_in_use, writer_lock
 from headend.install.media_store import bucket_of
 from headend.roles.supervision import BackgroundTask, run_in_background
@@ -38,6 +43,7 @@ __all__ = ["StartError", "run"]
 log = logging.getLogger(__name__)
 
 _RENEW_SECONDS: Final = 24 * 3600.0
+_RELEASE_SECONDS: Final = 2.0  # as long as a start beside it waits for its lock
 # Errors that prevent a start; their messages are for the operator.
 _REFUSALS: Final = (
     AddressError,
@@ -82,10 +88,28 @@ def run(
                     runner.run(install(folder, location, bucket, new_store=new_store))
                 locks.enter_context(schema_in_use(folder))
                 runner.run(_run(role, settings, demo=demo))
+        if isinstance(location, Path):
+            _release_media(folder, settings)
     except* _REFUSALS as errors:
         refused = errors  # raised below: Python 3.11.2 puts what is raised here into a group
     if refused is not None:
         raise StartError(_first_message(refused)) from refused
+
+
+def _release_media(folder: Path, settings: ServiceSettings) -> None:
+    """Let a restored database use the media at once, unless other processes still run."""
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_release_soon(folder, settings))
+    except DataFolderError:
+        pass  # others run: the last of them releases the media
+    except (OSError, StorageError) as error:
+        log.warning("media not released", extra={"cause": str(error) or "no answer"})
+
+
+async def _release_soon(folder: Path, settings: ServiceSettings) -> None:
+    async with asyncio.timeout(_RELEASE_SECONDS):
+        await release_media(folder, bucket_of(settings))
 
 
 def _check_folder(folder: Path, role: Role, settings: ServiceSettings) -> None:

@@ -16,7 +16,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     Whenever it is written it has another `beat`, which is random; the turn stays where the catalog
     cannot be told of a new one. `host` and `catalog` say to operators whose it is; `place` and
     `store` are what copies of the catalog and of the store do not share with them. `place` is "" if
-    the catalog was moved.
+    the catalog was moved. `released`: the last process of the catalog has ended.
     """
 
     turn: str = ""
@@ -25,6 +25,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     catalog: str = ""
     place: str = ""
     store: str = ""
+    released: bool = False
 
 
 class StoreInUse(StorageError):
@@ -91,13 +92,14 @@ def judge(
             return Verdict.OURS
         if not is_at_home and lease.store != store:
             return Verdict.FREE  # both are copies, as after a restore: nobody else has either
+    is_held = lease is not None and not lease.released
     if first is not None:
-        if lease is not None and first.lease is not None and lease != first.lease:
+        if is_held and first.lease is not None and lease != first.lease:
             # Somebody renewed it while this was watching.
             return Verdict.OURS if is_ours else Verdict.IN_USE
         if not is_ours and claim.turn != first.claim.turn:
             return Verdict.ELSEWHERE
-    is_alive = lease is not None and lease_age < expired_seconds
+    is_alive = is_held and lease_age < expired_seconds
     if is_alive or claim.age < expired_seconds:
         return Verdict.WAIT
     return Verdict.FREE

@@ -14,7 +14,8 @@ hosts and files, which change for good reasons and stay for bad ones.
 A start is let in at once if the catalog has the store's turn, and if neither is a copy by what is
 known of its place. Otherwise somebody else may be at work: it waits until the lease is renewed,
 which tells for sure whose it is, or was not renewed for `expired_seconds`, by the store's own
-clock. Then the holder is dead, and the lease is taken over, as after a restore from a backup.
+clock. Then the holder is dead, and the lease is taken over, as after a restore from a backup. Where
+it is certain that a process is the last of its catalog, it releases the lease as it ends.
 
 No host's clock counts: ages are those of the store or of the database, or of the time since boot.
 
@@ -42,6 +43,7 @@ from storage.errors import CatalogError, StorageError
 from storage.lease_verdict import Lease, Sight, StoreElsewhere, StoreInUse, Verdict, judge
 from storage.objects.addresses import LEASE
 from storage.objects.base import (
+    STORE,
     ObjectChanged,
     ObjectMissing,
     Objects,
@@ -58,7 +60,7 @@ _TURN_BYTES: Final = 16  # random: no two turns are ever the same
 _ATTEMPTS: Final = 3
 # What a run on air stores, viewers are waiting for.
 _ON_AIR: Final = "live/"
-# What is deleted there is below the folder of a run, or not of a run that is on air.
+# What a run on air deletes is below its folder.
 _BELOW_RUN: Final = 3
 # In this folder, and in one of this name in each top folder, are the bytes that ask the store for
 # its time and whether it can be written.
@@ -105,6 +107,10 @@ class LeaseCatalog(Protocol):
         """Record that the store has a turn."""
         ...
 
+    async def expire(self) -> None:
+        """Have the next process write a turn."""
+        ...
+
     async def adopt(self, turn: str) -> None:
         """Record a turn that the store has and the catalog had."""
         ...
@@ -131,6 +137,11 @@ def _is_own(address: str) -> bool:
 def _is_on_air(address: str) -> bool:
     """Return whether an object is one of a run, which goes on."""
     return address.startswith(_ON_AIR)
+
+
+def _is_below_run(address: str) -> bool:
+    """Return whether an object is one that a run on air may delete."""
+    return _is_on_air(address) and address.count("/") >= _BELOW_RUN
 
 
 def _uptime() -> float:
@@ -192,11 +203,10 @@ class StoreLease:
         Raises:
             StoreClaimed: one has, or it was not renewed in time.
         """
-        self.require_write(address)
         if _is_own(address):
             return
-        if _is_on_air(address) and address.count("/") < _BELOW_RUN:
-            self.require_write(self._objects.location)
+        if self._holder is not None and not _is_below_run(address):
+            raise StoreClaimed(address, self.problem)
         if self._now() > self._sure_until and not _is_on_air(address):
             raise StoreClaimed(address, "the lease of the store was not renewed in time")
 
@@ -207,7 +217,7 @@ class StoreLease:
             StorageError: it does not, or that cannot be found out.
         """
         await self.look()
-        self.require_delete(self._objects.location)
+        self.require_delete(STORE)
 
     # -- the start --------------------------------------------------------------------------------
 
@@ -286,7 +296,7 @@ class StoreLease:
             StorageError: the store or the catalog failed.
         """
         sight = await self._see()
-        if sight.lease is None or sight.lease.turn in sight.turns:
+        if sight.lease is None or sight.lease.released or sight.lease.turn in sight.turns:
             return
         if await self._age() < self._timing.expired_seconds:
             raise self._in_use(sight.lease)
@@ -310,6 +320,28 @@ class StoreLease:
             await self._take(self._now())
             lease, _ = await self._read()
         return "" if lease is None else lease.turn
+
+    async def release(self) -> bool:
+        """Let a copy of the catalog hold the lease without a wait; return whether it can.
+
+        The caller makes sure that no process of this catalog is running, nor starts meanwhile.
+
+        Raises:
+            StorageError: the store or the catalog failed; the lease may be released.
+        """
+        lease, version = await self._read()
+        claim = await self._claims.read()
+        if lease is None or lease.turn not in claim.turns:
+            return False
+        # A process that starts writes a turn then: over that, what is written here cannot come,
+        # however late it does.
+        await self._claims.expire()
+        released = msgspec.structs.replace(lease, released=True)
+        try:
+            await self._objects.put_if(LEASE, msgspec.json.encode(released), version, vital=True)
+        except ObjectChanged:
+            return False
+        return True
 
     async def _learn_places(self) -> None:
         self._place = await self._claims.place()

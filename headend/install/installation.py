@@ -36,6 +36,7 @@ __all__ = [
     "move_catalog",
     "own_store",
     "read_installation",
+    "release_media",
     "require_unmoved",
     "take_over_media",
     "verify_objects",
@@ -169,6 +170,26 @@ async def take_over_media(
     ):
         lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
         return await lease.take_over()
+
+
+async def release_media(folder: Path, bucket: S3Location | None) -> bool:
+    """Let a restored database use the media at once; return whether it can.
+
+    All processes that use the database file of a folder hold a lock there, so that the last of them
+    is certain to be. With a server there may be others anywhere: nothing is released.
+
+    Raises:
+        DataFolderError: another process uses the database.
+        StorageError: the catalog or the media cannot be used.
+    """
+    with schema_change(folder):
+        store = open_store(folder, bucket)
+        async with (
+            open_catalog(folder / DATABASE, migrate=False) as catalog,
+            own_store(catalog, read_store(folder, bucket), store) as objects,
+        ):
+            lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+            return await lease.release()
 
 
 @asynccontextmanager

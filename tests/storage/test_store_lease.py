@@ -16,7 +16,7 @@ from storage.catalog import open_catalog
 from storage.errors import StorageError
 from storage.lease_verdict import StoreElsewhere, StoreInUse
 from storage.objects.addresses import INSTALLATION, LEASE
-from storage.objects.base import StoreClaimed
+from storage.objects.base import ObjectChanged, StoreClaimed
 from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects
 from storage.objects.store import MediaStore
@@ -310,6 +310,51 @@ async def test_a_process_that_slept_deletes_nothing_before_it_has_looked(site: S
         assert await site.objects.addresses("sources") == before
         await lease.look()
         await site.objects.delete(SOURCE)
+
+
+async def test_a_release_lets_a_copy_in_at_once_and_never_comes_late(site: Site) -> None:
+    async with lease_of(site.location, site.objects) as ended:
+        await ended.acquire(no_wait)
+    with site.copied_catalog() as copy:
+        run_sql(copy, "UPDATE store_claims SET confirmed_us = 0")  # made long ago
+        async with lease_of(site.location, site.objects) as ended:
+            await ended.acquire(no_wait)
+            await ended.look()
+            version = await site.objects.version(LEASE)
+            assert await ended.release()
+            released = await site.objects.get(LEASE)
+        timing = LeaseTiming()  # of a start that would count on a lease of the same catalog
+        async with lease_of(site.location, site.objects, timing) as again:
+            await again.acquire(no_wait)
+            assert await site.objects.get(LEASE) != released, "it writes a turn of its own"
+            with pytest.raises(ObjectChanged):
+                await site.objects.put_if(LEASE, released, version, vital=True)
+            assert await again.release()
+        async with lease_of(copy, site.objects, timing) as other:
+            await other.acquire(no_wait)
+            await other.require()
+        async with lease_of(site.location, site.objects) as ended:
+            assert not await ended.release(), "it is another's"
+
+
+async def test_a_folder_that_is_named_as_runs_are_is_not_cleaned_up_once_it_was_taken_over(
+    sqlite_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with DiskObjects(Path("live") / "data" / "objects") as objects:
+        site = Site(sqlite_database, objects, None)
+        async with lease_of(site.location, objects) as running:
+            await running.acquire(no_wait)
+        with site.copied_catalog() as copy:
+            async with (
+                lease_of(site.location, objects) as running,
+                lease_of(copy, objects) as other,
+            ):
+                await running.acquire(no_wait)
+                await other.take_over()
+                await running.look()
+                with pytest.raises(StoreClaimed, match=r"^the store: .* taken over"):
+                    await running.require()
 
 
 @pytest.mark.parametrize("site", IN_FOLDERS, indirect=True)

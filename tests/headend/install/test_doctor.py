@@ -34,7 +34,7 @@ HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
     "versions", "box",
     "countries", "redis", "disk", "installation", "store", "database", "numbers",
-    "restrictions", "jobs", "clock", "expiry", "files", "leftovers",
+    "restrictions", "jobs", "clock", "expiry", "removals", "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
 
@@ -99,6 +99,41 @@ def test_examining_removes_nothing_and_cleaning_does(folder: Path) -> None:
     code, findings = doctor(folder, "--clean")
     assert (code, findings["leftovers"]["verdict"]) == (0, "well")
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("minutes", "causes", "verdict", "words"),
+    [
+        pytest.param(59, ("busy", "busy"), "well", "", id="not for long"),
+        pytest.param(
+            61, ("", "Read-only file system"), "act", ": Read-only file system", id="fails"
+        ),
+        pytest.param(61, ("", ""), "act", ": no process has tried", id="no process runs"),
+    ],
+)
+def test_deletions_that_keep_failing_need_action(
+    folder: Path, minutes: int, causes: tuple[str, str], verdict: str, words: str
+) -> None:
+    recorded_us = wall_clock_us() - minutes * 60 * MICROSECONDS
+    for name, cause in zip(("1", "2"), causes, strict=True):
+        change(
+            folder,
+            "INSERT INTO removals (address, is_folder, recorded_us, due_us, cause)"
+            f" VALUES ('sources/{HASH}/{name}', false, {recorded_us}, {recorded_us}, '{cause}')",
+        )
+    code, findings = doctor(folder)
+    removals = findings["removals"]
+    assert (code, removals["verdict"]) == (int(verdict == "act"), verdict)
+    assert words in str(removals["text"])
+    if verdict == "act":
+        since = datetime.datetime.fromtimestamp(recorded_us // MICROSECONDS, datetime.UTC)
+        start = f"2 objects or folders are to be deleted since {since:%Y-%m-%d %H:%M} UTC or later"
+        assert str(removals["text"]).startswith(start)
+        whats = [each or "to be deleted" for each in causes]
+        assert removals["things"] == [
+            {"path": f"objects/sources/{HASH}/{name}", "what": what, "bytes": None}
+            for name, what in zip(("1", "2"), whats, strict=True)
+        ]
 
 
 async def _film(folder: Path) -> None:

@@ -178,11 +178,11 @@ class EpochPipeline:
         self._origin = self._end_so_far()
         self._slate_start = None
         self._set_source(source)
-        length = self._grid.splice(self._origin)
+        self._grid.splice()
         self._undecoded.clear()
         if self._video is not None and source.video_format is not None:
             self._video.put(source.video_format)
-        self._report_splice(begin.epoch, length)
+        self._reports.send(Spliced(epoch=begin.epoch, reused=self._reused_name))
         return True
 
     def continue_source(self, begin: Begin) -> bool:
@@ -193,14 +193,8 @@ class EpochPipeline:
         if begin.audio != source.audio:
             self._audio.splice(begin.audio)
         source.continue_with(begin)
-        self._report_splice(begin.epoch, 0)
+        self._reports.send(Spliced(epoch=begin.epoch, reused=self._reused_name))
         return True
-
-    def _report_splice(self, epoch: int, length: int) -> None:
-        sequence = self._grid.sequence - 1
-        self._reports.send(
-            Spliced(epoch=epoch, reused=self._reused_name, sequence=sequence, length=length)
-        )
 
     def show_slate(self, picture: bytes | None) -> None:
         """End the source; show its last picture, then a slate until `extend_slate`'s time."""
