@@ -9,13 +9,7 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Collection,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -96,6 +90,8 @@ _STATUS: Final = re.compile(r"status code: ([0-9]{3}(?: [A-Za-z]+)*)")
 # The answer to deleting several objects has a code for each.
 _CODE: Final = re.compile(r"\(code: ([A-Za-z]+)\)")
 _DENIED: Final = "AccessDenied"
+# The code of an answer to a request that was signed a quarter of an hour early or late.
+_SKEWED: Final = "<Code>RequestTimeTooSkewed</Code>"
 
 T = TypeVar("T")
 
@@ -573,6 +569,8 @@ def _attributes(address: str) -> "Attributes":
 
 def _reason(error: Exception) -> str:
     """Return the cause in one line: the client's text has dozens, and shows addresses."""
+    if _SKEWED in str(error):
+        return "this machine's clock differs too much from the bucket's"
     answer = _STATUS.search(str(error)) or _CODE.search(str(error))
     is_denied = answer is not None and answer[1] == _DENIED
     if is_denied or isinstance(
