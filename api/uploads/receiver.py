@@ -28,6 +28,7 @@ from api.intake.upload_intake import (
     FIRST_GENERATION,
     UploadIntake,
     admitted,
+    require_room,
     store_errors_translated,
 )
 from api.intake.writer_turns import Turn
@@ -229,6 +230,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             raise ApiError(HTTPStatus.BAD_REQUEST, message)
         if patch.length > record.most_bytes:
             raise _too_long(record.most_bytes)
+        await require_room(self.intake, patch.length - record.received)
         now_us = self.clock_us()
         if not await self.uploads.set_length(record.name, upload.writer, patch.length, now_us):
             raise await self._lost_response(record.name, upload.file)

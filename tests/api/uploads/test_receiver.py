@@ -8,6 +8,7 @@ import base64
 import hashlib
 import random
 import secrets
+import shutil
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import msgspec
 import pytest
 
 from api.http.tus import Patch, read_checksum
+from api.intake.limits import UploadLimits
 from api.uploads.receiver import UploadReceiver
 from headend.roles.upload_intake import create_intake
 from media.ticks import DAY_US
@@ -206,6 +208,26 @@ async def test_a_disk_without_room_refuses_and_keeps_the_offset(tmp_path: Path) 
         assert int(created.headers["retry-after"]) > 0
         assert (await patch(full, path, 10, b"x" * 10)).status_code == 503
         assert await offset(full, path) == 10
+
+
+async def test_a_length_for_which_there_is_no_room_is_refused_when_it_is_named(
+    tmp_path: Path,
+) -> None:
+    async with open_service(tmp_path, probe=accept_anything) as service:
+        headers = {"Upload-Defer-Length": "1"}
+        created = await send_request(service, "POST", UPLOADS, headers=headers)
+        path = httpx.URL(created.headers["location"]).path
+        assert (await patch(service, path, 0, b"x" * 10)).status_code == 204
+        most = UploadLimits().most_bytes
+        free = shutil.disk_usage(tmp_path).free
+    with_less = open_service(tmp_path, probe=accept_anything, least_free=free - most // 2)
+    async with with_less as service:
+        _, token = await service.catalog.tokens.add("two", None, write=True, now_us=1)
+        full = LoopbackService(service.port, token, service.catalog, service.objects)
+        for length, status in ((most, 503), (20, 204)):
+            headers = {**OFFSETS, "Upload-Offset": "10", "Upload-Length": str(length)}
+            answer = await send_request(full, "PATCH", path, headers=headers, content=b"x" * 10)
+            assert answer.status_code == status, answer.text
 
 
 @pytest.mark.parametrize("checked", [True, False], ids=["with a checksum", "without"])
