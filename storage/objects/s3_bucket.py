@@ -28,14 +28,7 @@ from obstore.exceptions import (
 from obstore.store import S3Store
 
 from media.ladder import AUDIO_RENDITION
-from storage.objects.addresses import (
-    CDN,
-    INSTALLATION,
-    MEDIA_FOLDERS,
-    PIECES,
-    checked,
-    is_address,
-)
+from storage.objects.addresses import CDN, INSTALLATION, MEDIA_FOLDERS, PIECES, checked, is_address
 from storage.objects.at_once import do_each
 from storage.objects.base import (
     UNGUARDED,
@@ -356,8 +349,11 @@ class S3Bucket:
         """
         del min_free_bytes
         self.guard.require_write(_STORE)
-        if await self.stat(INSTALLATION) is None:
-            raise StoreFailed(_STORE, "it is gone, or has another installation's media")
+        try:
+            await self.get(INSTALLATION)  # a refused HEAD has no reason
+        except ObjectMissing as error:
+            text = "it is gone, or has another installation's media"
+            raise StoreFailed(_STORE, text) from error
         if thorough:
             for folder in self._written:
                 await self._check_folder(folder)

@@ -171,7 +171,7 @@ async def test_a_clock_that_the_bucket_does_not_accept_is_named(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.server_port}"
         bucket = S3Bucket(S3Location(bucket="one", endpoint=endpoint, region="us-east-1"))
-        for call in (bucket.get("installation"), bucket.folder_names("live")):
+        for call in (bucket.get("installation"), bucket.folder_names("live"), bucket.check()):
             with pytest.raises(StoreFailed, match="clock differs too much from the bucket's"):
                 await call
         server.shutdown()
