@@ -168,7 +168,9 @@ async def take_over_media(
         own_store(catalog, read_store(folder, bucket), store) as objects,
     ):
         lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
-        return await lease.take_over()
+        before = await lease.take_over()
+        await complete_key(catalog, objects, store=objects.location)
+        return before
 
 
 @asynccontextmanager
@@ -217,7 +219,9 @@ async def check_store(catalog: Catalog, files: StoredFiles, *, new_store: bool =
 
 async def complete_key(catalog: Catalog, objects: Objects, *, store: str) -> None:
     """Write the halves of the key that `check_store` found missing (see `complete`)."""
-    await complete(objects, catalog.installation, store=store, catalog=catalog.location)
+    await complete(
+        objects, catalog.installation, catalog.store_claims, store=store, catalog=catalog.location
+    )
 
 
 async def verify_objects(catalog: Catalog, objects: ReadableStore, *, store: str) -> None:

@@ -95,7 +95,6 @@ _STORE: Final = "the bucket"  # in the place of an address, in errors
 _STATUS: Final = re.compile(r"status code: ([0-9]{3}(?: [A-Za-z]+)*)")
 # The answer to deleting several objects has a code for each.
 _CODE: Final = re.compile(r"\(code: ([A-Za-z]+)\)")
-_DENIED: Final = "AccessDenied"
 
 T = TypeVar("T")
 
@@ -573,11 +572,11 @@ def _attributes(address: str) -> "Attributes":
 
 def _reason(error: Exception) -> str:
     """Return the cause in one line: the client's text has dozens, and shows addresses."""
-    answer = _STATUS.search(str(error)) or _CODE.search(str(error))
-    is_denied = answer is not None and answer[1] == _DENIED
-    if is_denied or isinstance(
-        error, PermissionDeniedError | UnauthenticatedError | PermissionError
-    ):
+    text, denials = str(error), PermissionDeniedError | UnauthenticatedError | PermissionError
+    if "RequestTimeTooSkewed" in text:
+        return "the bucket's clock and this machine's differ too much: set this one right (NTP)"
+    answer = _STATUS.search(text) or _CODE.search(text)
+    if isinstance(error, denials) or (answer is not None and answer[1] == "AccessDenied"):
         return "the credentials do not allow it"
     return f"the bucket answered {answer[1]}" if answer else "the bucket cannot be reached"
 
