@@ -7,7 +7,7 @@ import msgspec
 from storage.catalog.projects.store_claims import StoreClaim
 from storage.errors import StorageError
 
-__all__ = ["Lease", "Sight", "StoreElsewhere", "StoreInUse", "Verdict", "judge"]
+__all__ = ["Lease", "NewStoreRefused", "Sight", "StoreElsewhere", "StoreInUse", "Verdict", "judge"]
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +54,18 @@ class StoreElsewhere(StorageError):
             " folder or bucket that the running Headend has, or a database of your own; if those"
             " are a copy and these are not, run `headend take-over`, after which the other Headend"
             " deletes and adds nothing more"
+        )
+
+
+class NewStoreRefused(StorageError):
+    """A new store is to be confirmed while the catalog's other processes have theirs."""
+
+    def __init__(self, store: str, catalog: str, seconds: float) -> None:
+        super().__init__(
+            f"the database at {catalog} was in use with other media than the new, empty {store}"
+            f" less than {seconds:.0f} s ago: a machine that joins others needs the folder or"
+            " bucket that they have; if all are to begin with a new one, stop them, and run this"
+            f" {seconds:.0f} s later"
         )
 
 
