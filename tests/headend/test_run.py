@@ -7,8 +7,10 @@ import shutil
 import signal
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headend.config.settings import ServiceSettings
@@ -16,6 +18,8 @@ from headend.install.locks import writer_lock
 from headend.install.media_store import OBJECTS
 from headend.roles.wiring import API, INGEST, ROLES, SERVE, TRANSCODE, Role
 from headend.run import StartError, run
+from storage.lease_verdict import Lease
+from storage.objects.addresses import LEASE
 from tests.support.headend.installed import installed, settings_of
 
 
@@ -93,3 +97,31 @@ def test_a_role_runs_until_a_signal_and_notifies_its_manager(
         printed.append(manager.recv(1000))
     assert printed[0] == b"READY=1\nSTATUS=transcode"
     assert printed[1] == b"STOPPING=1"
+
+
+def test_a_signal_ends_a_start_that_waits_for_the_lease(
+    settings: ServiceSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (Path(settings.data) / OBJECTS / LEASE).write_bytes(
+        msgspec.json.encode(Lease(turn="another's", catalog="db", host="one"))
+    )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(120)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        said: list[bytes] = []
+
+        def stop_once_it_waits() -> None:
+            said.append(manager.recv(1000))
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        stopper = threading.Thread(target=stop_once_it_waits)
+        stopper.start()
+        run(TRANSCODE, settings)
+        stopper.join()
+        manager.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                said.append(manager.recv(1000))
+    assert b"whether the database at db on one is in use" in said[0]
+    assert not any(each.startswith(b"READY") for each in said)
