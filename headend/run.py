@@ -6,7 +6,8 @@ import logging
 import os
 import signal
 import sys
-from contextlib import AbstractAsyncContextManager, ExitStack
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -122,14 +123,22 @@ def _check_folder(folder: Path, role: Role, settings: ServiceSettings) -> None:
 
 async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> None:
     stop = asyncio.Event()
-    _catch_signals(stop)
-    async with (
-        role.service(settings) as running,
-        run_in_background(
+    start = asyncio.current_task()
+    _catch_signals(stop, lambda: start and start.cancel())
+    async with AsyncExitStack() as stack:
+        try:
+            running = await stack.enter_async_context(role.service(settings))
+        except asyncio.CancelledError:
+            if not stop.is_set():
+                raise
+            log.info("stopped")
+            return
+        start = None
+        background = run_in_background(
             BackgroundTask("certificate", partial(_renew, running)),
             BackgroundTask("watchdog", keep_watchdog),
-        ),
-    ):
+        )
+        await stack.enter_async_context(background)
         print(await _instructions(running), flush=True)  # noqa: T201 # its purpose
         # Without the API, HTTP is for health and metrics at most.
         where = running.addresses.http if running.token_file is not None else running.status
@@ -161,13 +170,16 @@ def _warn_without_landlock() -> None:
             log.warning("files not hidden", extra={"cause": landlock_text(abi)})
 
 
-def _catch_signals(stop: asyncio.Event) -> None:
+def _catch_signals(stop: asyncio.Event, end_start: Callable[[], object]) -> None:
+    """Set `stop` at the first signal, and end a start, which may wait for long."""
+
     def caught() -> None:
         if stop.is_set():
             # Engines end with their parent, and files on disk are complete at any moment.
             log.warning("stopped at once")
             os._exit(1)
         stop.set()
+        end_start()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

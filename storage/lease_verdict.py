@@ -7,7 +7,7 @@ import msgspec
 from storage.catalog.projects.store_claims import StoreClaim
 from storage.errors import StorageError
 
-__all__ = ["Lease", "Sight", "StoreElsewhere", "StoreInUse", "Verdict", "judge"]
+__all__ = ["Lease", "NewStoreRefused", "Sight", "StoreElsewhere", "StoreInUse", "Verdict", "judge"]
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +27,11 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     store: str = ""
     released: bool = False
 
+    @property
+    def holder(self) -> str:
+        """Where the catalog is, for operators, also if the lease could not be read."""
+        return f"{self.catalog} on {self.host}" if self.catalog else "an unknown place"
+
 
 class StoreInUse(StorageError):
     """Another copy of the catalog uses the store."""
@@ -34,7 +39,7 @@ class StoreInUse(StorageError):
     def __init__(self, store: str, catalog: str, lease: Lease, seconds: float) -> None:
         super().__init__(
             f"the media in {store} are in use by another copy of the database at {catalog}, that at"
-            f" {lease.catalog} on {lease.host}: stop the Headend there and start this one"
+            f" {lease.holder}: stop the Headend there and start this one"
             f" {seconds:.0f} s later, or give this one other media, or run `headend take-over`,"
             " after which that one deletes and adds nothing more"
         )
@@ -46,9 +51,22 @@ class StoreElsewhere(StorageError):
 
     def __init__(self, store: str, catalog: str) -> None:
         super().__init__(
-            f"the database at {catalog} is in use with other media than those in {store}, which are"
-            " a copy: use the folder or bucket that the running Headend has, or a database of your"
-            " own"
+            f"the database at {catalog} is in use with other media than those in {store}: use the"
+            " folder or bucket that the running Headend has, or a database of your own; if those"
+            " are a copy and these are not, run `headend take-over`, after which the other Headend"
+            " deletes and adds nothing more"
+        )
+
+
+class NewStoreRefused(StorageError):
+    """A new store is to be confirmed while the catalog's other processes have theirs."""
+
+    def __init__(self, store: str, catalog: str, seconds: float) -> None:
+        super().__init__(
+            f"the database at {catalog} was in use with other media than the new, empty {store}"
+            f" less than {seconds:.0f} s ago: a machine that joins others needs the folder or"
+            " bucket that they have; if all are to begin with a new one, stop them, and run this"
+            f" {seconds:.0f} s later"
         )
 
 
@@ -82,7 +100,7 @@ def judge(
     """Return what a start at `place` does about the lease of the store known as `store`.
 
     `first` is what it saw first, None at the first look; `lease_age` (seconds) is by the store's
-    clock.
+    clock, or for how long this start has seen no other lease.
     """
     lease, claim = now.lease, now.claim
     is_ours = lease is not None and lease.turn in now.turns

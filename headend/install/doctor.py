@@ -24,7 +24,12 @@ from headend.config.settings import ServiceSettings
 from headend.install.cdn_check import check_cdn
 from headend.install.certificates import CertificateFiles
 from headend.install.findings import size_text
-from headend.install.installation import catalog_location, own_store, verify_objects
+from headend.install.installation import (
+    catalog_location,
+    check_store,
+    complete_key,
+    own_store,
+)
 from headend.install.locks import schema_in_use
 from headend.install.media_store import (
     OBJECTS,
@@ -183,6 +188,7 @@ async def clean(
             async with own_store(catalog, read_store(folder, bucket), store) as objects:
                 lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
                 async with lease.holding(on_wait):
+                    await complete_key(catalog, objects, store=objects.location)
                     objects.guard = lease
                     days = settings.storage.trash_days
                     return await _clean_each(
@@ -325,17 +331,21 @@ def _certificate(path: Path, remedy: str, now_us: int) -> Finding:
 async def _installation(catalog: Catalog, files: StoredFiles) -> Finding:
     topic = "installation"
     try:
-        await verify_objects(catalog, files, store=files.location)
+        is_whole = await check_store(catalog, files)
     except (EmptyStore, StoreMismatch, UnfinishedCopy) as error:
         return Finding(topic=topic, verdict="act", text=runnable(str(error)))
-    return Finding(topic=topic, verdict="well", text="database and media belong together")
+    text = "database and media belong together"
+    if is_whole:
+        return Finding(topic=topic, verdict="well", text=text)
+    text += ", and one lacks the installation key: the next start writes it, and cleans up again"
+    return Finding(topic=topic, verdict="tidy", text=text)
 
 
 async def _store(catalog: Catalog, files: StoredFiles, folder: Path, least: int) -> Finding:
     """Check that media can be written wherever writers put them, as `/readyz` does."""
     topic = "store"
     try:
-        await verify_objects(catalog, files, store=files.location)
+        await check_store(catalog, files)
     except (EmptyStore, StoreMismatch, UnfinishedCopy):
         text = "it was not tried whether media can be written: see the line installation"
         return Finding(topic=topic, verdict="act", text=text)

@@ -70,13 +70,20 @@ T = TypeVar("T")
 
 
 class DiskObjects:
-    """An object store on one file system (see `storage.objects.base.Objects`)."""
+    """An object store on one file system (see `storage.objects.base.Objects`).
+
+    Raises:
+        ObjectError: its folder cannot be created or written to.
+    """
 
     def __init__(self, root: Path, *, reserve_bytes: int = RESERVE_BYTES) -> None:
         self.root = root
-        (root / _TEMPORARIES).mkdir(parents=True, exist_ok=True)
-        self._remove_abandoned()
-        self._own, self._lock = self._claim()
+        try:
+            (root / _TEMPORARIES).mkdir(parents=True, exist_ok=True)
+            self._remove_abandoned()
+            self._own, self._lock = self._claim()
+        except OSError as error:
+            raise disk_failure(str(root), error) from error
         self._numbers = count()
         self._reserve = Reserve(self._own / "reserve", reserve_bytes)
         self._comparing = threading.Lock()  # from reading a version to replacing it

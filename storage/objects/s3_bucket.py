@@ -565,13 +565,11 @@ def _attributes(address: str) -> "Attributes":
 
 def _reason(error: Exception) -> str:
     """Return the cause in one line: the client's text has dozens, and shows addresses."""
-    if _SKEWED in str(error):
-        return "this machine's clock differs too much from the bucket's"
-    answer = _STATUS.search(str(error)) or _CODE.search(str(error))
-    is_denied = answer is not None and answer[1] == _DENIED
-    if is_denied or isinstance(
-        error, PermissionDeniedError | UnauthenticatedError | PermissionError
-    ):
+    text, denials = str(error), PermissionDeniedError | UnauthenticatedError | PermissionError
+    if _SKEWED in text:
+        return "the bucket's clock and this machine's differ too much: set this one right (NTP)"
+    answer = _STATUS.search(text) or _CODE.search(text)
+    if isinstance(error, denials) or (answer is not None and answer[1] == _DENIED):
         return "the credentials do not allow it"
     return f"the bucket answered {answer[1]}" if answer else "the bucket cannot be reached"
 

@@ -358,6 +358,20 @@ def test_media_of_another_installation_are_found_and_not_cleaned(film: Path) -> 
     assert "do not belong to the catalog" in stopped.output
 
 
+def test_media_without_the_key_are_known_by_the_database_and_get_it(film: Path) -> None:
+    key = film / "objects" / "installation"
+    text = key.read_text()
+    key.unlink()
+    code, findings = doctor(film)
+    assert (code, findings["installation"]["verdict"]) == (0, "tidy")
+    assert "belong together" in str(findings["installation"]["text"])
+    assert findings["store"]["verdict"] == "well"
+    assert not key.exists()
+    code, findings = doctor(film, "--clean")
+    assert (code, findings["installation"]["verdict"]) == (0, "well")
+    assert key.read_text() == text
+
+
 def test_media_whose_disk_is_away_are_found_and_not_cleaned(film: Path) -> None:
     mount_point = film / "objects"
     mount_point.rename(film / "away")

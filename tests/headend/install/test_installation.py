@@ -25,6 +25,7 @@ from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaNewer
 from storage.installation_key import EmptyStore, StoreMismatch
+from storage.lease_verdict import NewStoreRefused
 from storage.store_lease import LeaseTiming, StoreLease
 from tests.support.postgres import PostgresServer
 from tests.support.sql import run_sql
@@ -171,6 +172,23 @@ async def test_a_used_postgresql_database_is_not_joined_with_an_empty_folder(
         assert not await install(second, url, new_store=True)
         key = (first / OBJECTS / "installation").read_text()
         assert (second / OBJECTS / "installation").read_text() == key
+
+
+async def test_a_new_store_is_not_confirmed_beside_processes_that_have_theirs(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        create_data_folder(folder)
+    with postgres_server.fresh_database() as url:
+        await install(first, url)
+        await use(first, url)
+        with pytest.raises(NewStoreRefused, match="needs the folder or bucket that they have"):
+            await install(second, url, new_store=True)
+        assert not (second / OBJECTS).exists()
+        await install(first, url, new_store=True)
+        run_sql(url, "UPDATE store_claims SET confirmed_us = 1")
+        await install(second, url, new_store=True)
 
 
 async def test_media_restored_without_the_key_get_it(tmp_path: Path) -> None:

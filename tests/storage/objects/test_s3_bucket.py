@@ -1,8 +1,11 @@
 """Features of buckets alone: pieces of large objects, and errors for operators."""
 
+import asyncio
 import hashlib
 import json
+import os
 import random
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -172,7 +175,7 @@ async def test_a_clock_that_the_bucket_does_not_accept_is_named(
         endpoint = f"http://127.0.0.1:{server.server_port}"
         bucket = S3Bucket(S3Location(bucket="one", endpoint=endpoint, region="us-east-1"))
         for call in (bucket.get("installation"), bucket.folder_names("live"), bucket.check()):
-            with pytest.raises(StoreFailed, match="clock differs too much from the bucket's"):
+            with pytest.raises(StoreFailed, match="clock and this machine's differ too much"):
                 await call
         server.shutdown()
 
@@ -282,6 +285,23 @@ async def test_wrong_credentials_are_named(
         with pytest.raises(StoreFailed, match="live/a: the credentials do not allow it") as caught:
             await call
         assert "another" not in str(caught.value)
+
+
+async def test_a_wrong_clock_is_not_taken_for_wrong_credentials(s3_server: S3Server) -> None:
+    bucket = s3_server.new_bucket()
+    script = f"""
+import asyncio
+from storage.objects.s3_bucket import S3Bucket, S3Location
+where = S3Location(bucket={bucket.bucket!r}, endpoint={bucket.endpoint!r}, region="us-east-1")
+asyncio.run(S3Bucket(where).get("installation"))
+"""
+    child = await asyncio.create_subprocess_exec(
+        "faketime", "-f", "+5h", sys.executable, "-c", script,
+        env={**os.environ, **s3_server.credentials}, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, errors = await child.communicate()
+    last = errors.decode().splitlines()[-1]
+    assert "StoreFailed: installation: the bucket's clock and this machine's differ" in last
 
 
 async def test_a_server_that_is_away_fails_soon_and_comes_back(

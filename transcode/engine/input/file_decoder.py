@@ -229,8 +229,10 @@ class FileAudioDecoder:
         frames += self._context.decode(packet)
         if isinstance(data, PacketData):
             for frame in frames:
-                own = frame.sample_rate
-                frame.sample_rate = self._pace.rate(frame.pts or pts, frame.samples, own)
+                at = pts if frame.pts is None else frame.pts
+                if at is not None:
+                    own = frame.sample_rate
+                    frame.sample_rate = self._pace.rate(at, frame.samples, own)
             return [] if data.packet.is_discard else frames
         return frames
 
