@@ -6,7 +6,8 @@ import logging
 import os
 import signal
 import sys
-from contextlib import AbstractAsyncContextManager, ExitStack
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -21,7 +22,12 @@ from headend.console_link import first_link
 from headend.demo import DemoError, run_demo, stamped
 from headend.install.catalog_wait import wait_for_catalog
 from headend.install.certificates import CertificateError
-from headend.install.installation import catalog_location, create_data_folder, install
+from headend.install.installation import (
+    catalog_location,
+    create_data_folder,
+    install,
+    release_media,
+)
 from headend.install.locks import DataFolderError, schema_in_use, writer_lock
 from headend.install.media_store import bucket_of
 from headend.roles.wiring import Role, RunningService
@@ -38,6 +44,7 @@ __all__ = ["StartError", "run"]
 log = logging.getLogger(__name__)
 
 _RENEW_SECONDS: Final = 24 * 3600.0
+_RELEASE_SECONDS: Final = 2.0  # as long as a start beside it waits for its lock
 # Errors that prevent a start; their messages are for the operator.
 _REFUSALS: Final = (
     AddressError,
@@ -82,10 +89,28 @@ def run(
                     runner.run(install(folder, location, bucket, new_store=new_store))
                 locks.enter_context(schema_in_use(folder))
                 runner.run(_run(role, settings, demo=demo))
+        if isinstance(location, Path):
+            _release_media(folder, settings)
     except* _REFUSALS as errors:
         refused = errors  # raised below: Python 3.11.2 puts what is raised here into a group
     if refused is not None:
         raise StartError(_first_message(refused)) from refused
+
+
+def _release_media(folder: Path, settings: ServiceSettings) -> None:
+    """Let a restored database use the media at once, unless other processes still run."""
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_release_soon(folder, settings))
+    except DataFolderError:
+        pass  # others run: the last of them releases the media
+    except (OSError, StorageError) as error:
+        log.warning("media not released", extra={"cause": str(error) or "no answer"})
+
+
+async def _release_soon(folder: Path, settings: ServiceSettings) -> None:
+    async with asyncio.timeout(_RELEASE_SECONDS):
+        await release_media(folder, bucket_of(settings))
 
 
 def _check_folder(folder: Path, role: Role, settings: ServiceSettings) -> None:
@@ -98,14 +123,22 @@ def _check_folder(folder: Path, role: Role, settings: ServiceSettings) -> None:
 
 async def _run(role: Role, settings: ServiceSettings, *, demo: float | None) -> None:
     stop = asyncio.Event()
-    _catch_signals(stop)
-    async with (
-        role.service(settings) as running,
-        run_in_background(
+    start = asyncio.current_task()
+    _catch_signals(stop, lambda: start and start.cancel())
+    async with AsyncExitStack() as stack:
+        try:
+            running = await stack.enter_async_context(role.service(settings))
+        except asyncio.CancelledError:
+            if not stop.is_set():
+                raise
+            log.info("stopped")
+            return
+        start = None
+        background = run_in_background(
             BackgroundTask("certificate", partial(_renew, running)),
             BackgroundTask("watchdog", keep_watchdog),
-        ),
-    ):
+        )
+        await stack.enter_async_context(background)
         print(await _instructions(running), flush=True)  # noqa: T201 # its purpose
         # Without the API, HTTP is for health and metrics at most.
         where = running.addresses.http if running.token_file is not None else running.status
@@ -137,13 +170,16 @@ def _warn_without_landlock() -> None:
             log.warning("files not hidden", extra={"cause": landlock_text(abi)})
 
 
-def _catch_signals(stop: asyncio.Event) -> None:
+def _catch_signals(stop: asyncio.Event, end_start: Callable[[], object]) -> None:
+    """Set `stop` at the first signal, and end a start, which may wait for long."""
+
     def caught() -> None:
         if stop.is_set():
             # Engines end with their parent, and files on disk are complete at any moment.
             log.warning("stopped at once")
             os._exit(1)
         stop.set()
+        end_start()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

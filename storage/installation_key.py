@@ -14,6 +14,9 @@ A store without key and media is taken only by a catalog that has never had one.
 the place where its store should be: a disk that is not mounted, a mistyped prefix, or a folder that
 a process on another machine has to itself. An operator can say that it is meant (`is_new`).
 
+A new catalog may be led to the store of another installation that has no media yet. It gets that
+store's key only with its lease (`storage.store_lease`): with the key it would belong to the media.
+
 A store that media are being copied to (`storage.objects.copying`) has the key in another object
 until all of them are there, and no process starts on it.
 """
@@ -23,9 +26,13 @@ import secrets
 from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
+import msgspec
+
 from media.stream_keys import PublicHash, is_hash
+from storage.catalog.projects.store_claims import StoreClaim
 from storage.errors import StorageError
-from storage.objects.addresses import COPYING, INSTALLATION
+from storage.lease_verdict import Lease
+from storage.objects.addresses import COPYING, INSTALLATION, LEASE
 from storage.objects.base import ObjectChanged, ObjectError, ObjectMissing, Objects
 
 __all__ = [
@@ -36,6 +43,7 @@ __all__ = [
     "MediaFolders",
     "ReadableStore",
     "StoreMismatch",
+    "TurnCatalog",
     "UnfinishedCopy",
     "begin_copy",
     "check",
@@ -129,6 +137,14 @@ class KeyCatalog(Protocol):
         ...
 
 
+class TurnCatalog(Protocol):
+    """The catalog's half of the lease (see `storage.catalog.projects.store_claims`)."""
+
+    async def read(self) -> StoreClaim:
+        """Return the turns that the store may have."""
+        ...
+
+
 class KnownMedia(Protocol):
     """The media that the catalog knows (see `storage.catalog.maintenance.references`)."""
 
@@ -197,17 +213,22 @@ async def check(
     return False
 
 
-async def complete(objects: Objects, keys: KeyCatalog, *, store: str, catalog: str) -> None:
+async def complete(
+    objects: Objects, keys: KeyCatalog, turns: TurnCatalog, *, store: str, catalog: str
+) -> None:
     """Write the missing halves of the key of a catalog and a store that passed `check`.
 
     A store that cannot be written to now, such as one on a full disk, gets its half at a later
-    start; so does its catalog if the store is empty, as no other start would take that again.
+    start; so does its catalog if the store is empty, as no other start would take that again. A
+    catalog does not get the key of a store that has the lease of another one.
 
     Raises:
         StoreMismatch: another process began with another store at the same time.
         StorageError: the catalog or the store cannot be read.
     """
     catalog_key, key = await keys.find_key(), await _read(objects)
+    if key and not catalog_key and await _is_anothers(objects, turns):
+        return
     if not key:
         key = catalog_key or secrets.token_hex(_KEY_BYTES)
         try:
@@ -286,8 +307,11 @@ async def end_copy(target: Objects, key: str) -> None:
 
 async def _begin(objects: Objects, key: str) -> str:
     """Give a store the key, unless another process was faster; return the key that it has."""
+    version = await objects.version(INSTALLATION)  # of a file without a key, if there is one
+    if faster := await _read(objects):
+        return faster
     try:
-        await objects.put_if(INSTALLATION, f"{key}\n".encode(), None, vital=True)
+        await objects.put_if(INSTALLATION, f"{key}\n".encode(), version, vital=True)
     except ObjectChanged:
         return await _read(objects)
     # A power cut might leave other bytes, which would look like another installation's.
@@ -300,6 +324,15 @@ async def _read(files: ReadableStore, address: str = INSTALLATION) -> str:
         return (await files.get(address)).decode(errors="replace").strip()
     except ObjectMissing:
         return ""
+
+
+async def _is_anothers(files: ReadableStore, turns: TurnCatalog) -> bool:
+    """Return whether the lease of a store is another catalog's."""
+    try:
+        lease = msgspec.json.decode(await files.get(LEASE), type=Lease)
+    except (ObjectMissing, msgspec.MsgspecError):
+        return False
+    return lease.turn not in (await turns.read()).turns
 
 
 async def _has_media(files: MediaFolders) -> bool:

@@ -49,6 +49,11 @@ class QuotaCheck:
         return bool(self._limits.stored_bytes or self._limits.minutes)
 
     @property
+    def limits_minutes(self) -> bool:
+        """True if there is a quota for minutes."""
+        return bool(self._limits.minutes)
+
+    @property
     def limits_streams(self) -> bool:
         """True if there is a quota for streams."""
         return bool(self._limits.streams)
@@ -65,17 +70,16 @@ class QuotaCheck:
         if not self.limits_files:
             return None
         usage = await self._find(project)
-        reason = self._refuse_bytes(usage, incoming, "file")
-        if reason is not None:
-            return reason
-        most_minutes = self._limits.minutes
-        minutes = usage.file_us // _MINUTE_US
-        if most_minutes and minutes >= most_minutes:
-            return (
-                f"This project may add files of {most_minutes} minutes within {QUOTA_DAYS} days,"
-                f" and added {minutes}."
-            )
-        return None
+        return self._refuse_bytes(usage, incoming, "file") or self._refuse_minutes(usage)
+
+    async def refuse_former_file(self, project: int) -> str | None:
+        """Return why a project may not take a former file back; None if it may.
+
+        It is stored already, so that its bytes count, and is transcoded again as a new one is.
+        """
+        if not self.limits_minutes:
+            return None
+        return self._refuse_minutes(await self._find(project))
 
     async def refuse_clip(self, project: int, incoming: int) -> str | None:
         """Return why a project may have no clip of `incoming` bytes; None if it may.
@@ -93,6 +97,16 @@ class QuotaCheck:
         return (
             f"This project may store {most} bytes, and stores {usage.stored_bytes}:"
             f" there is no room for this {what}."
+        )
+
+    def _refuse_minutes(self, usage: ProjectUsage) -> str | None:
+        most = self._limits.minutes
+        minutes = usage.file_us // _MINUTE_US
+        if not most or minutes < most:
+            return None
+        return (
+            f"This project may add files of {most} minutes within {QUOTA_DAYS} days,"
+            f" and added {minutes}."
         )
 
     async def _find(self, project: int) -> ProjectUsage:

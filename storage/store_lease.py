@@ -14,13 +14,15 @@ hosts and files, which change for good reasons and stay for bad ones.
 A start is let in at once if the catalog has the store's turn, and if neither is a copy by what is
 known of its place. Otherwise somebody else may be at work: it waits until the lease is renewed,
 which tells for sure whose it is, or was not renewed for `expired_seconds`, by the store's own
-clock. Then the holder is dead, and the lease is taken over, as after a restore from a backup.
+clock. Then the holder is dead, and the lease is taken over, as after a restore from a backup. Where
+it is certain that a process is the last of its catalog, it releases the lease as it ends.
 
 No host's clock counts: ages are those of the store or of the database, or of the time since boot.
 
 A process that loses the lease (another catalog took it over, on purpose or after an outage of both
-the database and the store) goes on serving viewers and stores what is on air to its end; it deletes
-nothing and adds nothing else. It holds the lease again once the other one is dead.
+the database and the store, or this catalog's other processes have another store, a copy) goes on
+serving viewers and stores what is on air to its end; it deletes nothing and adds nothing else. It
+holds the lease again once the other one is dead.
 """
 
 import asyncio
@@ -42,6 +44,7 @@ from storage.errors import CatalogError, StorageError
 from storage.lease_verdict import Lease, Sight, StoreElsewhere, StoreInUse, Verdict, judge
 from storage.objects.addresses import LEASE
 from storage.objects.base import (
+    STORE,
     ObjectChanged,
     ObjectMissing,
     Objects,
@@ -58,7 +61,7 @@ _TURN_BYTES: Final = 16  # random: no two turns are ever the same
 _ATTEMPTS: Final = 3
 # What a run on air stores, viewers are waiting for.
 _ON_AIR: Final = "live/"
-# What is deleted there is below the folder of a run, or not of a run that is on air.
+# What a run on air deletes is below its folder.
 _BELOW_RUN: Final = 3
 # In this folder, and in one of this name in each top folder, are the bytes that ask the store for
 # its time and whether it can be written.
@@ -105,6 +108,10 @@ class LeaseCatalog(Protocol):
         """Record that the store has a turn."""
         ...
 
+    async def expire(self) -> None:
+        """Have the next process write a turn."""
+        ...
+
     async def adopt(self, turn: str) -> None:
         """Record a turn that the store has and the catalog had."""
         ...
@@ -131,6 +138,11 @@ def _is_own(address: str) -> bool:
 def _is_on_air(address: str) -> bool:
     """Return whether an object is one of a run, which goes on."""
     return address.startswith(_ON_AIR)
+
+
+def _is_below_run(address: str) -> bool:
+    """Return whether an object is one that a run on air may delete."""
+    return _is_on_air(address) and address.count("/") >= _BELOW_RUN
 
 
 def _uptime() -> float:
@@ -162,20 +174,26 @@ class StoreLease:
         self._known: list[str] = []  # turns that the catalog had lately
         self._written: tuple[str, str] | None = None  # this process' last turn, and its version
         self._sure_until = float("-inf")
-        self._sights = 0  # of another catalog's lease, in a row
-        self._holder: tuple[Lease, float] | None = None  # that has it instead, and since when
+        self._sights = 0  # of another's lease, in a row
+        # What another changes for as long as it has the lease instead, and since when it has not:
+        # the store's lease, or the turn of this catalog, which it uses with another store.
+        self._lost: tuple[Lease | str, float] | None = None
         self._logged_cause = ""
 
     @property
     def problem(self) -> str:
         """Why this process may not write to the store, for the operator; "" if it may."""
-        if self._holder is None:
+        if self._lost is None:
             return ""
-        lease, _ = self._holder
-        return (
-            f"the media in {self._objects.location} were taken over by the database at"
-            f" {lease.catalog} on {lease.host}: nothing is added or deleted here"
+        sign, _ = self._lost
+        cause = (
+            f"the database at {self._catalog} is in use with other media than those in"
+            f" {self._objects.location}"
+            if isinstance(sign, str)
+            else f"the media in {self._objects.location} were taken over by the database at"
+            f" {sign.holder}"
         )
+        return f"{cause}: nothing is added or deleted here"
 
     def require_write(self, address: str) -> None:
         """Check that no other catalog is known to have the lease; a run on air goes on.
@@ -183,7 +201,7 @@ class StoreLease:
         Raises:
             StoreClaimed: one has.
         """
-        if self._holder is not None and not (_is_on_air(address) or _is_own(address)):
+        if self._lost is not None and not (_is_on_air(address) or _is_own(address)):
             raise StoreClaimed(address, self.problem)
 
     def require_delete(self, address: str) -> None:
@@ -192,11 +210,10 @@ class StoreLease:
         Raises:
             StoreClaimed: one has, or it was not renewed in time.
         """
-        self.require_write(address)
         if _is_own(address):
             return
-        if _is_on_air(address) and address.count("/") < _BELOW_RUN:
-            self.require_write(self._objects.location)
+        if self._lost is not None and not _is_below_run(address):
+            raise StoreClaimed(address, self.problem)
         if self._now() > self._sure_until and not _is_on_air(address):
             raise StoreClaimed(address, "the lease of the store was not renewed in time")
 
@@ -207,7 +224,7 @@ class StoreLease:
             StorageError: it does not, or that cannot be found out.
         """
         await self.look()
-        self.require_delete(self._objects.location)
+        self.require_delete(STORE)
 
     # -- the start --------------------------------------------------------------------------------
 
@@ -223,15 +240,16 @@ class StoreLease:
         """
         await self._learn_places()
         first: Sight | None = None
+        watched_from = float("inf")
         while True:
             began = self._now()
             sight = await self._see()
-            match await self._judge(first, sight):
+            match await self._judge(first, sight, watched_seconds=began - watched_from):
                 case Verdict.OURS if sight.claim.age < self._timing.renew_seconds:
                     self._note(sight.claim, began)
                     return
                 case Verdict.OURS | Verdict.FREE:
-                    if await self._begin(began):
+                    if await self._begin(began, sight.lease):
                         return
                 case Verdict.WAIT:
                     on_wait(self._reason_to_wait(sight))
@@ -240,10 +258,15 @@ class StoreLease:
                     raise self._in_use(sight.lease)
                 case Verdict.ELSEWHERE:
                     raise StoreElsewhere(self._objects.location, self._catalog)
-            first = first or sight
+            if first is None:
+                first, watched_from = sight, self._now()
 
-    async def _judge(self, first: Sight | None, now: Sight) -> Verdict:
-        """Return what to do; the store is asked for its time only if that matters."""
+    async def _judge(self, first: Sight | None, now: Sight, *, watched_seconds: float) -> Verdict:
+        """Return what to do; the store is asked for its time only if that matters.
+
+        Its clock may have been set back since the lease was written, which is then never old: what
+        nobody has renewed for `watched_seconds`, while this start was watching, is as old as that.
+        """
         decide = partial(
             judge,
             first,
@@ -253,12 +276,17 @@ class StoreLease:
             expired_seconds=self._timing.expired_seconds,
         )
         verdict = decide(lease_age=0.0)
-        return decide(lease_age=await self._age()) if verdict is Verdict.WAIT else verdict
+        if verdict is not Verdict.WAIT:
+            return verdict
+        return decide(lease_age=max(watched_seconds, await self._age()))
 
-    async def _begin(self, began: float) -> bool:
-        """Take the lease as a process starts, if the store has room for it."""
+    async def _begin(self, began: float, seen: Lease | None) -> bool:
+        """Take the lease as a process starts, if it is as `seen` and the store has room for it."""
+        lease, version = await self._read()
+        if lease != seen:
+            return False  # another began at this moment, or this process was frozen
         try:
-            return await self._take(began)
+            return await self._take(began, version)
         except StoreFull as error:
             # Nobody else can write it either, and what this process deletes makes room.
             log.warning("lease not written", extra={"cause": str(error)})
@@ -273,8 +301,8 @@ class StoreLease:
         """
         await self._learn_places()
         for _ in range(_ATTEMPTS):
-            lease, _ = await self._read()
-            if await self._take(self._now()):
+            lease, version = await self._read()
+            if await self._take(self._now(), version):
                 return lease
         raise StoreFailed(LEASE, "others write it all the time")
 
@@ -286,7 +314,7 @@ class StoreLease:
             StorageError: the store or the catalog failed.
         """
         sight = await self._see()
-        if sight.lease is None or sight.lease.turn in sight.turns:
+        if sight.lease is None or sight.lease.released or sight.lease.turn in sight.turns:
             return
         if await self._age() < self._timing.expired_seconds:
             raise self._in_use(sight.lease)
@@ -307,9 +335,32 @@ class StoreLease:
             return ""
         if lease.place:  # else it was handed over before, and nobody renewed it since
             self._place = ""
-            await self._take(self._now())
+            _, version = await self._read()
+            await self._take(self._now(), version)
             lease, _ = await self._read()
         return "" if lease is None else lease.turn
+
+    async def release(self) -> bool:
+        """Let a copy of the catalog hold the lease without a wait; return whether it can.
+
+        The caller makes sure that no process of this catalog is running, nor starts meanwhile.
+
+        Raises:
+            StorageError: the store or the catalog failed; the lease may be released.
+        """
+        lease, version = await self._read()
+        claim = await self._claims.read()
+        if lease is None or lease.turn not in claim.turns:
+            return False
+        # A process that starts writes a turn then: over that, what is written here cannot come,
+        # however late it does.
+        await self._claims.expire()
+        released = msgspec.structs.replace(lease, released=True)
+        try:
+            await self._objects.put_if(LEASE, msgspec.json.encode(released), version, vital=True)
+        except ObjectChanged:
+            return False
+        return True
 
     async def _learn_places(self) -> None:
         self._place = await self._claims.place()
@@ -317,7 +368,7 @@ class StoreLease:
 
     def _reason_to_wait(self, sight: Sight) -> str:
         lease, seconds = sight.lease, self._timing.expired_seconds
-        other = self._catalog if lease is None else f"{lease.catalog} on {lease.host}"
+        other = self._catalog if lease is None else lease.holder
         return (
             f"waiting for up to {seconds:.0f} s to see whether the database at {other} is in use"
             f" with the media in {self._objects.location}"
@@ -369,11 +420,14 @@ class StoreLease:
             StorageError: the store or the catalog failed.
         """
         began = self._now()
-        if self._holder is not None:
-            await self._look_at_holder(began)
+        if self._lost is not None:
+            await self._look_at_holder(*self._lost, began)
             return
         try:
             claim = await self._claims.read()
+            if claim.age < self._timing.renew_seconds and not await self._is_here(claim):
+                self._see_other(claim.turn, began)
+                return
             self._note(claim, began)
             is_tried = claim.tried < self._timing.look_seconds and claim.age < (
                 self._timing.sure_seconds
@@ -396,6 +450,8 @@ class StoreLease:
                 lease, version = Lease(turn=claim.turn), self._written[1]
             else:
                 lease, version = await self._read()
+            if lease is not None and not lease.turn:
+                lease = None  # nobody's: it cannot be read, and whoever has it writes another
             if lease is not None and lease.turn not in known:
                 self._see_other(lease, began)
                 return False
@@ -424,23 +480,40 @@ class StoreLease:
         ):
             self._sure_until = began + self._timing.sure_seconds
 
-    def _see_other(self, lease: Lease, began: float) -> None:
+    async def _is_here(self, claim: StoreClaim) -> bool:
+        """Return whether this store has a turn of the claim that this process did not see yet.
+
+        Another process has renewed it, and would not have done so here if it had another store.
+        """
+        if not self._known or claim.turn in self._known:
+            return True
+        lease, _ = await self._read()
+        if lease is None or not lease.turn:
+            return True  # whoever has it writes another
+        claims = claim.turns | (await self._claims.read()).turns
+        if lease.turn in claims:
+            self._sights = 0
+            return True
+        return False
+
+    def _see_other(self, sign: Lease | str, began: float) -> None:
         self._sights += 1
         if self._sights >= _SIGHTS:
-            self._holder = lease, began
+            self._lost = sign, began
             log.error("media taken over", extra={"cause": self.problem})
 
-    async def _look_at_holder(self, began: float) -> None:
-        """Hold the lease again if the other catalog has not renewed it for long enough."""
-        lease, _ = await self._read()
+    async def _look_at_holder(self, sign: Lease | str, since: float, began: float) -> None:
+        """Hold the lease again if the other one has not renewed it for long enough."""
+        lease, version = await self._read()
         claim = await self._claims.read()
-        if self._holder is not None and lease is not None and lease.turn not in claim.turns:
-            holder, since = self._holder
-            if lease != holder:
-                self._holder = lease, began
-            if lease != holder or began - since < self._timing.expired_seconds:
+        is_ours = lease is not None and lease.turn in claim.turns
+        now = claim.turn if isinstance(sign, str) else lease
+        if now is not None and not is_ours:
+            if now != sign:
+                self._lost = now, began
+            if now != sign or began - since < self._timing.expired_seconds:
                 return
-        if await self._take(began):
+        if await self._take(began, version):
             log.warning("media taken back", extra={"store": self._objects.location})
 
     # -- helpers ----------------------------------------------------------------------------------
@@ -471,14 +544,13 @@ class StoreLease:
         except msgspec.MsgspecError:
             return Lease(), version
 
-    async def _take(self, began: float) -> bool:
-        """Write the next turn over whatever is there; return False if another was faster."""
-        _, version = await self._read()
+    async def _take(self, began: float, version: str | None) -> bool:
+        """Write the next turn over that version; return False if another was faster."""
         claim = await self._claims.begin(_random())
         if not await self._write(claim.next_turn, version):
             return False
         await self._claims.confirm(claim.next_turn, claim.began_us)
-        self._holder, self._sights = None, 0
+        self._lost, self._sights = None, 0
         self._note(msgspec.structs.replace(claim, turn=claim.next_turn, age=0.0), began)
         return True
 

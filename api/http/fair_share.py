@@ -48,9 +48,13 @@ def client_holders(address: str) -> tuple[Holder, ...]:
 
 
 class FairShare:
-    """Counts the places that are held, in total and by holder."""
+    """Counts the places that are held, in total and by holder.
+
+    `spare` is how many held places their holders would give up for others: they count as free.
+    """
 
     def __init__(self, total: int) -> None:
+        self.spare = 0
         self._total = total
         self._total_held = 0
         self._held_by: Counter[str] = Counter()
@@ -58,12 +62,17 @@ class FairShare:
     def __len__(self) -> int:
         return self._total_held
 
+    @property
+    def is_exceeded(self) -> bool:
+        """True if more places are held than there are, of which one must be given up at once."""
+        return self._total_held > self._total
+
     def acquire(self, holders: tuple[Holder, ...]) -> Refusal | None:
         """Acquire a place that counts for all `holders`, or return why it is refused.
 
         Each place must be given to `release` with the same holders.
         """
-        if self._total_held >= self._total:
+        if self._free() <= 0:
             return Refusal.ALL
         if not self.charge(holders):
             return Refusal.SHARE
@@ -80,7 +89,7 @@ class FairShare:
 
         What was charged must be given to `discharge`.
         """
-        free = self._total - self._total_held
+        free = self._free()
         if any(self._is_at_bound(holder, free) for holder in holders):
             return False
         for holder in holders:
@@ -93,6 +102,9 @@ class FairShare:
             self._held_by[holder.name] -= 1
             if not self._held_by[holder.name]:
                 del self._held_by[holder.name]
+
+    def _free(self) -> int:
+        return self._total - self._total_held + self.spare
 
     def _is_at_bound(self, holder: Holder, free: int) -> bool:
         count = self._held_by[holder.name]

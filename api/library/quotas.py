@@ -49,6 +49,20 @@ class ProjectQuotas:
             yield
 
     @asynccontextmanager
+    async def taking_back(self, project: int) -> AsyncGenerator[None]:
+        """Take a former file back in the block.
+
+        Raises:
+            ApiError: 403 if the project may have no more transcoded.
+        """
+        if not self._check.limits_minutes:
+            yield
+            return
+        async with self._checking:  # one at a time, as streams
+            _raise(await self._check.refuse_former_file(project))
+            yield
+
+    @asynccontextmanager
     async def adding_clip(self, project: int, size: int) -> AsyncGenerator[None]:
         """Make and add a clip of `size` bytes in the block.
 

@@ -28,6 +28,7 @@ from api.intake.upload_intake import (
     FIRST_GENERATION,
     UploadIntake,
     admitted,
+    require_room,
     store_errors_translated,
 )
 from api.intake.writer_turns import Turn
@@ -156,7 +157,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                     if not await self.uploads.remove(name, _DELETED, self.clock_us(), by=self.by):
                         raise missing("upload")
                     if not upload.record.done:
-                        await upload.file.remove()
+                        await _remove(upload.file)
         except (FileStillLocked, UploadHeld) as error:
             raise _overtaken() from error
 
@@ -205,8 +206,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         """Return the response for an upload that this request lost; clean up if it was deleted."""
         if await self.uploads.find(name) is not None:
             return _overtaken()
-        with contextlib.suppress(ObjectError):
-            await file.remove()
+        await _remove(file)
         return missing("upload")
 
     async def _check_offset(self, upload: _OpenUpload, patch: Patch) -> None:
@@ -229,6 +229,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             raise ApiError(HTTPStatus.BAD_REQUEST, message)
         if patch.length > record.most_bytes:
             raise _too_long(record.most_bytes)
+        await require_room(self.intake, patch.length - record.received)
         now_us = self.clock_us()
         if not await self.uploads.set_length(record.name, upload.writer, patch.length, now_us):
             raise await self._lost_response(record.name, upload.file)
@@ -361,7 +362,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             )
         except FileRefused as error:
             await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
-            await file.remove()
+            await _remove(file)
             raise invalid({"video": [error.reason]}) from error
         await file.keep(probed.source)
         if record.replaces:
@@ -393,9 +394,14 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         except ApiError:
             await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
             # In a bucket the file is a copy; what came is still here.
-            with contextlib.suppress(ObjectError):
-                await upload.file.remove()
+            await _remove(upload.file)
             raise
+
+
+async def _remove(file: _File) -> None:
+    """Delete the bytes of an upload whose row is gone: while the store is away, they go later."""
+    with contextlib.suppress(ObjectError):
+        await file.remove()
 
 
 def _source_address(record: UploadRecord) -> str:

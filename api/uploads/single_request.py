@@ -158,13 +158,15 @@ class VideoFilesController(Controller):
         catalog: NamedDependency[Catalog],
         video_presenter: NamedDependency[VideoPresenter],
         intake: NamedDependency[UploadIntake],
+        quotas: NamedDependency[ProjectQuotas],
         now_us: NamedDependency[int],
         uploaded_at: UploadedAt = None,
     ) -> VideoChanged:
         """Give a video the file again that it had before its present one, for seven days.
 
         The present file becomes the former one, so that doing it twice changes nothing. What plays
-        stays until all of the file is transcoded. A recording that was replaced has no former file.
+        stays until all of the file is transcoded, which counts for the quota of minutes. A
+        recording that was replaced has no former file.
         """
         uploaded_us = None if uploaded_at is None else parse_timestamp(uploaded_at)
         if uploaded_at is not None and uploaded_us is None:
@@ -174,9 +176,10 @@ class VideoFilesController(Controller):
         if former is None or await intake.objects.stat(former.file.source) is None:
             raise _no_former_file()
         try:
-            whole = await catalog.former_files.take_back(
-                number, now_us, by=request.auth.id, uploaded_us=uploaded_us
-            )
+            async with quotas.taking_back(video.video.project):
+                whole = await catalog.former_files.take_back(
+                    number, now_us, by=request.auth.id, uploaded_us=uploaded_us
+                )
         except NoFormerFile as error:
             raise _no_former_file() from error
         except FileChanged as error:

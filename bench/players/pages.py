@@ -10,10 +10,12 @@ from typing import Final
 
 from bench.tools import install
 
-__all__ = ["PAGES", "player_pages"]
+__all__ = ["OUR_PAGE", "PAGES", "player_pages"]
 
 _HERE: Final = Path(__file__).parent
-_TYPES: Final = {".html": "text/html", ".js": "text/javascript"}
+_STATIC: Final = _HERE.parents[1] / "api" / "static"
+_TYPES: Final = {".css": "text/css", ".html": "text/html", ".js": "text/javascript"}
+OUR_PAGE: Final = "page"  # it is the service's own; here it plays what is no stream or video of it
 # Page: the player's file in its package; the browser's own player needs none.
 PAGES: Final[dict[str, tuple[str, str] | None]] = {
     "hls": ("hls.js", "hls.js/dist/hls.min.js"),
@@ -31,7 +33,8 @@ def player_pages() -> Generator[dict[str, str]]:
         ToolMissing: Node, which installs the players, is not there.
     """
     packages = install(_HERE)
-    files: dict[str, Path] = {}
+    files = {f"/{name}": _STATIC / name for name in ("watch.css", "watch.js")}
+    files[f"/{OUR_PAGE}.html"] = _HERE / f"{OUR_PAGE}.html"
     for page, player in PAGES.items():
         files[f"/{page}.html"] = _HERE / f"{page}.html"
         if player is not None:
@@ -43,7 +46,7 @@ def player_pages() -> Generator[dict[str, str]]:
         thread.start()
         try:
             at = f"http://127.0.0.1:{server.server_port}"
-            yield {page: f"{at}/{page}.html" for page in PAGES}
+            yield {page: f"{at}/{page}.html" for page in (OUR_PAGE, *PAGES)}
         finally:
             server.shutdown()
             thread.join()

@@ -1,7 +1,7 @@
 """The programs of the desktop that are watched: how each plays an address, and is told to seek.
 
 Firefox and WebKitGTK show our own page; the others play a playlist. Recorders (yt-dlp, streamlink)
-show nothing: ffmpeg decodes what they write, as it comes.
+show nothing: ffmpeg decodes what they write, as it comes; ffmpeg also does so by itself.
 """
 
 import os
@@ -132,6 +132,13 @@ PROGRAMS: Final = {
             "-x", str(_WIDTH), "-y", str(_HEIGHT), "-left", "0", "-top", "0", url,
         ],
         keys=("Right",),
+    ),
+    "ffmpeg": Program(
+        "ffmpeg",
+        "ffmpeg",
+        lambda url, _window, _folder: ["sh", "-c", _DECODED.replace("-i -", '-i "$1"'), "sh", url],
+        writes_pictures=True,
+        recorder=True,
     ),
     "mpv": Program(
         "mpv",

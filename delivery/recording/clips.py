@@ -112,7 +112,7 @@ async def find_source(
         source = await _find_in_video(objects, sources.recorded, wanted)
         if source is not None:
             return source
-    run = await newest_run(objects, hash_)
+    run = await newest_run(objects, hash_, with_steps=True)
     available: list[TimeRange] = []
     if run is not None:
         source, time = await _find_in_run(objects, run, sources.recording.get(run.run), wanted)

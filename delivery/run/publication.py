@@ -150,16 +150,14 @@ class Publication:
     ) -> "Publication":
         """Begin a run of the stream, and end the previous one if it has not ended.
 
-        `now_us` is the wall clock, `clock` a monotonic one in seconds. Runs older than the previous
-        one, and runs that never listed anything, are deleted.
+        `now_us` is the wall clock, `clock` a monotonic one in seconds. Runs before the previous one
+        are deleted, and those of which viewers have nothing.
 
         Raises:
             OwnershipLost: a host of a later generation than the `owner` has the stream.
             ObjectError: the store failed.
         """
-        publication = partial(
-            cls, window=window, now_us=now_us, clock=clock, low_latency=low_latency
-        )
+        create = partial(cls, window=window, now_us=now_us, clock=clock, low_latency=low_latency)
         previous = await newest_run(objects, hash)
         generation = owner.generation_after(previous)
         if previous is not None and not previous.state.ended:
@@ -168,8 +166,9 @@ class Publication:
                 claimed, run_objects = claim
                 steps = await read_steps(objects, claimed, claimed.state.first)
                 if await is_complete(objects, claimed, steps, durable=owner.fenced):
-                    old = await cls._continued(publication, run_objects, edge, claimed, steps)
-                    await old.finish()
+                    old = await cls._continued(create, run_objects, edge, claimed, steps)
+                    if old is not None:
+                        await old.finish()
                 else:  # a power cut: better no playlist than one that names unreadable files
                     await objects.delete(live_variants(hash))
         last = previous.run if previous is not None else None
@@ -178,7 +177,7 @@ class Publication:
         state = RunState(generation=generation)
         new = StoredRun(hash=hash, run=next_run_name(now_us, last), state=state)
         run_objects = await RunObjects.of_new_run(objects, hash, new.run, owner)
-        return publication(run_objects, edge, new)
+        return create(run_objects, edge, new)
 
     @classmethod
     async def resume(  # noqa: PLR0913  # a stream, its stores, its owner and its settings, by name
@@ -196,10 +195,10 @@ class Publication:
     ) -> "Publication | None":
         """Resume the stream's newest run, or return None if it cannot be resumed.
 
-        A run can be resumed if it has not ended, its last step is at most `within_seconds` old, and
+        A run can be resumed if it has not ended, its state is at most `within_seconds` old, and
         what it lists is there (`run_store.is_complete`). It continues after what viewers saw, if
-        the edge still has that (`shown_steps`). What only memory had is gone; its numbers become
-        gaps, since viewers may have seen parts of them.
+        the edge still has that (`shown_steps`). What only memory had is gone, and with it a run
+        without steps; numbers of which viewers may have seen parts become gaps.
 
         Raises:
             OwnershipLost: a host of a later generation than the `owner` has the stream.
@@ -223,7 +222,7 @@ class Publication:
         create = partial(cls, window=window, now_us=now_us, clock=clock, low_latency=low_latency)
         gaps = lost_steps(state)
         publication = await cls._continued(create, run_objects, edge, run, steps, gaps=gaps)
-        if publication._has_ended:
+        if publication is not None and publication._has_ended:
             await publication.finish()
             return None
         return publication
@@ -238,10 +237,10 @@ class Publication:
         steps: Sequence[Step],
         *,
         gaps: Sequence[Step] = (),
-    ) -> "Publication":
-        """Continue a claimed run after what viewers saw, or else after its stored steps and `gaps`.
+    ) -> "Publication | None":
+        """Continue a claimed run after what viewers saw, or else after its `steps` and `gaps`.
 
-        `steps` are its newest steps, among them all that its playlists list.
+        A run that has neither is deleted, and None returned.
         """
         listed = [step for step in steps if step.sequence >= run.state.first]
         folder, generation = live_run(run.hash, run.run), run.state.generation
@@ -252,6 +251,10 @@ class Publication:
         if shown is not None:
             run, gaps = msgspec.structs.replace(run, state=shown.state), ()
         publication = create(run_objects, edge, run, steps)
+        if shown is None and not run.state.has_steps:
+            await publication.finish()  # which deletes it
+            await edge.drop_folder(folder)
+            return None
         await publication._restore(listed, gaps, shown)  # an instance of this class
         return publication
 

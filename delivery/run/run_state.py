@@ -161,7 +161,7 @@ class StepPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state that a restart resumes from, saved beside the segments after each step.
+    """The state that a restart resumes from, saved beside the segments with each source and step.
 
     `tail` are the newest steps, which are in no page of the log. `first` and `discontinuities` are
     EXT-X-MEDIA-SEQUENCE and EXT-X-DISCONTINUITY-SEQUENCE, `next_sequence` is the number of the next
@@ -190,6 +190,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     ended: bool = False
     generation: int = 0
     part_target: int = 0
+
+    @property
+    def has_steps(self) -> bool:
+        """False until the first step: what viewers have seen by then, only the edge has."""
+        return bool(self.tail)
 
     @property
     def end(self) -> int:
@@ -269,8 +274,11 @@ def with_measured(measure: RenditionMeasure, segment: StepSegment, epoch: int) -
 
 
 def next_init_numbers(state: RunState) -> dict[str, int]:
-    """Return the number of each rendition's next init section, from the newest steps."""
-    following: dict[str, int] = {}
+    """Return the number of each rendition's next init section, from the newest steps.
+
+    There are no renditions before the first source.
+    """
+    following = dict.fromkeys(rendition_names(state.renditions), 0) if state.epochs else {}
     for step in state.tail:
         for name, segment in step.segments.items():
             following[name] = max(following.get(name, 0), segment.init + 1)

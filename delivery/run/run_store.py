@@ -1,9 +1,11 @@
 """Finds, checks and deletes the runs of a stream in an object store.
 
-A run exists once its state is saved, which happens with its first step. Its name is its UTC start
-time to the millisecond; the names of a host's runs rise, whatever its clock does. Among the runs of
-several hosts, the newest is that of the latest generation: a host that was frozen or cut off may
-begin a run of a later name before it finds out that it is no longer the owner.
+A run exists once its state is saved. That happens when its first source is prepared, which is
+before viewers know the run unless the store is slow, and with each step; until the first step is
+stored, only the edge has what viewers saw. Its name is its UTC start time to the millisecond; the
+names of a host's runs rise, whatever its clock does. Among the runs of several hosts, the newest is
+that of the latest generation: a host that was frozen or cut off may begin a run of a later name
+before it finds out that it is no longer the owner.
 """
 
 import logging
@@ -70,8 +72,10 @@ def _name(moment: datetime) -> str:
     return f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}"
 
 
-async def newest_run(objects: Objects, hash_: str) -> StoredRun | None:
+async def newest_run(objects: Objects, hash_: str, *, with_steps: bool = False) -> StoredRun | None:
     """Return the stream's newest run, or None if none can be read.
+
+    With `with_steps`, return the newest of those that have media in the store.
 
     Raises:
         ObjectError: the store failed.
@@ -79,13 +83,13 @@ async def newest_run(objects: Objects, hash_: str) -> StoredRun | None:
     runs: list[StoredRun] = []
     for run in await _runs(objects, hash_):  # two or three
         state = await read_state(objects, hash_, run)
-        if state is not None:
+        if state is not None and (state.has_steps or not with_steps):
             runs.append(StoredRun(hash=hash_, run=run, state=state))
     return max(runs, key=lambda each: (each.state.generation, each.run), default=None)
 
 
 async def read_state(objects: Objects, hash_: str, run: str) -> RunState | None:
-    """Return the state of a run; None if it is damaged or the run never listed anything.
+    """Return the state of a run; None if it is damaged or was never saved.
 
     Raises:
         ObjectError: the store failed.
@@ -129,9 +133,12 @@ async def is_complete(
 
     None may be missing. The newest media must have their full size, since a power cut may leave
     short files; older ones are not checked, because the kernel has written them to the disk. In a
-    store that is `durable` no media are checked: it has what it acknowledged.
+    store that is `durable` no media are checked: it has what it acknowledged. A run without steps
+    has nothing that could be missing.
     """
     state = run.state
+    if not state.has_steps:
+        return True
     if [step.sequence for step in listed] != list(range(state.first, state.next_sequence)):
         return False
     if durable:

@@ -317,12 +317,14 @@ class RunWriter:
         await self._edge.put_playlists(texts)
 
     async def save(self, *, ahead: int = 1) -> None:
-        """Write the state; viewers may see `ahead` more steps before it is written again.
+        """Write the state, also that of a run without steps, so that another host finds the run.
+
+        Viewers may see `ahead` more steps before it is written again.
 
         Raises:
             ObjectError: it could not be written; the next step writes it.
         """
-        if self.state.tail:
+        if self.state.epochs:
             await self._write_state(self.state, ahead=ahead)
 
     async def _write_pages(self) -> None:
@@ -356,9 +358,11 @@ class RunWriter:
     async def _write_playlists(self) -> None:
         """Write the playlists for other processes; the next step writes what the disk refuses.
 
-        The multivariant playlist waits for all media playlists.
+        The multivariant playlist waits for all media playlists, and these for the first step.
         """
         state = self.state
+        if not state.has_steps:
+            return
         texts = self._tail.render(
             first=state.first, discontinuities=state.discontinuities, ended=state.ended
         )

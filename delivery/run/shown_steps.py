@@ -9,7 +9,8 @@ that listed nothing of a step, or whose media are gone, has a gap in it.
 
 What the timelines at the edge do not say is not needed, or follows: without a discontinuity, a step
 has the source of the step before it; with one, it counts as another source, which begins where the
-step before it ends.
+step before it ends. Where no step is stored yet, the run's first media begin where every engine
+begins.
 """
 
 import re
@@ -28,7 +29,7 @@ from media.hls.playlist import MultivariantPlaylist, PlaylistSegment
 from media.hls.segment import InitSection
 from media.hls.timeline import Timeline
 from media.hls.timeline_segments import ClosedSegment
-from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
+from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE, rescale
 from storage.objects.addresses import live_run, live_variants, media_segment
 from storage.objects.base import Objects
 
@@ -91,10 +92,11 @@ async def read_shown_steps(
         data = _media(folder, key, closed, found)
         if data is not None and (key[1], closed.segment.map_uri) in inits:
             media[key] = data
+    previous = state.tail[-1] if state.has_steps else _before_first(state, names, segments)
     steps: list[Step] = []
     for number in range(state.next_sequence, following):
-        previous = steps[-1] if steps else state.tail[-1]
-        steps.append(_step(number, previous, names, segments, media))
+        previous = _step(number, previous, names, segments, media)
+        steps.append(previous)
     state = msgspec.structs.replace(
         state,
         opened=state.next_sequence,  # those that viewers saw are `steps`
@@ -236,6 +238,22 @@ def _init_number(uri: str | None) -> int:
     """Return the number of an init section; -1 if there is none."""
     named = None if uri is None else _INIT.fullmatch(uri)
     return -1 if named is None else int(named[1])
+
+
+def _before_first(
+    state: RunState, names: Sequence[str], segments: Mapping[SegmentKey, ClosedSegment]
+) -> Step:
+    """Return what stands for the step before a run's first one: it ends where that begins."""
+    start = ORIGIN_SECONDS * VIDEO_SCALE
+    walls = (closed.segment.wall_us for closed in segments.values())
+    first_us = min((wall_us for wall_us in walls if wall_us is not None), default=state.written_us)
+    return Step(
+        sequence=state.next_sequence - 1,
+        epoch=0,
+        discontinuity=False,
+        origin_us=first_us - rescale(start, VIDEO_SCALE, MICROSECONDS),
+        segments=dict.fromkeys(names, StepSegment(start, 0, 0, 0, 0, 0, gap=True)),
+    )
 
 
 def _step(

@@ -2,13 +2,14 @@
 
 Web-sockets are counted too. A connection from a trusted proxy counts in total; while it serves a
 request it is charged to the client that the proxy forwards it for, so that the viewers of a CDN are
-not one client.
+not one client. Between two requests it counts as free: proxies keep many that they may not need
+again, and when a newcomer needs the place, the one that has been idle for longest is closed.
 """
 
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from api.http.client_address import TrustedProxies, parse_address
 from api.http.fair_share import FairShare, Holder, Refusal, client_holders
@@ -21,6 +22,14 @@ log = logging.getLogger(__name__)
 # one or two.
 CONNECTIONS: Final = 20_000
 _LOG_SECONDS: Final = 60.0  # between two lines about refusals, however many there are
+
+
+class IdleConnection(Protocol):
+    """A connection that waits for its next request."""
+
+    def give_way(self) -> None:
+        """Release its place and close it."""
+        ...
 
 
 class ConnectionLimiter:
@@ -36,6 +45,7 @@ class ConnectionLimiter:
         self._share = FairShare(total)
         self._proxies = proxies or TrustedProxies()
         self._clock = clock
+        self._idle: dict[IdleConnection, None] = {}  # of proxies, in the order of their last answer
         self._refused = 0
         self._logged = -_LOG_SECONDS
 
@@ -53,11 +63,23 @@ class ConnectionLimiter:
         if refusal is not None:
             self._log(peer or "", refusal)
             return None
+        if self._share.is_exceeded:
+            next(iter(self._idle)).give_way()
         return holders
 
     def release(self, holders: tuple[Holder, ...]) -> None:
         """Count the end of a connection."""
         self._share.release(holders)
+
+    def add_idle(self, connection: IdleConnection) -> None:
+        """Count a proxy's connection as one that can be closed for a newcomer."""
+        self._idle[connection] = None
+        self._share.spare = len(self._idle)
+
+    def remove_idle(self, connection: IdleConnection) -> None:
+        """Count a connection as one that is in use again, or is gone."""
+        self._idle.pop(connection, None)
+        self._share.spare = len(self._idle)
 
     def charge(
         self, peer: str, headers: Sequence[tuple[bytes, bytes]]

@@ -26,6 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from websockets.http11 import MAX_LINE_LENGTH
 
 from api.http.fair_share import Holder
+from headend.http.closing_answer import ClosingAnswer
 from headend.http.connections import ConnectionLimiter
 from headend.http.websockets import SocketProtocol
 
@@ -55,32 +56,18 @@ _KEEP_ALIVE_SECONDS: Final = 5
 _SOCKET_LINE_BYTES: Final = MAX_LINE_LENGTH - len(b"GET  HTTP/1.1\r\n")
 
 
-class _Refusal:
-    """An answer after which the connection is closed."""
-
-    __slots__ = ("body", "head")
-
-    def __init__(self, status: HTTPStatus, text: str, fields: str = "") -> None:
-        self.body = text.encode()
-        self.head = (
-            f"HTTP/1.1 {status.value} {status.phrase}\r\n"
-            f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(self.body)}\r\n"
-            f"cache-control: no-store\r\n{fields}connection: close\r\n\r\n"
-        ).encode()
-
-
-_TOO_LARGE: Final = _Refusal(
+_TOO_LARGE: Final = ClosingAnswer(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head of the request is too large."
 )
-_BUSY: Final = _Refusal(
+_BUSY: Final = ClosingAnswer(
     HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections: try again later.", "retry-after: 5\r\n"
 )
-_NOT_HTTP: Final = _Refusal(HTTPStatus.BAD_REQUEST, "The request is not valid HTTP.")
-_NOT_ONE_HOST: Final = _Refusal(HTTPStatus.BAD_REQUEST, "A request must name one Host.")
-_UNKNOWN_CODING: Final = _Refusal(
+_NOT_HTTP: Final = ClosingAnswer(HTTPStatus.BAD_REQUEST, "The request is not valid HTTP.")
+_NOT_ONE_HOST: Final = ClosingAnswer(HTTPStatus.BAD_REQUEST, "A request must name one Host.")
+_UNKNOWN_CODING: Final = ClosingAnswer(
     HTTPStatus.BAD_REQUEST, "The only supported Transfer-Encoding is chunked."
 )
-_UPGRADE_WITH_BODY: Final = _Refusal(
+_UPGRADE_WITH_BODY: Final = ClosingAnswer(
     HTTPStatus.BAD_REQUEST, "A request with Upgrade must not have a body."
 )
 
@@ -186,6 +173,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._stage is _Stage.BETWEEN:
             if self.timeout_keep_alive_task is None and self._deadline is None:
                 self._wait_for_next_request()
+            self._count_as_idle()
             return
         if self._pending_bytes > HEAD_BYTES or len(self.headers) > _MOST_FIELDS:
             self._refuse(_TOO_LARGE)
@@ -259,7 +247,7 @@ class BoundedProtocol(HttpToolsProtocol):
         # Trailer fields are collected here and never read: the request keeps the list of its head.
         self.headers = []
 
-    def _refusal_of_head(self) -> _Refusal | None:
+    def _refusal_of_head(self) -> ClosingAnswer | None:
         """Return the refusal of a complete head, None if it is handled."""
         if max(self._heads - 1, len(self.pipeline)) >= _MOST_PIPELINED:
             return _BUSY
@@ -281,7 +269,7 @@ class BoundedProtocol(HttpToolsProtocol):
             and not self.parser.should_upgrade()
         )
 
-    def _refusal_of_framing(self) -> _Refusal | None:
+    def _refusal_of_framing(self) -> ClosingAnswer | None:
         """Return the refusal of a head that a proxy may read in another way, None of others."""
         parser = self.parser
         if parser is None:
@@ -343,6 +331,24 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._charged and self._stage is _Stage.BETWEEN:
             self._discharge()
         super().on_response_complete()
+        self._count_as_idle()
+
+    def give_way(self) -> None:
+        """Close the connection, which is idle, and leave its place to another."""
+        self._refused = True
+        self._leave()
+        self.transport.close()
+
+    def _count_as_idle(self) -> None:
+        """Let a proxy's connection be closed for a newcomer while it waits for its next request."""
+        is_waiting = self._stage is _Stage.BETWEEN and self.timeout_keep_alive_task is not None
+        if self._is_proxied and is_waiting and self._place is not None:
+            self.limiter.add_idle(self)
+
+    def _unset_keepalive_if_required(self) -> None:
+        if self._is_proxied:
+            self.limiter.remove_idle(self)
+        super()._unset_keepalive_if_required()
 
     def _should_upgrade(self) -> bool:
         """Return True for a web-socket, as decided at the end of the head."""
@@ -390,7 +396,7 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self._start_write_timer()
 
-    def _refuse(self, refusal: _Refusal | None) -> None:
+    def _refuse(self, refusal: ClosingAnswer | None) -> None:
         """Close the connection, with an answer if it can be read as one; parse nothing more."""
         parser = self.parser
         if refusal is not None and self._may_answer():
@@ -421,5 +427,6 @@ class BoundedProtocol(HttpToolsProtocol):
         """Release what the connection holds; called by the protocol that handles its end."""
         self._discharge()
         if self._place is not None:
+            self.limiter.remove_idle(self)
             self.limiter.release(self._place)
             self._place = None

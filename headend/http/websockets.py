@@ -11,12 +11,14 @@ seconds is disconnected.
 import asyncio
 import socket
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
 from api.pusher.hub import FRAMES
+from headend.http.closing_answer import ClosingAnswer
 from media.no_op import do_nothing
 
 if TYPE_CHECKING:
@@ -33,7 +35,9 @@ _CLOSE_SECONDS: Final = 5.0
 # this is time for a client to read a refusal.
 _HANDSHAKE_SECONDS: Final = 10.0
 _NOT_TEXT: Final = 1007  # the close code (RFC 6455, section 7.4.1)
-_NOT_UNDERSTOOD: Final = b"This is not a valid web-socket handshake."
+_NOT_UNDERSTOOD: Final = ClosingAnswer(
+    HTTPStatus.BAD_REQUEST, "This is not a valid web-socket handshake."
+)
 # Fragments of one message. Its bytes are limited elsewhere, but fragments may be empty.
 _MOST_PIECES: Final = 1024
 
@@ -63,8 +67,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """Handle the head, which comes whole and first, or frames."""
         super().data_received(data)
         if not self.handshake_initiated:
-            refusal = b"HTTP/1.1 400 Bad Request\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-            self.transport.write(refusal % len(_NOT_UNDERSTOOD) + _NOT_UNDERSTOOD)
+            self.transport.write(_NOT_UNDERSTOOD.head + _NOT_UNDERSTOOD.body)
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -17,11 +17,11 @@ from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
 from storage.installation_key import ReadableStore, check, complete, refuse_media, verify
-from storage.lease_verdict import Lease
+from storage.lease_verdict import Lease, NewStoreRefused
 from storage.objects.base import ObjectError, Objects
 from storage.objects.s3_bucket import S3Location
 from storage.objects.store import MediaStore
-from storage.store_lease import StoreLease
+from storage.store_lease import LeaseTiming, StoreLease
 from storage.wall_clock import wall_clock_us
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "move_catalog",
     "own_store",
     "read_installation",
+    "release_media",
     "require_unmoved",
     "take_over_media",
     "verify_objects",
@@ -168,7 +169,29 @@ async def take_over_media(
         own_store(catalog, read_store(folder, bucket), store) as objects,
     ):
         lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
-        return await lease.take_over()
+        before = await lease.take_over()
+        await complete_key(catalog, objects, store=objects.location)
+        return before
+
+
+async def release_media(folder: Path, bucket: S3Location | None) -> bool:
+    """Let a restored database use the media at once; return whether it can.
+
+    All processes that use the database file of a folder hold a lock there, so that the last of them
+    is certain to be. With a server there may be others anywhere: nothing is released.
+
+    Raises:
+        DataFolderError: another process uses the database.
+        StorageError: the catalog or the media cannot be used.
+    """
+    with schema_change(folder):
+        store = open_store(folder, bucket)
+        async with (
+            open_catalog(folder / DATABASE, migrate=False) as catalog,
+            own_store(catalog, read_store(folder, bucket), store) as objects,
+        ):
+            lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+            return await lease.release()
 
 
 @asynccontextmanager
@@ -185,9 +208,15 @@ async def own_store(
     get. `new_store` as in `install`.
 
     Raises:
+        NewStoreRefused: other processes of the catalog were at work a moment ago.
         StorageError: as `check_store` does.
     """
     is_whole = await check_store(catalog, files, new_store=new_store)
+    if new_store and not is_whole:
+        # With the key it would be taken for the store by the next start that is the first of all.
+        claim, seconds = await catalog.store_claims.read(), LeaseTiming().expired_seconds
+        if claim.age < seconds:
+            raise NewStoreRefused(files.location, catalog.location, seconds)
     with store as objects:
         if not is_whole:
             await complete_key(catalog, objects, store=files.location)
@@ -217,7 +246,9 @@ async def check_store(catalog: Catalog, files: StoredFiles, *, new_store: bool =
 
 async def complete_key(catalog: Catalog, objects: Objects, *, store: str) -> None:
     """Write the halves of the key that `check_store` found missing (see `complete`)."""
-    await complete(objects, catalog.installation, store=store, catalog=catalog.location)
+    await complete(
+        objects, catalog.installation, catalog.store_claims, store=store, catalog=catalog.location
+    )
 
 
 async def verify_objects(catalog: Catalog, objects: ReadableStore, *, store: str) -> None:

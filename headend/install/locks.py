@@ -1,8 +1,8 @@
 """Locks on a data folder, which the kernel releases with the process that holds them (flock(2)).
 
 `writer.lock` is held by the one process that writes runs. `form.lock` is shared by all processes
-that rely on the database's schema, and held exclusively while the schema changes. A process that is
-killed leaves nothing behind.
+that rely on the database's schema, and held exclusively while the schema changes, and for a moment
+by the last of these processes as it ends. A process that is killed leaves nothing behind.
 """
 
 import fcntl
@@ -17,7 +17,8 @@ __all__ = ["DataFolderError", "schema_change", "schema_in_use", "writer_lock", "
 
 _WRITER: Final = "writer.lock"
 _SCHEMA: Final = "form.lock"
-# An API process that finds no writer holds the lock for the duration of one write.
+# An API process that finds no writer holds the lock for the duration of one write, and the last
+# process of a folder holds the other while it releases the media.
 _VACANCY_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.05
 
@@ -34,15 +35,12 @@ def writer_lock(folder: Path, role: str) -> Generator[None, None, None]:
         DataFolderError: another process holds it.
     """
     with _opened(folder, _WRITER) as lock:
-        deadline = time.monotonic() + _VACANCY_SECONDS
-        while not _try_lock(lock, fcntl.LOCK_EX):
-            if time.monotonic() > deadline:
-                raise DataFolderError(
-                    f"another Headend is running on {folder}{_holder_text(lock)}: only one"
-                    " process may write live media there; `headend api` and `headend transcode` may"
-                    " run beside it"
-                )
-            time.sleep(_POLL_SECONDS)
+        if not _lock_soon(lock, fcntl.LOCK_EX):
+            raise DataFolderError(
+                f"another Headend is running on {folder}{_holder_text(lock)}: only one"
+                " process may write live media there; `headend api` and `headend transcode` may"
+                " run beside it"
+            )
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"headend {role}, process {os.getpid()}".encode(), 0)
         yield
@@ -66,7 +64,7 @@ def schema_in_use(folder: Path) -> Generator[None, None, None]:
         DataFolderError: a migration is running.
     """
     with _opened(folder, _SCHEMA) as lock:
-        if not _try_lock(lock, fcntl.LOCK_SH):
+        if not _lock_soon(lock, fcntl.LOCK_SH):
             raise DataFolderError(
                 f"the database in {folder} is being migrated: start again after that"
             )
@@ -99,6 +97,15 @@ def _opened(folder: Path, name: str) -> Generator[int, None, None]:
         yield lock
     finally:
         os.close(lock)  # also releases the lock
+
+
+def _lock_soon(lock: int, kind: int) -> bool:
+    deadline = time.monotonic() + _VACANCY_SECONDS
+    while not _try_lock(lock, kind):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 def _try_lock(lock: int, kind: int) -> bool:

@@ -24,6 +24,7 @@ from headend.hosts.presence import HostIdentity, HostPresence
 from headend.http.descriptors import raise_limit
 from headend.install.installation import (
     catalog_location,
+    complete_key,
     own_store,
     read_installation,
     verify_objects,
@@ -120,6 +121,7 @@ async def open_context(
         )
         lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
         await lease.acquire(_WaitReport())
+        await complete_key(catalog, objects, store=objects.location)  # if it was another's
         objects.guard = lease
         await stack.enter_async_context(run_in_background(BackgroundTask("lease", lease.keep)))
         edges = _open_edges(

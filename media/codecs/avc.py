@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import msgspec
 
+from media.codecs import sps as parameters
 from media.codecs.sps import BASELINE, SPS, AvcError, parse_sps
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "is_idr",
     "is_picture",
     "nal_units",
+    "without_timing",
 ]
 
 _IDR = 5  # nal_unit_type, table 7-1
@@ -126,6 +128,18 @@ class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
             reorder=0 if facts.in_order else facts.vui.reorder,
             interlaced=facts.interlaced,
         )
+
+
+def without_timing(data: bytes) -> bytes:
+    """Return an AVCDecoderConfigurationRecord whose parameter sets name no frame rate.
+
+    Raises:
+        AvcError: as `AvcConfig.parse`.
+    """
+    config = AvcConfig.parse(data)
+    _, end = _sets(data, 6, len(config.sps), SPS)
+    units = [parameters.without_timing(unit) for unit in config.sps]
+    return data[:6] + b"".join(len(unit).to_bytes(2, "big") + unit for unit in units) + data[end:]
 
 
 def nal_units(data: bytes, length_size: int) -> list[bytes]:

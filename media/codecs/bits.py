@@ -16,6 +16,11 @@ class BitReader:
         self._end = len(data) * 8
 
     @property
+    def place(self) -> int:
+        """The number of bits before the next one that is read."""
+        return self._place
+
+    @property
     def bits_left(self) -> int:
         """The number of bits left."""
         return self._end - self._place

@@ -1,9 +1,10 @@
 """Parses H.264's sequence parameter set: the picture's size, sampling and timing.
 
-Every number read is bounded. Any bytes give a value or `AvcError`.
-Sources: ISO/IEC 14496-10, 7.3.2.1.1 (syntax), 7.4.2.1.1 (bounds), Annex E (VUI).
+It can also take the frame rate out. Numbers are bounded. Any bytes give a value or `AvcError`.
+Sources: ISO/IEC 14496-10, 7.3.2.1.1 (syntax), 7.4.1 (escapes), 7.4.2.1.1 (bounds), Annex E (VUI).
 """
 
+import re
 from fractions import Fraction
 from typing import Final
 
@@ -21,6 +22,7 @@ __all__ = [
     "Sps",
     "Vui",
     "parse_sps",
+    "without_timing",
 ]
 
 MAX_SIDE: Final = (
@@ -46,6 +48,10 @@ _ASPECTS: Final = (
     (80, 33), (18, 11), (15, 11), (64, 33), (160, 99), (4, 3), (3, 2), (2, 1),
 )  # fmt: skip
 _EXTENDED_ASPECT: Final = 255
+# A flag, two numbers of 32 bits and another flag (E.1.1).
+_TIMING_BITS: Final = 66
+# Two zeros that a small byte follows.
+_ESCAPED: Final = re.compile(rb"\x00\x00(?=[\x00-\x03])")
 
 
 class AvcError(ValueError):
@@ -53,10 +59,15 @@ class AvcError(ValueError):
 
 
 class Vui(msgspec.Struct):
-    """The video usability information, as far as it could be read."""
+    """The video usability information, as far as it could be read.
+
+    `timing` is the number of bits before the flag of the frame rate, without escapes; None if the
+    set names none.
+    """
 
     aspect: Fraction = Fraction(1)
     frame_rate: Fraction | None = None
+    timing: int | None = None
     reorder: int | None = None
 
 
@@ -84,8 +95,7 @@ def parse_sps(unit: bytes) -> Sps:
     """
     if not 4 <= len(unit) <= _MAX_SPS or unit[0] & 0x1F != SPS:
         raise AvcError("no sequence parameter set")
-    # Emulation prevention (7.4.1): encoders insert a 3 after two zeros.
-    bits = BitReader(unit.replace(b"\x00\x00\x03", b"\x00\x00"), AvcError, start=8)
+    bits = BitReader(_unescaped(unit), AvcError, start=8)
     profile = bits.u(8)
     bits.u(16)
     bits.ue(31)
@@ -129,6 +139,29 @@ def parse_sps(unit: bytes) -> Sps:
     )
 
 
+def without_timing(unit: bytes) -> bytes:
+    """Return a sequence parameter set that names no frame rate; the unit itself if it names none.
+
+    Raises:
+        AvcError: as `parse_sps`.
+    """
+    place = parse_sps(unit).vui.timing
+    if place is None:
+        return unit
+    data = _unescaped(unit)
+    bits = f"{int.from_bytes(data, 'big'):0{8 * len(data)}b}"
+    # The last 1 is the end's mark (7.3.2.11), whose place within its byte changes.
+    kept = f"{bits[:place]}0{bits[place + _TIMING_BITS : bits.rindex('1')]}1"
+    size = -(-len(kept) // 8)
+    short = int(kept.ljust(8 * size, "0"), 2).to_bytes(size, "big")
+    return _ESCAPED.sub(b"\x00\x00\x03", short)
+
+
+def _unescaped(unit: bytes) -> bytes:
+    """Return a NAL unit without emulation prevention: encoders insert a 3 after two zeros."""
+    return unit.replace(b"\x00\x00\x03", b"\x00\x00")
+
+
 def _skip_scaling_lists(bits: BitReader, count: int) -> None:
     """Skip the scaling lists (7.3.2.1.1.1); a list ends early when its next scale is 0."""
     for number in range(count):
@@ -164,9 +197,11 @@ def _read_vui(bits: BitReader, vui: Vui) -> None:
         if bits.flag():
             vui.aspect = _aspect(bits)
         _skip_display(bits)
+        place = bits.place
         if bits.flag():
             tick, scale = bits.u(32), bits.u(32)
             bits.flag()
+            vui.timing = place
             if tick and scale:
                 # A tick is the duration of a field, even in frame-only streams (E.2.1).
                 rate = Fraction(scale, 2 * tick)

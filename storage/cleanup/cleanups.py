@@ -8,14 +8,13 @@ from typing import Final
 
 from storage.catalog import Catalog
 from storage.cleanup.confirmation import TooMuchDue, is_unusual
-from storage.cleanup.expired_recordings import RECORDINGS, remove_expired_recordings
+from storage.cleanup.expired_media import FORMER_FILES, RECORDINGS, remove_expired_media
 from storage.cleanup.expired_uploads import (
     LINKS,
     UPLOADS,
     remove_expired_uploads,
     remove_old_links,
 )
-from storage.cleanup.former_files import FORMER_FILES, remove_former_files
 from storage.cleanup.old_trash import empty_old_trash
 from storage.cleanup.orphans import remove_orphans
 from storage.cleanup.periodic import Cleanup
@@ -53,8 +52,8 @@ def media_cleanups(objects: Objects, catalog: Catalog, *, trash_days: int) -> tu
             objects, catalog.references, now_us, store_us=store_us, confirmed=confirmed
         )
 
-    recordings = partial(remove_expired_recordings, objects, catalog.recordings)
-    former = partial(remove_former_files, objects, catalog.former_files)
+    recordings = partial(remove_expired_media, objects, catalog.recordings, what=RECORDINGS)
+    former = partial(remove_expired_media, objects, catalog.former_files, what=FORMER_FILES)
     trash = partial(empty_old_trash, objects, days=trash_days)
     return (
         Cleanup(what="expired recordings", seconds=_HOUR, clean=recordings),

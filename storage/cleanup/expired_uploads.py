@@ -5,24 +5,21 @@ so it does with bytes without a row, which a process that died in between left b
 an upload whose video was deleted are deleted.
 """
 
-import logging
-from collections.abc import Collection, Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
 from media.ticks import MICROSECONDS
 from storage.catalog.queries.due import Due
+from storage.cleanup.cleanup_pass import CleanupPass, begin_pass
 from storage.cleanup.confirmation import TooMuchDue, is_unusual, require_usual
-from storage.errors import StorageError
 from storage.objects import addresses
-from storage.objects.base import ObjectError, Objects
+from storage.objects.base import Objects
 from storage.objects.trash import discard
 from storage.objects.upload_pieces import remove_upload
 
 __all__ = [
     "AGE_US",
     "LINKS",
-    "MAX_FAILURES",
     "UPLOADS",
     "UploadCatalog",
     "UploadLinkCatalog",
@@ -30,17 +27,12 @@ __all__ = [
     "remove_old_links",
 ]
 
-log = logging.getLogger(__name__)
-
 # An upload's row and its first byte are milliseconds apart, never an hour.
 AGE_US: Final = 3600 * MICROSECONDS
 _AT_ONCE: Final = 200
-# A disk with so many failures fails as a whole, and takes 20 s each time.
-MAX_FAILURES: Final = 20
 _EXPIRED: Final = "upload expired"
 LINKS: Final = "upload links"
 UPLOADS: Final = "uploads"
-_NEVER_US: Final = -1  # by then no time is over
 
 
 class UploadCatalog(Protocol):
@@ -50,8 +42,8 @@ class UploadCatalog(Protocol):
         """Return how many open uploads have expired, of all."""
         ...
 
-    async def find_expired(self, now_us: int, most: int) -> tuple[str, ...]:
-        """Return up to `most` uploads that have expired or whose video is gone."""
+    async def find_expired(self, now_us: int | None, most: int) -> tuple[str, ...]:
+        """Return up to `most` uploads that have expired, by a time, or whose video is gone."""
         ...
 
     async def remove(
@@ -75,40 +67,6 @@ class UploadLinkCatalog(Protocol):
     async def remove_expired(self, now_us: int) -> int:
         """Delete the links that expired some time ago."""
         ...
-
-
-class _TooManyFailures(StorageError):
-    """So many objects could not be removed that the disk has failed as a whole."""
-
-
-class _CleanupPass:
-    """How many uploads one pass has removed, how many objects it could not, and why the first."""
-
-    def __init__(self) -> None:
-        self.removed = 0
-        self._failures = 0
-        self._first: ObjectError | None = None
-
-    @contextmanager
-    def failing(self) -> Generator[None]:
-        """Note if an object cannot be removed within the block.
-
-        Raises:
-            _TooManyFailures: too many could not.
-        """
-        try:
-            yield
-        except ObjectError as error:
-            self._failures += 1
-            self._first = self._first or error
-            if self._failures >= MAX_FAILURES:
-                raise _TooManyFailures("too many objects cannot be removed") from error
-
-    def log_failures(self) -> None:
-        """Write one line about all of them."""
-        if self._first is not None:
-            facts = {"objects": self._failures, "cause": str(self._first)}
-            log.warning("upload files not removed", extra=facts)
 
 
 async def remove_old_links(
@@ -147,25 +105,21 @@ async def remove_expired_uploads(
     due = await uploads.count_expired(now_us)
     stops = is_unusual(due.count, due.total) and not confirmed
     old_us = (now_us if store_us is None else store_us) - AGE_US
-    this_pass = _CleanupPass()
-    try:
-        with suppress(_TooManyFailures):
-            await _remove_deleted(files, uploads, now_us, this_pass)
-            if not stops:
-                await _remove_expired(files, uploads, now_us, this_pass)
-            await _discard_unknown(files, uploads, now_us, old_us, this_pass)
-    finally:
-        this_pass.log_failures()
+    with begin_pass("upload files") as this_pass:
+        await _remove_deleted(files, uploads, now_us, this_pass)
+        if not stops:
+            await _remove_expired(files, uploads, now_us, this_pass)
+        await _discard_unknown(files, uploads, now_us, old_us, this_pass)
     if stops:
         raise TooMuchDue(UPLOADS, due)
     return this_pass.removed
 
 
 async def _remove_deleted(
-    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: _CleanupPass
+    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: CleanupPass
 ) -> None:
     """Remove uploads whose video was deleted."""
-    while names := await uploads.find_expired(_NEVER_US, _AT_ONCE):
+    while names := await uploads.find_expired(None, _AT_ONCE):
         for name in names:
             if await uploads.remove(name, _EXPIRED, now_us, by=None, expired=True):
                 this_pass.removed += 1
@@ -174,7 +128,7 @@ async def _remove_deleted(
 
 
 async def _remove_expired(
-    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: _CleanupPass
+    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: CleanupPass
 ) -> None:
     while names := await uploads.find_expired(now_us, _AT_ONCE):
         for name in names:
@@ -187,7 +141,7 @@ async def _remove_expired(
 
 
 async def _discard_unknown(
-    files: Objects, uploads: UploadCatalog, now_us: int, old_us: int, this_pass: _CleanupPass
+    files: Objects, uploads: UploadCatalog, now_us: int, old_us: int, this_pass: CleanupPass
 ) -> None:
     """Move bytes of no open upload to the trash that have not changed since `old_us`."""
     stored = [place.rpartition("/")[2] for place in await files.addresses(addresses.UPLOADS)]
@@ -202,7 +156,7 @@ async def _discard_unknown(
 
 
 async def _discard_pieces(
-    files: Objects, uploads: UploadCatalog, now_us: int, old_us: int, this_pass: _CleanupPass
+    files: Objects, uploads: UploadCatalog, now_us: int, old_us: int, this_pass: CleanupPass
 ) -> None:
     unknown = set(await files.folder_names(addresses.PIECES))
     names = sorted(unknown)

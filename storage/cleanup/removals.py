@@ -1,8 +1,8 @@
 """Deletes the objects whose removal a transaction recorded (`storage.catalog.queries.removals`).
 
 The rows are the only memory: whatever process goes on after another was killed, or once the store
-is there again, finds in them what is left to delete, and several may do the same. These objects do
-not go through the trash: owners rely on their removal.
+is there again, finds in them what is left to delete, and several may do the same. What owners have
+deleted does not go through the trash: they rely on its removal. What has expired by a clock does.
 
 A folder is deleted once more later, since a worker or a run that was just ending may have added to
 it. What comes even later is an orphan.
@@ -18,6 +18,7 @@ from storage.catalog.queries.removals import Removal
 from storage.errors import StorageError
 from storage.objects.at_once import do_each
 from storage.objects.base import ObjectError, Objects
+from storage.objects.trash import discard
 
 __all__ = ["LAST_US", "RemovalCatalog", "RemovalPass", "keep_removing", "remove_due"]
 
@@ -44,8 +45,8 @@ class RemovalCatalog(Protocol):
         """Return up to `most` removals that are due."""
         ...
 
-    async def postpone(self, addresses: Sequence[str], due_us: int) -> None:
-        """Have removals be due at a later time."""
+    async def postpone(self, addresses: Sequence[str], due_us: int, *, cause: str = "") -> None:
+        """Have removals be due at a later time; `cause` is why they failed."""
         ...
 
     async def forget(self, addresses: Sequence[str]) -> None:
@@ -54,25 +55,31 @@ class RemovalCatalog(Protocol):
 
 
 class RemovalPass:
-    """The deletion of some objects; `done` are deleted, `failed` are not, and `error` says why."""
+    """The deletion of some objects; `done` are deleted, `failed` are not, and why.
 
-    def __init__(self, objects: Objects, drop_folder: DropFolder) -> None:
+    `error` is one of those. `now_us` dates what goes to the trash.
+    """
+
+    def __init__(self, objects: Objects, drop_folder: DropFolder, now_us: int) -> None:
         self._objects = objects
         self._drop_folder = drop_folder
+        self._now_us = now_us
         self.done: list[Removal] = []
-        self.failed: list[Removal] = []
+        self.failed: list[tuple[Removal, str]] = []
         self.error: ObjectError | None = None
 
     async def remove(self, removal: Removal) -> None:
-        """Delete an object or a folder."""
+        """Delete an object or a folder, or move it to the trash."""
         try:
-            if removal.is_folder:
+            if removal.to_trash:
+                await discard(self._objects, removal.address, self._now_us)
+            elif removal.is_folder:
                 await self._objects.delete_tree(removal.address)
                 await self._drop_folder(removal.address)
             else:
                 await self._objects.delete(removal.address)
         except ObjectError as error:
-            self.failed.append(removal)
+            self.failed.append((removal, error.reason))
             self.error = error
         else:
             self.done.append(removal)
@@ -90,7 +97,7 @@ async def remove_due(
     """
     count = 0
     while due := await removals.find_due(now_us, _BATCH):
-        this_pass = RemovalPass(objects, drop_folder)
+        this_pass = RemovalPass(objects, drop_folder, now_us)
         await do_each(due, this_pass.remove, at_once=_AT_ONCE)
         gone: list[str] = []
         for each in this_pass.done:
@@ -101,9 +108,10 @@ async def remove_due(
                 gone.append(each.address)
         await removals.forget(gone)
         count += len(gone)
-        for each in this_pass.failed:
+        for each, cause in this_pass.failed:
             waited_us = max(now_us - each.recorded_us, _LEAST_WAIT_US)
-            await removals.postpone([each.address], now_us + min(waited_us, _LONGEST_WAIT_US))
+            due_us = now_us + min(waited_us, _LONGEST_WAIT_US)
+            await removals.postpone([each.address], due_us, cause=cause)
         if this_pass.error is not None:
             raise this_pass.error
     return count

@@ -21,6 +21,7 @@ from storage.errors import StorageError
 from storage.objects.addresses import printable
 
 __all__ = [
+    "STORE",
     "UNGUARDED",
     "Guard",
     "ObjectChanged",
@@ -32,6 +33,8 @@ __all__ = [
     "StoreFailed",
     "StoreFull",
 ]
+
+STORE: Final = "the store"  # in the place of an address, in errors about all of it
 
 
 class ObjectError(StorageError):

@@ -33,6 +33,7 @@ from typing import Final, TypeVar
 
 from storage.objects.addresses import checked
 from storage.objects.base import (
+    STORE,
     UNGUARDED,
     Guard,
     ObjectChanged,
@@ -62,7 +63,6 @@ _NO_LINK: Final = frozenset(
 # A disk that does not answer for this long is treated as broken; a live segment is 2 s.
 _SECONDS: Final = 20.0
 _MOST_BYTES: Final = (1 << 63) - 1
-_STORE: Final = "the store"  # in the place of an address, in errors
 # A hard disk writes 6 GB in that time; more is waiting to be written only where memory is ample.
 SYNC_SECONDS: Final = 60.0
 
@@ -70,13 +70,20 @@ T = TypeVar("T")
 
 
 class DiskObjects:
-    """An object store on one file system (see `storage.objects.base.Objects`)."""
+    """An object store on one file system (see `storage.objects.base.Objects`).
+
+    Raises:
+        ObjectError: its folder cannot be created or written to.
+    """
 
     def __init__(self, root: Path, *, reserve_bytes: int = RESERVE_BYTES) -> None:
         self.root = root
-        (root / _TEMPORARIES).mkdir(parents=True, exist_ok=True)
-        self._remove_abandoned()
-        self._own, self._lock = self._claim()
+        try:
+            (root / _TEMPORARIES).mkdir(parents=True, exist_ok=True)
+            self._remove_abandoned()
+            self._own, self._lock = self._claim()
+        except OSError as error:
+            raise disk_failure(str(root), error) from error
         self._numbers = count()
         self._reserve = Reserve(self._own / "reserve", reserve_bytes)
         self._comparing = threading.Lock()  # from reading a version to replacing it
@@ -144,7 +151,7 @@ class DiskObjects:
 
     async def identity(self) -> str:
         """Return the number of the folder, which it keeps when it is renamed or mounted."""
-        return str((await self._run(_STORE, self.root.stat)).st_ino)
+        return str((await self._run(STORE, self.root.stat)).st_ino)
 
     def placing(self, address: str) -> Callable[[int, Path], Path]:
         """Return a function that renames a received file to its object, and returns its path."""
@@ -264,7 +271,7 @@ class DiskObjects:
         def read() -> list[bytes | None]:
             return [_read(self.path(address)) for address in addresses]
 
-        return await self._run(next(iter(addresses), _STORE), read)
+        return await self._run(next(iter(addresses), STORE), read)
 
     async def stat(self, address: str) -> ObjectStat | None:
         """Return the size and age of an object, or None if there is none."""
@@ -308,7 +315,7 @@ class DiskObjects:
 
     async def check(self, *, min_free_bytes: int = 0, thorough: bool = False) -> None:
         """Check that media can be written to the disk (see `MediaStore`)."""
-        self.guard.require_write(_STORE)
+        self.guard.require_write(STORE)
         check = partial(
             check_folder,
             self.root,
@@ -317,9 +324,9 @@ class DiskObjects:
             thorough=thorough,
         )
         try:
-            await self._run(_STORE, check)
+            await self._run(STORE, check)
         except ObjectMissing as error:
-            raise StoreFailed(_STORE, "its folder is not there") from error
+            raise StoreFailed(STORE, "its folder is not there") from error
 
     # -- in threads -------------------------------------------------------------------------------
 
@@ -339,10 +346,16 @@ class DiskObjects:
         They take a folder that is not there for an empty one, which it is not where the disk is
         away.
         """
-        results = await run_steps(steps, partial(self._run, prefix))
-        if not results:
-            await self._run(prefix, self._require_disk)
-        return results
+        return await run_steps(self._steps_of_disk(steps), partial(self._run, prefix))
+
+    def _steps_of_disk(self, steps: Iterator[T]) -> Iterator[T]:
+        """Yield what blocking steps do; if that is nothing, check that the disk is there."""
+        is_empty = True
+        for each in steps:
+            is_empty = False
+            yield each
+        if is_empty:
+            self._require_disk()
 
     async def _run_all(self, addresses: Collection[str], work: Callable[[str], None]) -> None:
         """Run blocking work for each address in one thread; raise the last error."""
@@ -356,7 +369,7 @@ class DiskObjects:
                     failure = address, error
             return failure
 
-        failure = await self._run(next(iter(addresses), _STORE), run)
+        failure = await self._run(next(iter(addresses), STORE), run)
         if failure is not None:
             raise _translated(*failure) from failure[1]
 

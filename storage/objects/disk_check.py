@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from storage.objects.addresses import MEDIA_FOLDERS, UPLOADS
-from storage.objects.base import StoreFailed, StoreFull
+from storage.objects.base import STORE, StoreFailed, StoreFull
 
 __all__ = ["check_folder", "room_problem"]
 
-_STORE: Final = "the store"  # in the place of an address, in errors
 _FOLDERS: Final = (*MEDIA_FOLDERS, UPLOADS)
 # It begins with a dot, so no address leads there. All processes use the same name: one that is
 # killed leaves a single file, which the next check replaces and removes.
@@ -55,7 +54,7 @@ def check_folder(root: Path, temporary: Path, *, min_free_bytes: int, thorough: 
     """
     problem = room_problem(temporary.parent, min_free_bytes)
     if problem is not None:
-        raise StoreFull(_STORE, problem)
+        raise StoreFull(STORE, problem)
     for name in ("", *_FOLDERS):
         try:
             _check_place(root / name, temporary)
@@ -94,7 +93,7 @@ def _write(temporary: Path, target: Path) -> None:
 
 
 def _failure(name: str, error: OSError) -> StoreFull | StoreFailed:
-    place = f"the folder {name} of the store" if name else _STORE
+    place = f"the folder {name} of the store" if name else STORE
     if error.errno == errno.EXDEV:
         return StoreFailed(
             place, "it is a disk of its own, to which no file can be renamed: mount one for all"

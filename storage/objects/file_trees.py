@@ -29,9 +29,11 @@ async def run_steps(
 ) -> list[T]:
     """Return all that `steps` yield; `run` calls some of them at once, in a thread."""
     results: list[T] = []
-    while some := await run(lambda: list(islice(steps, _STEPS))):
+    while True:
+        some = await run(lambda: list(islice(steps, _STEPS)))
         results += some
-    return results
+        if len(some) < _STEPS:
+            return results
 
 
 def subfolders(folder: Path) -> Iterator[str]:

@@ -9,13 +9,7 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Collection,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -34,14 +28,7 @@ from obstore.exceptions import (
 from obstore.store import S3Store
 
 from media.ladder import AUDIO_RENDITION
-from storage.objects.addresses import (
-    CDN,
-    INSTALLATION,
-    MEDIA_FOLDERS,
-    PIECES,
-    checked,
-    is_address,
-)
+from storage.objects.addresses import CDN, INSTALLATION, MEDIA_FOLDERS, PIECES, checked, is_address
 from storage.objects.at_once import do_each
 from storage.objects.base import (
     UNGUARDED,
@@ -96,6 +83,8 @@ _STATUS: Final = re.compile(r"status code: ([0-9]{3}(?: [A-Za-z]+)*)")
 # The answer to deleting several objects has a code for each.
 _CODE: Final = re.compile(r"\(code: ([A-Za-z]+)\)")
 _DENIED: Final = "AccessDenied"
+# The code of an answer to a request that was signed a quarter of an hour early or late.
+_SKEWED: Final = "<Code>RequestTimeTooSkewed</Code>"
 
 T = TypeVar("T")
 
@@ -360,8 +349,11 @@ class S3Bucket:
         """
         del min_free_bytes
         self.guard.require_write(_STORE)
-        if await self.stat(INSTALLATION) is None:
-            raise StoreFailed(_STORE, "it is gone, or has another installation's media")
+        try:
+            await self.get(INSTALLATION)  # a refused HEAD has no reason
+        except ObjectMissing as error:
+            text = "it is gone, or has another installation's media"
+            raise StoreFailed(_STORE, text) from error
         if thorough:
             for folder in self._written:
                 await self._check_folder(folder)
@@ -573,11 +565,11 @@ def _attributes(address: str) -> "Attributes":
 
 def _reason(error: Exception) -> str:
     """Return the cause in one line: the client's text has dozens, and shows addresses."""
-    answer = _STATUS.search(str(error)) or _CODE.search(str(error))
-    is_denied = answer is not None and answer[1] == _DENIED
-    if is_denied or isinstance(
-        error, PermissionDeniedError | UnauthenticatedError | PermissionError
-    ):
+    text, denials = str(error), PermissionDeniedError | UnauthenticatedError | PermissionError
+    if _SKEWED in text:
+        return "the bucket's clock and this machine's differ too much: set this one right (NTP)"
+    answer = _STATUS.search(text) or _CODE.search(text)
+    if isinstance(error, denials) or (answer is not None and answer[1] == _DENIED):
         return "the credentials do not allow it"
     return f"the bucket answered {answer[1]}" if answer else "the bucket cannot be reached"
 

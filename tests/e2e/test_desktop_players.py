@@ -39,7 +39,7 @@ _SHARES: Final = (0.05, 0.03, 0.02, 0.01, 0.005)
 # mpv stays live with the rung that it has chosen, also while that is shed.
 _MUST: Final = {
     "live": ("FFmpeg 5.1", "FFmpeg 9.0"),
-    "recording": ("FFmpeg 5.1", "FFmpeg 9.0", "mpv"),
+    "recording": ("FFmpeg 5.1", "FFmpeg 9.0", "mpv", "GStreamer, hlsdemux2"),
 }
 
 

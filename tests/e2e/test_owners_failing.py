@@ -2,6 +2,7 @@
 
 One stream has an encoder at each of two hosts, the other has both at its owner; these go to the
 other host when theirs fails. Redis stays there all the time, so nothing that viewers saw is lost.
+The first failure comes when viewers know the second stream, and its first step is not stored yet.
 """
 
 import os
@@ -9,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ from tests.support.e2e.encoder_pair import EncoderPair, pair
 from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.hosts import HostProcess, HostProcesses
 from tests.support.e2e.listed_segments import ListedSegments, watching
-from tests.support.e2e.network_namespaces import HERE, network
+from tests.support.e2e.network_namespaces import ALSO_HERE, HERE, NetworkHost, network
 from tests.support.e2e.publishers import ffmpeg, persisting, publishing
 from tests.support.e2e.written_once import WrittenOnce
 from tests.support.postgres import running_postgres
@@ -82,12 +83,17 @@ def running(encoder: MovingEncoder) -> Generator[MovingEncoder]:
 
 
 class Owners:
-    """Two hosts and two streams, both owned by the same host."""
+    """Two hosts on two machines, and two streams, both owned by the same host."""
 
-    def __init__(self, hosts: HostProcesses, bucket: OwnBucket) -> None:
+    def __init__(
+        self, hosts: HostProcesses, bucket: OwnBucket, machines: Mapping[str, NetworkHost]
+    ) -> None:
         self.hosts = hosts
+        self._machines = machines
+        self._kept_from_store = ExitStack()
         self.ingest = {name: hosts.ingest(name) for name in NAMES}
         self.api = hosts.api()
+        self._bucket = bucket
         self.apart, self.together = (
             pair(self.api.running, f"Encoders {place}") for place in ("apart", "together")
         )
@@ -102,18 +108,42 @@ class Owners:
         owner = self.hosts.owner(stream.number)
         return "" if owner is None else owner[0]
 
+    def wait_for_playlist(self, stream: EncoderPair) -> None:
+        """Wait until viewers know a stream."""
+        poll(lambda: multivariant(stream.playlist), within=60, what="a playlist")
+
+    def keep_from_storing(self, stream: EncoderPair) -> None:
+        """Let the owner of a new stream store no step of it, until it fails."""
+        poll(lambda: self._stored(stream), within=60, what="anything of a run")
+        machine = self._machines[self.owner(stream)]
+        self._kept_from_store.enter_context(machine.kept_from(ALSO_HERE))
+
+    def _stored(self, stream: EncoderPair, ending: str = "") -> list[str]:
+        place, server = self._bucket.location, self._bucket.server
+        keys = server.versions(place.bucket, f"{place.prefix}/live/{stream.hash}/")
+        return [key for key in keys if key.endswith(ending)]
+
     def wait_for_both(self) -> None:
         for stream in self.streams:
-            poll(lambda one=stream: one.receives() == 2, within=40, what="both encoders")
+            self.wait_for_encoders(stream)
 
-    def fail(self, kind: str, moving: list[MovingEncoder]) -> None:
-        """Let the owner of both streams fail, and wait until the other one has taken over."""
+    def wait_for_encoders(self, stream: EncoderPair) -> None:
+        """Wait until a stream has both encoders."""
+        poll(lambda: stream.receives() == 2, within=40, what="both encoders")
+
+    def fail(self, kind: str, moving: list[MovingEncoder]) -> list[str]:
+        """Let the owner of both streams fail, and wait until the other one has taken over.
+
+        Return the playlists of the second stream that were stored when it failed.
+        """
         name = self.owner(self.apart)
         poll(lambda: self.owner(self.together) == name, within=20, what="one owner")
         (other,) = set(NAMES) - {name}
         host = self.ingest[name]
         with _failing(host, kind):
             began = time.monotonic()
+            stored = self._stored(self.together, ".m3u8")
+            self._kept_from_store.close()
             for encoder in moving:
                 encoder.move(other)
             for stream in self.streams:
@@ -124,6 +154,7 @@ class Owners:
         self.wait_for_both()
         time.sleep(2)
         self.written.refresh()
+        return stored
 
 
 @contextmanager
@@ -144,7 +175,7 @@ def owners(tmp_path: Path) -> Iterator[Owners]:
         redis = world.enter_context(redis_server(tmp_path, address=HERE))
         postgres = world.enter_context(running_postgres(HERE))
         database = world.enter_context(postgres.empty_database())
-        bucket = OwnBucket(world.enter_context(running_s3(HERE)))
+        bucket = OwnBucket(world.enter_context(running_s3(ALSO_HERE)))
         environment = bucket.settings(
             HEADEND_REDIS__URL=redis.url,
             HEADEND_FAILOVER__RETURN_SECONDS="3",
@@ -154,7 +185,7 @@ def owners(tmp_path: Path) -> Iterator[Owners]:
         hosts = world.enter_context(
             HostProcesses(tmp_path, database, environment, machines=machines)
         )
-        yield Owners(hosts, bucket)
+        yield Owners(hosts, bucket, machines)
 
 
 def print_progress(text: str) -> None:
@@ -172,20 +203,24 @@ def test_no_listed_segment_changes_when_owners_fail(
             stack.enter_context(persisting(ffmpeg(two_rungs, address, "-stream_loop", "-1")))
             if not slot:
                 poll(lambda: owners.owner(owners.apart) == "a", within=20, what="an owner")
+        owners.wait_for_playlist(owners.apart)
+        owners.wait_for_encoders(owners.apart)
         moving = [
             stack.enter_context(running(MovingEncoder(two_rungs, hosts, owners.together.key, slot)))
             for slot in range(2)
         ]
-        for stream in owners.streams:
-            poll(lambda one=stream: multivariant(one.playlist), within=60, what="a playlist")
-        owners.wait_for_both()
+        owners.keep_from_storing(owners.together)
+        owners.wait_for_playlist(owners.together)
         apart, together = watched = [
             stack.enter_context(watching(stream.playlist)) for stream in owners.streams
         ]
         for number in range(ROUNDS):
             kind = KINDS[number % len(KINDS)]
             time.sleep(number * 0.37 % 2)  # anywhere in a segment
-            owners.fail(kind, moving)
+            stored = owners.fail(kind, moving)
+            if number == 0:
+                proof("playlists of a new stream that were stored at first", str(len(stored)), "0")
+                assert stored == []
             print_progress(
                 f"{number + 1}: {kind}, owners {[owners.owner(each) for each in owners.streams]}"
                 f" {describe(apart)}; {describe(together)}; {owners.written.faults}"

@@ -179,6 +179,14 @@ def test_a_store_that_is_not_mounted_is_taken_by_no_command(
     assert list(objects.iterdir()) == []
 
 
+def test_a_link_to_a_disk_that_is_away_is_reported_in_one_sentence(data: Path) -> None:
+    place = data / OBJECTS
+    shutil.rmtree(place)
+    place.symlink_to(data / "away" / OBJECTS)
+    done = headend("migrate", "--new-store", data=data)
+    assert (done.exit_code, done.output) == (1, f"Error: {place}: File exists\n")
+
+
 def test_a_new_store_is_confirmed_once(data: Path) -> None:
     key = data / OBJECTS / "installation"
     before = key.read_text()

@@ -9,6 +9,7 @@ import socket
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headend.config.settings import ServiceSettings
@@ -16,6 +17,8 @@ from headend.install.locks import writer_lock
 from headend.install.media_store import OBJECTS
 from headend.roles.wiring import API, INGEST, ROLES, SERVE, TRANSCODE, Role
 from headend.run import StartError, run
+from storage.lease_verdict import Lease
+from storage.objects.addresses import LEASE
 from tests.support.headend.installed import installed, settings_of
 
 
@@ -93,3 +96,34 @@ def test_a_role_runs_until_a_signal_and_notifies_its_manager(
         printed.append(manager.recv(1000))
     assert printed[0] == b"READY=1\nSTATUS=transcode"
     assert printed[1] == b"STOPPING=1"
+    lease = msgspec.json.decode(Path(settings.data, OBJECTS, LEASE).read_bytes(), type=Lease)
+    assert lease.released, "a database that is restored now need not wait"
+
+
+def test_a_signal_ends_a_start_that_waits_for_the_lease(
+    settings: ServiceSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    (Path(settings.data) / OBJECTS / LEASE).write_bytes(
+        msgspec.json.encode(Lease(turn="another's", catalog="db", host="one"))
+    )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(120)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        said: list[bytes] = []
+
+        def stop_once_it_waits() -> None:
+            said.append(manager.recv(1000))
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        stopper = threading.Thread(target=stop_once_it_waits)
+        stopper.start()
+        run(TRANSCODE, settings)
+        stopper.join()
+    assert b"whether the database at db on one is in use" in said[0]
+    assert caplog.messages[-1] == "stopped"
+    assert "ready" not in caplog.messages

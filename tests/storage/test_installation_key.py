@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from storage.catalog import Catalog, open_catalog
@@ -19,9 +20,12 @@ from storage.installation_key import (
     refuse_media,
     verify,
 )
+from storage.lease_verdict import Lease
+from storage.objects.addresses import LEASE
 from storage.objects.base import StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
+from storage.store_lease import StoreLease
 from tests.support.sql import migrated, run_sql
 from tests.support.storage.disk_trace import traced_disk
 from tests.support.storage.new_videos import new_video
@@ -62,10 +66,14 @@ async def is_tied(objects: DiskObjects, catalog: Catalog, *, is_new: bool = Fals
     )
 
 
+async def finish(objects: DiskObjects, catalog: Catalog) -> None:
+    await complete(objects, catalog.installation, catalog.store_claims, store="media", catalog="db")
+
+
 async def tie(objects: DiskObjects, catalog: Catalog, *, is_new: bool = False) -> None:
     """Do what a start does."""
     if not await is_tied(objects, catalog, is_new=is_new):
-        await complete(objects, catalog.installation, store="media", catalog="db")
+        await finish(objects, catalog)
 
 
 async def same(objects: DiskObjects, catalog: Catalog) -> bool:
@@ -298,6 +306,30 @@ async def test_a_store_that_another_installation_uses_is_never_new(
         await tie(objects, catalog, is_new=True)
 
 
+async def test_the_key_of_another_installation_comes_with_its_lease(
+    objects: DiskObjects, new_catalog: Catalog
+) -> None:
+    """As when the second of two new installations is given the bucket of the first."""
+    await objects.put("installation", b"first")
+    await objects.put(LEASE, msgspec.json.encode(Lease(turn="first's")))
+    await tie(objects, new_catalog)
+    assert await new_catalog.installation.find_key() == ""
+    await StoreLease(objects, new_catalog.store_claims, catalog="db").take_over()
+    await tie(objects, new_catalog)
+    assert await new_catalog.installation.find_key() == "first"
+
+
+async def test_a_key_that_was_emptied_is_written_again(
+    objects: DiskObjects, catalog: Catalog
+) -> None:
+    await objects.put(f"sources/{KNOWN}/1", b"x")
+    await tie(objects, catalog)
+    key = await objects.get("installation")
+    await objects.put("installation", b"")
+    await tie(objects, catalog)
+    assert await objects.get("installation") == key
+
+
 async def test_of_two_first_starts_on_one_store_the_faster_gives_the_key(
     objects: DiskObjects, new_catalog: Catalog
 ) -> None:
@@ -305,9 +337,9 @@ async def test_of_two_first_starts_on_one_store_the_faster_gives_the_key(
     keys = new_catalog.installation
     assert not await is_tied(objects, new_catalog)
     await objects.put("installation", b"faster")
-    await complete(objects, keys, store="media", catalog="db")
+    await finish(objects, new_catalog)
     assert await keys.find_key() == "faster"
-    await complete(objects, keys, store="media", catalog="db")
+    await finish(objects, new_catalog)
     assert await same(objects, new_catalog)
 
 

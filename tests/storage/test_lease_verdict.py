@@ -1,5 +1,6 @@
 """What a start does about the lease of its store, sight by sight."""
 
+import msgspec
 import pytest
 
 from storage.catalog.projects.store_claims import StoreClaim
@@ -16,6 +17,9 @@ def lease(turn: str, *, beat: str = "1", place: str = "here", store: str = "disk
 def sight(found: Lease | None, turn: str = "", *, next_turn: str = "", age: float = OLD) -> Sight:
     claim = StoreClaim(turn=turn, next_turn=next_turn, age=age)
     return Sight(lease=found, claim=claim, turns=claim.turns)
+
+
+RELEASED = msgspec.structs.replace(lease("b"), released=True)
 
 
 def verdict(now: Sight, first: Sight | None = None, *, lease_age: float = YOUNG) -> Verdict:
@@ -38,6 +42,11 @@ def verdict(now: Sight, first: Sight | None = None, *, lease_age: float = YOUNG)
         pytest.param(sight(lease("a", place=""), "a"), YOUNG, Verdict.OURS, id="a moved catalog"),
         pytest.param(sight(lease("b"), "a"), YOUNG, Verdict.WAIT, id="an older copy"),
         pytest.param(sight(lease("b"), "a"), OLD, Verdict.FREE, id="a restore after a death"),
+        pytest.param(sight(RELEASED, "a"), YOUNG, Verdict.FREE, id="a restore after a clean stop"),
+        pytest.param(
+            sight(RELEASED, "a", age=YOUNG), YOUNG, Verdict.WAIT, id="of a copy of just now"
+        ),
+        pytest.param(sight(RELEASED, "b"), YOUNG, Verdict.OURS, id="a start after a clean stop"),
         pytest.param(
             sight(lease("a", place="there"), "a"), YOUNG, Verdict.WAIT, id="a copy of this moment"
         ),

@@ -16,7 +16,7 @@ from storage.catalog import open_catalog
 from storage.errors import StorageError
 from storage.lease_verdict import StoreElsewhere, StoreInUse
 from storage.objects.addresses import INSTALLATION, LEASE
-from storage.objects.base import StoreClaimed
+from storage.objects.base import ObjectChanged, StoreClaimed
 from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects
 from storage.objects.store import MediaStore
@@ -312,6 +312,51 @@ async def test_a_process_that_slept_deletes_nothing_before_it_has_looked(site: S
         await site.objects.delete(SOURCE)
 
 
+async def test_a_release_lets_a_copy_in_at_once_and_never_comes_late(site: Site) -> None:
+    async with lease_of(site.location, site.objects) as ended:
+        await ended.acquire(no_wait)
+    with site.copied_catalog() as copy:
+        run_sql(copy, "UPDATE store_claims SET confirmed_us = 0")  # made long ago
+        async with lease_of(site.location, site.objects) as ended:
+            await ended.acquire(no_wait)
+            await ended.look()
+            version = await site.objects.version(LEASE)
+            assert await ended.release()
+            released = await site.objects.get(LEASE)
+        timing = LeaseTiming()  # of a start that would count on a lease of the same catalog
+        async with lease_of(site.location, site.objects, timing) as again:
+            await again.acquire(no_wait)
+            assert await site.objects.get(LEASE) != released, "it writes a turn of its own"
+            with pytest.raises(ObjectChanged):
+                await site.objects.put_if(LEASE, released, version, vital=True)
+            assert await again.release()
+        async with lease_of(copy, site.objects, timing) as other:
+            await other.acquire(no_wait)
+            await other.require()
+        async with lease_of(site.location, site.objects) as ended:
+            assert not await ended.release(), "it is another's"
+
+
+async def test_a_folder_that_is_named_as_runs_are_is_not_cleaned_up_once_it_was_taken_over(
+    sqlite_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with DiskObjects(Path("live") / "data" / "objects") as objects:
+        site = Site(sqlite_database, objects, None)
+        async with lease_of(site.location, objects) as running:
+            await running.acquire(no_wait)
+        with site.copied_catalog() as copy:
+            async with (
+                lease_of(site.location, objects) as running,
+                lease_of(copy, objects) as other,
+            ):
+                await running.acquire(no_wait)
+                await other.take_over()
+                await running.look()
+                with pytest.raises(StoreClaimed, match=r"^the store: .* taken over"):
+                    await running.require()
+
+
 @pytest.mark.parametrize("site", IN_FOLDERS, indirect=True)
 async def test_a_copied_folder_is_refused_beside_the_original(site: Site, tmp_path: Path) -> None:
     assert isinstance(site.objects, DiskObjects)
@@ -328,6 +373,106 @@ async def test_a_copied_folder_is_refused_beside_the_original(site: Site, tmp_pa
         with DiskObjects(tmp_path / "renamed") as renamed:
             async with lease_of(site.location, renamed) as same:
                 await same.acquire(no_wait)
+
+
+@pytest.mark.parametrize("site", IN_FOLDERS, indirect=True)
+@pytest.mark.parametrize("on_purpose", [True, False], ids=["on purpose", "while it was frozen"])
+async def test_of_a_folder_and_its_copy_one_is_used_with_the_catalog(
+    site: Site, tmp_path: Path, on_purpose: bool
+) -> None:
+    assert isinstance(site.objects, DiskObjects)
+    clock, timing = Clock(), LeaseTiming()
+    async with lease_of(site.location, site.objects, timing, clock) as original:
+        await original.acquire(no_wait)
+        shutil.copytree(site.objects.root, tmp_path / "copied")
+        with DiskObjects(tmp_path / "copied") as copied:
+            async with (
+                lease_of(site.location, copied, DEAD) as starting,
+                lease_of(site.location, copied, timing) as other,
+            ):
+                await (starting.take_over() if on_purpose else starting.acquire(no_wait))
+                await other.acquire(no_wait)
+                await original.look()
+                await original.look()
+                assert "with other media than those in" in original.problem
+                with pytest.raises(StoreClaimed, match="nothing is added or deleted here"):
+                    await original.require()
+                original.require_write(SEGMENT)
+                await other.look()
+                await other.require()
+                clock.now += 89
+                await original.look()
+                assert original.problem
+                clock.now += 2
+                await original.look()
+                assert original.problem == "", "the other has not renewed it for 90 s"
+                for _ in range(2):
+                    await other.look()
+                    await original.look()
+                assert other.problem
+                await original.require()
+
+
+async def test_a_lease_that_cannot_be_read_is_written_again(site: Site) -> None:
+    async with (
+        lease_of(site.location, site.objects) as one,
+        lease_of(site.location, site.objects) as two,
+    ):
+        await one.acquire(no_wait)
+        await two.acquire(no_wait)
+        for each in (one, two, two, one):
+            await site.objects.put(LEASE, b"")
+            await each.look()
+            assert each.problem == ""
+        for each in (one, two):
+            await each.require()
+            assert each.problem == ""
+
+
+@pytest.mark.parametrize("site", IN_FOLDERS, indirect=True)
+async def test_a_start_does_not_wait_for_a_clock_that_was_set_back(site: Site) -> None:
+    assert isinstance(site.objects, DiskObjects)
+    clock, waits = Clock(), list[str]()
+
+    def wait(text: str) -> None:
+        waits.append(text)
+        clock.now += 40
+
+    async with lease_of(site.location, site.objects) as original:
+        await original.acquire(no_wait)
+    with site.copied_catalog() as restored:
+        run_sql(restored, "UPDATE store_claims SET turn = 'older', confirmed_us = 1")
+        file = site.objects.path(LEASE)
+        ahead = file.stat().st_mtime + 3 * 3600
+        os.utime(file, (ahead, ahead))
+        timing = LeaseTiming(poll_seconds=0)
+        async with lease_of(restored, site.objects, timing, clock) as starting:
+            await starting.acquire(wait)
+            assert len(waits) == 4, "at 0, 40, 80 and 120 s"
+            await starting.require()
+
+
+@pytest.mark.parametrize("site", IN_FOLDERS, indirect=True)
+async def test_of_two_that_begin_at_the_same_moment_one_waits(site: Site) -> None:
+    assert isinstance(site.objects, DiskObjects)
+    async with lease_of(site.location, site.objects) as original:
+        await original.acquire(no_wait)
+
+    class Slow(DiskObjects):
+        """A store in which the original begins once a copy has learnt how old the lease is."""
+
+        async def delete(self, address: str) -> None:
+            async with lease_of(site.location, site.objects) as original:
+                await original.acquire(no_wait)
+            await super().delete(address)
+
+    with site.copied_catalog() as copy, Slow(site.objects.root) as slow:
+        run_sql(copy, "UPDATE store_claims SET turn = 'older', confirmed_us = 1")
+        os.utime(site.objects.path(LEASE), (1, 1))
+        timing = LeaseTiming(poll_seconds=0)
+        async with lease_of(copy, slow, timing) as other:
+            with pytest.raises(StoreInUse):
+                await other.acquire()
 
 
 @pytest.mark.parametrize("site", IN_FOLDERS, indirect=True)

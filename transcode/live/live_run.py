@@ -413,8 +413,11 @@ class LiveRun:
             case Spliced():  # the playlists continue without a discontinuity
                 self._epochs.start(report)
                 self._log("spliced", reused=report.reused)
-            case Progress() | Placed():
-                self._progress(report)
+            case Progress():
+                current = self._epochs.is_newest(report.epoch)
+                self.metrics.update(report, self._clock(), current=current)
+            case Placed():
+                self._published.place(report)
             case TakenOver() | SoundMoved():
                 self._record_odd_source(report)
             case Trouble():
@@ -464,13 +467,6 @@ class LiveRun:
         facts: dict[str, object] = {"offset_ms": offset, "moved_ms": -offset}
         log.warning("sound moved", extra={"stream": self.stream, **facts})
         self._services.record_event(self.stream, "sound moved", facts)
-
-    def _progress(self, report: Progress | Placed) -> None:
-        if isinstance(report, Placed):
-            self._published.place(report)
-            return
-        current = self._epochs.is_newest(report.epoch)
-        self.metrics.update(report, self._clock(), current=current)
 
     def _log(self, event: str, /, **facts: object) -> None:
         log.info(event, extra={"stream": self.stream, **facts})

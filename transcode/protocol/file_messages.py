@@ -57,7 +57,8 @@ class SpanOrder(msgspec.Struct, frozen=True, kw_only=True):
     `rate` is in frames per 1000 s. `threads` is the number of threads to use. `alone` is True if
     the asset has no other span. `timed` is False if the times are those of decoding: pictures get
     them in the order in which the decoder returns them. The asset's first picture is also shown
-    for the time `wait` before its own. Orders stored by 0.2 have none of the last three.
+    for the time `wait` before its own. If `joined`, the file's clock begins again, and its
+    times are those of its parts joined to one. Orders stored by 0.2 have none of the last four.
     """
 
     rungs: tuple[Rendition, ...]
@@ -74,6 +75,7 @@ class SpanOrder(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool = False
     timed: bool = True
     wait: int = 0
+    joined: bool = False
 
 
 class PreviewOrder(msgspec.Struct, frozen=True, kw_only=True):

@@ -191,15 +191,11 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
 class Spliced(msgspec.Struct, frozen=True, kw_only=True, tag="spliced"):
     """The source of that epoch continues seamlessly where the one before it ended.
 
-    Segments keep the epoch's number. `reused` is as in `Prepared`. `sequence` is the number of the
-    segment that the sources share, and `length` how long it is expected to be, in ticks of 90 000
-    a second; 0 if it is as long as the others.
+    Segments keep the epoch's number. `reused` is as in `Prepared`.
     """
 
     epoch: int
     reused: str | None
-    sequence: int
-    length: int
 
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True, tag="placed"):

@@ -40,9 +40,12 @@ _WARNING_SENTENCES: Final = {
     "sound decoder not opened": "The sound could not be decoded: the video is silent.",
     "picture damaged": "Some pictures are damaged and could not be decoded.",
     "times leap": "The times in the file leap: what lies before and after was joined.",
+    "files joined": "The file is several FLV files in one: all or much of what follows the first"
+    " was left out.",
     "times stray": "Some times in the file are damaged: the pictures there were left out.",
     "tracks paired": "Two tracks of sound with one channel each were taken for left and right.",
     "tracks left out": "Other tracks of sound were left out.",
+    "films left out": "The file is several, one after the other: only the first was used.",
     "tone-mapped": "The picture is brighter (HDR) than every screen shows: it was mapped to the"
     " usual range.",
     "no posters": "No poster could be made.",

@@ -113,7 +113,8 @@ class Database:
             self._server_url: URL | None = url
             self._reader, self._writer, self._beats = postgres.engines(url, busy_ms)
         else:
-            self.location = url.database or ""
+            # Operators read it in other folders, too: it is in the lease of the store.
+            self.location = str(Path(url.database or "").absolute())
             self._server_url = None
             self._reader, self._writer, self._beats = sqlite.engines(url, busy_ms)
 

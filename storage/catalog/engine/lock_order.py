@@ -9,7 +9,8 @@ that locks rows of several of these kinds locks them in this order, and rows of 
    removed later, streams and videos before all others (`storage.catalog.projects.removal`);
 3. upload links, then uploads, recordings, imports, jobs and spans;
 4. tags, categories and players. A transaction that holds a stream or video may lock these before
-   the project, since a project's removal locks them only after its streams and videos;
+   the project, since a project's removal locks them only after its streams and videos. Their own
+   deletion locks streams and videos after them, and waits for none of these;
 5. totals, by project and kind;
 6. the lock that orders the outbox of broadcasts.
 

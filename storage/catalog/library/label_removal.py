@@ -22,7 +22,7 @@ from storage.errors import CatalogBusy
 __all__ = ["remove"]
 
 _AT_ONCE: Final = 500  # 40 ms on PostgreSQL, 10 ms on SQLite
-# Each further try means that a record got the label while the one before waited for its row.
+# Each further try means that a record which got the label meanwhile was being changed.
 _TRIES: Final = 20
 
 _Column = Literal["category_id", "player_id"]
@@ -43,14 +43,14 @@ async def remove(
     `column` is that of the streams and videos that have it, or None for a tag.
 
     Raises:
-        CatalogBusy: records keep getting it.
+        CatalogBusy: records keep getting it, and being changed.
     """
     for _ in range(_TRIES):
         if column is not None:
             await _clear(database, column, label)
         async with database.writing() as connection:
             await label_locks.lock_project(connection, table, label)
-            if column is not None and await _is_used(connection, table, column, label):
+            if column is not None and not await _take_rest(connection, table, column, label):
                 continue
             deleted = delete(table).where(table.c.id == label)
             deleted = deleted.returning(table.c.project_id, table.c.name)
@@ -87,15 +87,23 @@ async def _clear(database: Database, column: _Column, label: int) -> None:
             after = numbers[-1]
 
 
-async def _is_used(connection: AsyncConnection, table: Table, column: _Column, label: int) -> bool:
-    """Lock a category or a player; return whether a stream or video has it.
+async def _take_rest(
+    connection: AsyncConnection, table: Table, column: _Column, label: int
+) -> bool:
+    """Lock a category or a player, and clear the records that got it since they were cleared.
 
-    Without this, its deletion would clear the records that got it since they were cleared. Their
-    rows may be held by transactions that wait for the category, which the deletion holds.
+    Return False if some have it still. Their rows may be held by transactions that wait for the
+    category, so they are not waited for, as its deletion would.
     """
     await connection.execute(select(table.c.id).where(table.c.id == label).with_for_update())
     for records in (streams, videos):
-        having = select(records.c.id).where(records.c[column] == label).limit(1)
-        if (await connection.execute(having)).first() is not None:
-            return True
-    return False
+        having = select(records.c.id).where(records.c[column] == label)
+        some = having.order_by(records.c.id).limit(_AT_ONCE)
+        free = some.with_for_update(key_share=True, skip_locked=True)
+        numbers = (await connection.execute(free)).scalars().all()
+        if numbers:
+            cleared = update(records).where(records.c.id.in_(numbers))
+            await connection.execute(cleared.values({column: None}))
+        if (await connection.execute(having.limit(1))).first() is not None:
+            return False
+    return True

@@ -34,7 +34,7 @@ from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
 __all__ = ["REVISION", "check", "find_revision", "migrate", "migrate_within", "upgrade"]
 
 # The newest step; a test compares it with the modules in `versions`.
-REVISION: Final = "0016.10"
+REVISION: Final = "0016.11"
 # Where Alembic keeps a catalog's revision. It is as Alembic makes it; a test compares them.
 _VERSION: Final = Table(
     "alembic_version",

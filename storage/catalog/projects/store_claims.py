@@ -109,6 +109,15 @@ class StoreClaims:
             written = update(store_claims).where(_TABLE.next_turn == turn).values(confirmed)
             await connection.execute(written)
 
+    async def expire(self) -> None:
+        """Have the next process write a turn before it counts on that which the store has.
+
+        Raises:
+            CatalogError: the database does not answer.
+        """
+        async with self._database.beating() as connection:
+            await connection.execute(update(store_claims).values(confirmed_us=0))
+
     async def adopt(self, turn: str) -> None:
         """Record a turn that the store has and the catalog had, before its server lost it.
 

@@ -3,14 +3,15 @@
 A transaction that removes the last row that names objects adds theirs. Whoever removes such a row
 usually deletes the objects at once, too; `storage.cleanup.removals` works off the rows, so that
 neither a killed process nor a store that is away leaves objects for good. Addresses are never used
-again for other objects, so that it makes no difference when, and how often, they are deleted.
+again for other objects, so that it makes no difference when, and how often, they are deleted. What
+has expired by a clock is moved to the trash instead.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import delete, select, update
+from sqlalchemy import RowMapping, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
@@ -29,6 +30,7 @@ from storage.objects.addresses import (
 
 __all__ = [
     "FIRST_US",
+    "Overdue",
     "Removal",
     "Removals",
     "find_recorded",
@@ -41,27 +43,49 @@ __all__ = [
 # By then whoever removed the rows has deleted the objects, or was killed. Ending the run of a
 # deleted stream takes up to 30 s, in which the last of it is recorded.
 FIRST_US: Final = 60 * MICROSECONDS
+_LONGEST_CAUSE: Final = 100  # characters, as the column has it
 _ROW: Final = table.c
+_COLUMNS: Final = (_ROW.address, _ROW.is_folder, _ROW.recorded_us, _ROW.to_trash, _ROW.cause)
 
 
 class Removal(msgspec.Struct, frozen=True, kw_only=True):
-    """An object, or a folder with all that is in it, that is to be deleted."""
+    """An object, or a folder with all that is in it, that is to be deleted, or moved to the trash.
+
+    `cause` is why that failed last; "" if it did not.
+    """
 
     address: str
     is_folder: bool
     recorded_us: int
+    to_trash: bool = False
+    cause: str = ""
+
+
+class Overdue(msgspec.Struct, frozen=True, kw_only=True):
+    """How many removals are overdue, the first of them, and why the latest failed (if not "")."""
+
+    count: int
+    first: tuple[Removal, ...]
+    cause: str
 
 
 async def record(
-    connection: AsyncConnection, *, folders: Iterable[str] = (), objects: Iterable[str] = ()
+    connection: AsyncConnection,
+    *,
+    folders: Iterable[str] = (),
+    objects: Iterable[str] = (),
+    to_trash: bool = False,
 ) -> None:
-    """Record that folders and objects are to be deleted once the caller's transaction is over."""
+    """Record that folders and objects are to be deleted once the caller's transaction is over.
+
+    With `to_trash` they are to be moved to the trash.
+    """
     kinds = (*((each, True) for each in folders), *((each, False) for each in objects))
     if not kinds:
         return
     now_us = (await connection.execute(select(now_in(connection)))).scalar_one()
-    times = {"recorded_us": now_us, "due_us": now_us + FIRST_US}
-    rows = [{"address": address, "is_folder": is_folder, **times} for address, is_folder in kinds]
+    values = {"recorded_us": now_us, "due_us": now_us + FIRST_US, "to_trash": to_trash}
+    rows = [{"address": address, "is_folder": is_folder, **values} for address, is_folder in kinds]
     await connection.execute(insert_missing(connection, table), rows)
 
 
@@ -93,6 +117,10 @@ async def find_recorded(connection: AsyncConnection, addresses: Iterable[str]) -
     return frozenset(each for each, above in places.items() if not above.isdisjoint(recorded))
 
 
+def _read(row: RowMapping) -> Removal:
+    return Removal(**{name: row[name] for name in Removal.__struct_fields__})
+
+
 def _folders_of(address: str) -> Iterator[str]:
     while address := address.rpartition("/")[0]:
         yield address
@@ -106,17 +134,29 @@ class Removals:
 
     async def find_due(self, now_us: int, most: int) -> tuple[Removal, ...]:
         """Return up to `most` removals that are due, those that have been for longest first."""
-        query = select(_ROW.address, _ROW.is_folder, _ROW.recorded_us).where(_ROW.due_us <= now_us)
+        query = select(*_COLUMNS).where(_ROW.due_us <= now_us)
         query = query.order_by(_ROW.due_us, _ROW.address).limit(most)
         async with self._database.reading() as connection:
-            return tuple(
-                Removal(address=address, is_folder=is_folder, recorded_us=recorded_us)
-                for address, is_folder, recorded_us in await connection.execute(query)
+            return tuple(map(_read, (await connection.execute(query)).mappings()))
+
+    async def find_overdue(self, until_us: int, most: int) -> Overdue:
+        """Return the removals that were recorded until a time, up to `most` of them one by one."""
+        old = _ROW.recorded_us <= until_us
+        query = select(*_COLUMNS).where(old).order_by(_ROW.recorded_us, _ROW.address).limit(most)
+        # Failures are tried again after ever longer, but for those that wait for an hour already.
+        latest = select(_ROW.cause).where(old, _ROW.cause != "").order_by(_ROW.due_us.desc())
+        async with self._database.reading_all() as connection:
+            count = select(func.count()).select_from(table).where(old)
+            return Overdue(
+                count=(await connection.execute(count)).scalar_one(),
+                first=tuple(map(_read, (await connection.execute(query)).mappings())),
+                cause=(await connection.execute(latest.limit(1))).scalar_one_or_none() or "",
             )
 
-    async def postpone(self, addresses: Sequence[str], due_us: int) -> None:
-        """Have removals be due at a later time."""
-        change = update(table).where(_ROW.address.in_(addresses)).values(due_us=due_us)
+    async def postpone(self, addresses: Sequence[str], due_us: int, *, cause: str = "") -> None:
+        """Have removals be due at a later time; `cause` is why they failed, "" if they did not."""
+        values = {"due_us": due_us, "cause": cause[:_LONGEST_CAUSE]}
+        change = update(table).where(_ROW.address.in_(addresses)).values(values)
         async with self._database.writing() as connection:
             await connection.execute(change)
 

@@ -90,7 +90,9 @@ past_files = Table(
 Index("ix_past_files_project_id_added_us", past_files.c.project_id, past_files.c.added_us)
 # Objects that are to be deleted: since the transaction that added the row, no other row names them.
 # `address` is that of an object, or of a folder with all that is in it. Times are those of the
-# database's clock: of that transaction, and from which on the deletion is due.
+# database's clock: of that transaction, and from which on the deletion is due. `to_trash`: it goes
+# to the trash, since a clock ordered it, not an owner. `cause` is why it failed last, "" if it did
+# not.
 removals = Table(
     "removals",
     METADATA,
@@ -98,6 +100,8 @@ removals = Table(
     Column("is_folder", Boolean, nullable=False),
     Column("recorded_us", BigInteger, nullable=False),
     Column("due_us", BigInteger, nullable=False),
+    Column("to_trash", Boolean, nullable=False, server_default=false()),
+    Column("cause", String(100), nullable=False, server_default=""),
 )
 Index("ix_removals_due_us", removals.c.due_us)
 

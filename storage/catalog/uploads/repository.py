@@ -422,11 +422,16 @@ class Uploads:
             is_open = _TABLE.state == _OPEN, _TABLE.video_id.is_not(None)
             return await count_due(connection, _TABLE.expires_us <= now_us, *is_open)
 
-    async def find_expired(self, now_us: int, most: int) -> tuple[str, ...]:
-        """Return the names of up to `most` uploads whose time is over, or whose video is gone."""
+    async def find_expired(self, now_us: int | None, most: int) -> tuple[str, ...]:
+        """Return the names of up to `most` uploads whose time is over, or whose video is gone.
+
+        Without a time, only the latter.
+        """
         async with self._database.reading() as connection:
-            over = _TABLE.expires_us <= now_us
-            query = select(_TABLE.name).where(or_(over, _TABLE.video_id.is_(None)))
+            is_over = _TABLE.video_id.is_(None)
+            if now_us is not None:
+                is_over = or_(is_over, _TABLE.expires_us <= now_us)
+            query = select(_TABLE.name).where(is_over)
             query = query.order_by(_TABLE.id).limit(most)
             return tuple((await connection.execute(query)).scalars())
 

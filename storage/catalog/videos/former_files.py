@@ -1,7 +1,7 @@
 """The file that a video had before its present one (`catalog.former_files`), for seven days.
 
 `storage.catalog.videos.replacement` records it. A video has one at most: with the next replacement
-the file before goes. Its object stays at its address; who removes the row removes the object.
+the file before goes. Its object stays at its address until the row is removed.
 """
 
 from typing import Final
@@ -11,6 +11,7 @@ from sqlalchemy import RowMapping, Select, delete, select
 
 from media.ticks import DAY_US
 from storage.catalog.engine.database import Database
+from storage.catalog.queries import removals
 from storage.catalog.queries.due import Due, count_due
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos
@@ -84,8 +85,8 @@ class FormerFiles:
     async def expire(self, now_us: int) -> str | None:
         """Forget the former file that was replaced first, if its time is over; return its address.
 
-        The caller must move it to the trash; otherwise the cleanup of orphans does. None: there is
-        none.
+        The caller moves it to the trash; `storage.cleanup.removals` does if the caller cannot.
+        None: there is none.
         """
         async with self._database.writing() as connection:
             expired = select(_ROW.video_id, _ROW.source).where(_ROW.replaced_us <= _oldest(now_us))
@@ -97,6 +98,7 @@ class FormerFiles:
             await connection.execute(
                 delete(former_files).where(_ROW.video_id == row.video_id, _ROW.source == row.source)
             )
+            await removals.record(connection, objects=[row.source], to_trash=True)
             return str(row.source)
 
 

@@ -19,7 +19,7 @@ from storage.catalog.events import broadcast
 from storage.catalog.events import log as event_log
 from storage.catalog.library import labels, players
 from storage.catalog.library.labels import TagById
-from storage.catalog.queries import counters, project_lookup
+from storage.catalog.queries import counters, project_lookup, removals
 from storage.catalog.queries.due import Due, count_due
 from storage.catalog.queries.text_search import searchable
 from storage.catalog.schema.tables import stream_tags, streams, tags, video_resolutions
@@ -28,6 +28,7 @@ from storage.catalog.schema.upload_tables import recorded_times, recordings
 from storage.catalog.videos import jobs
 from storage.catalog.videos import queries as video_queries
 from storage.errors import NoSuchLabel, NoSuchProject
+from storage.objects.addresses import video as media_folder
 
 __all__ = [
     "BORROWED_POSTERS",
@@ -420,10 +421,11 @@ class Recordings:
         async with self._database.reading_all() as connection:
             return await count_due(connection, expires <= now_us, expires.is_not(None))
 
-    async def expire(self, now_us: int) -> PublicHash | None:
-        """Delete the recorded video that expired first; returns its hash, None if there is none.
+    async def expire(self, now_us: int) -> str | None:
+        """Delete the recorded video that expired first; None: there is none.
 
-        The caller must delete its media.
+        Returns the folder of its media, which the caller moves to the trash;
+        `storage.cleanup.removals` does if the caller cannot.
         """
         async with self._database.writing() as connection:
             table = videos_table.c
@@ -434,6 +436,11 @@ class Recordings:
             video = (await connection.execute(locked)).scalar_one_or_none()
             if video is None:
                 return None
-            return await video_queries.remove(
+            hash_ = await video_queries.remove(
                 connection, video, now_us, by=None, kind="recording expired", expired=True
             )
+            if hash_ is None:
+                return None
+            media = media_folder(hash_)
+            await removals.record(connection, folders=[media], to_trash=True)
+            return media

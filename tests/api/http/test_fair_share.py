@@ -81,3 +81,14 @@ def test_a_place_is_charged_to_the_client_behind_a_proxy_while_it_serves_it() ->
 
 def test_clients_without_an_address_count_only_in_the_total() -> None:
     assert acquire_all(FairShare(10), *client_holders("")) == 10
+
+
+def test_places_that_would_be_given_up_count_as_free() -> None:
+    share = FairShare(8)
+    assert [share.acquire(()) for _ in range(8)] == [None] * 8
+    mine = (Holder("mine"),)
+    assert share.acquire(mine) is Refusal.ALL
+    share.spare = 4
+    assert not share.is_exceeded
+    assert [share.acquire(mine) for _ in range(3)] == [None, None, Refusal.SHARE]
+    assert share.is_exceeded, "the caller has two of them given up"

@@ -13,6 +13,7 @@ from api.http.errors import ApiError
 from api.library.quotas import ProjectQuotas
 from headend.roles.upload_intake import create_intake
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.videos import VideoFile
 from storage.objects.disk import DiskObjects
 from storage.quotas import QuotaCheck, QuotaLimits
 from tests.support.api.application import ADDRESSES, NOW_US, STREAMS, ApiService
@@ -24,6 +25,7 @@ from tests.support.storage.new_videos import new_video
 pytestmark = pytest.mark.anyio
 
 DAY_US = 24 * 3600 * 1_000_000
+MINUTE_US = 60_000_000
 FORM = {"video": ("film.mp4", b"x" * 1000, "video/mp4")}
 
 
@@ -188,3 +190,47 @@ async def test_no_file_comes_in_beyond_the_minutes_of_a_month(tmp_path: Path) ->
             assert answer.json()["message"] == (
                 "This project may add files of 60 minutes within 30 days, and added 60."
             )
+
+
+@pytest.mark.parametrize(
+    ("limits", "statuses"),
+    [
+        pytest.param(QuotaLimits(minutes=51), [200, 200], id="room for two"),
+        pytest.param(QuotaLimits(minutes=50), [200, 403], id="room for one"),
+        pytest.param(QuotaLimits(minutes=40), [403, 403], id="no room"),
+        pytest.param(QuotaLimits(stored_bytes=1), [200, 200], id="bytes that are stored already"),
+    ],
+)
+async def test_former_files_are_transcoded_again_within_the_minutes_of_a_month(
+    tmp_path: Path, limits: QuotaLimits, statuses: list[int]
+) -> None:
+    """Two of ten minutes, of videos whose present files have ten minutes, at the same moment."""
+    async with limited(tmp_path, limits) as api_service:
+        numbers = [await add_former(api_service, tmp_path, hash_) for hash_ in ("A" * 12, "B" * 12)]
+        answers: list[httpx.Response] = []
+
+        async def take_back(number: int) -> None:
+            path = f"/api/videos/{number}/restore-file"
+            answers.append(await api_service.client.post(path, headers=api_service.owner))
+
+        async with anyio.create_task_group() as tasks:
+            for number in numbers:
+                tasks.start_soon(take_back, number)
+        assert sorted(each.status_code for each in answers) == statuses
+        used = (await api_service.catalog.usage.find(1, 0)).file_us // MINUTE_US
+        assert used == 40 + 10 * statuses.count(200)
+        message = f"This project may add files of {limits.minutes} minutes within 30 days"
+        refused = [each.json()["message"] for each in answers if each.status_code == 403]
+        assert all(each.startswith(message) for each in refused)
+
+
+async def add_former(api_service: ApiService, folder: Path, hash_: str) -> int:
+    """Add a video of ten minutes, and replace its file by one of ten minutes; return its number."""
+    minutes = 10 * MINUTE_US
+    with DiskObjects(folder / "objects") as objects:
+        await objects.put(f"sources/{hash_}/1", b"x")
+    video = new_video(hash_, size=1, length_us=minutes, source=f"sources/{hash_}/1")
+    added = await api_service.catalog.videos.add(1, video, NOW_US, by=None)
+    file = VideoFile(source=f"sources/{hash_}/r-two", size=1, length_us=minutes)
+    await api_service.catalog.videos.replace(added.video.id, file, NOW_US, by=None)
+    return added.video.id

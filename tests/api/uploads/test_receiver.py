@@ -8,6 +8,7 @@ import base64
 import hashlib
 import random
 import secrets
+import shutil
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -15,14 +16,18 @@ import httpx
 import msgspec
 import pytest
 
+from api.http.errors import ApiError
 from api.http.tus import Patch, read_checksum
+from api.intake.limits import UploadLimits
 from api.uploads.receiver import UploadReceiver
 from headend.roles.upload_intake import create_intake
 from media.ticks import DAY_US
 from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.objects import addresses
+from storage.objects.addresses import PIECES
 from storage.objects.disk import DiskObjects
 from storage.objects.resumable_file import ResumableFile
+from storage.objects.upload_pieces import UploadPieces
 from tests.api.uploads.test_single_request_over_http import (
     LoopbackService,
     MiB,
@@ -33,6 +38,7 @@ from tests.support.api.application import ApiService
 from tests.support.api.tus_client import OFFSETS, TUS, UPLOADS
 from tests.support.api.tus_client import create as create_upload
 from tests.support.plain_http import PLAIN
+from tests.support.storage.undeletable_disk import UndeletableDisk
 
 
 def headers_of(service: LoopbackService) -> dict[str, str]:
@@ -206,6 +212,56 @@ async def test_a_disk_without_room_refuses_and_keeps_the_offset(tmp_path: Path) 
         assert int(created.headers["retry-after"]) > 0
         assert (await patch(full, path, 10, b"x" * 10)).status_code == 503
         assert await offset(full, path) == 10
+
+
+async def test_a_length_for_which_there_is_no_room_is_refused_when_it_is_named(
+    tmp_path: Path,
+) -> None:
+    async with open_service(tmp_path, probe=accept_anything) as service:
+        headers = {"Upload-Defer-Length": "1"}
+        created = await send_request(service, "POST", UPLOADS, headers=headers)
+        path = httpx.URL(created.headers["location"]).path
+        assert (await patch(service, path, 0, b"x" * 10)).status_code == 204
+        most = UploadLimits().most_bytes
+        free = shutil.disk_usage(tmp_path).free
+    with_less = open_service(tmp_path, probe=accept_anything, least_free=free - most // 2)
+    async with with_less as service:
+        _, token = await service.catalog.tokens.add("two", None, write=True, now_us=1)
+        full = LoopbackService(service.port, token, service.catalog, service.objects)
+        for length, status in ((most, 503), (20, 204)):
+            headers = {**OFFSETS, "Upload-Offset": "10", "Upload-Length": str(length)}
+            answer = await send_request(full, "PATCH", path, headers=headers, content=b"x" * 10)
+            assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["no video", "deleted by its owner"])
+async def test_an_upload_ends_while_the_store_cannot_delete_its_bytes(
+    api_service: ApiService, tmp_path: Path, refused: bool
+) -> None:
+    name = (await create_upload(api_service, 4)).rpartition("/")[2]
+    catalog = api_service.catalog
+    with UndeletableDisk(tmp_path / "stuck", PIECES) as disk:
+        receiver = UploadReceiver(
+            uploads=catalog.uploads,
+            intake=msgspec.structs.replace(create_intake(disk, 0), pieces=UploadPieces(disk)),
+            clock_us=lambda: 1,
+            holders=(),
+            by=None,
+        )
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.request", "body": b"text", "more_body": False}
+
+        if refused:
+            with pytest.raises(ApiError) as told:
+                await receiver.receive(name, Patch(offset=0, length=None, checksum=None), receive)
+            assert told.value.status_code == 422, "not 503: to send it again is of no use"
+        else:
+            await receiver.end(name)
+        assert await catalog.uploads.find(name) is None
+        due = {each.address for each in await catalog.removals.find_due(1 << 60, 9)}
+        assert addresses.upload_pieces(name) in due
+        assert bool(await disk.addresses(PIECES)) == refused
 
 
 @pytest.mark.parametrize("checked", [True, False], ids=["with a checksum", "without"])

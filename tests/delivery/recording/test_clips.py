@@ -329,6 +329,23 @@ async def test_the_segment_that_is_being_made_is_not_part_of_it(tmp_path: Path) 
         await is_exactly(fixture, await cut(fixture, time(8, 12)), [4, 5])
 
 
+async def test_the_window_of_the_run_before_is_there_until_the_next_one_has_a_step(
+    tmp_path: Path,
+) -> None:
+    async with run_recorder(tmp_path) as fixture:
+        publication, _ = await go_live(fixture, 6, recorded=False)
+        await publication.finish()
+        publication = await open_run(
+            fixture.objects, fixture.edge, fixture.clock, now_us=NOON_US + 60 * SECOND
+        )
+        maker = ReportMaker(TOP, LOW)
+        await begin_epoch(publication, maker)
+        assert (await find_clip(fixture, time(2, 8))).time == time(2, 8)
+        await append_all(publication, maker.step())
+        with pytest.raises(NotAvailable):
+            await find_clip(fixture, time(2, 8))
+
+
 async def test_media_that_went_meanwhile_leave_nothing_of_a_clip(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
         await go_live(fixture, 6, recorded=False)

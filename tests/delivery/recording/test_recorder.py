@@ -346,7 +346,9 @@ async def test_a_deleted_streams_recording_becomes_a_video_for_its_owner(tmp_pat
         assert (video.hidden, video.published) == (True, False)
         assert len(fixture.playlist(video, TOP.name).segments) == 20
         assert await fixture.catalog.recordings.expire(NOON_US + 3 * DAY_US - 1) is None
-        assert await fixture.catalog.recordings.expire(NOON_US + 3 * DAY_US) == video.hash
+        assert (
+            await fixture.catalog.recordings.expire(NOON_US + 3 * DAY_US) == f"videos/{video.hash}"
+        )
 
 
 @pytest.mark.parametrize("has_pages", [True, False], ids=["with its pages", "without them"])

@@ -6,6 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from delivery.edge.memory import MemoryEdge
+from delivery.run.run_objects import RunOwner
 from delivery.run.run_state import RunState
 from delivery.run.run_store import newest_run, next_run_name
 from storage.objects.addresses import live_state
@@ -26,6 +28,7 @@ from tests.support.storage.engine_reports import (
     check_named_addresses,
     on_disk,
     open_run,
+    resume_run,
     variants,
 )
 
@@ -103,6 +106,40 @@ async def test_until_the_new_run_has_a_step_viewers_are_led_to_the_old_one(tmp_p
     assert runs(objects) == [first]
     assert on_disk(objects.disk, "audio", first).ended
     assert variants(objects.disk).variants[0].uri.startswith(first)
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+@pytest.mark.parametrize("resumed", [False, True])
+async def test_a_run_of_which_only_a_lost_edge_had_media_leaves_nothing(
+    tmp_path: Path, fenced: bool, resumed: bool
+) -> None:
+    """Viewers of the run before still have that, until the next one has a step."""
+    objects = FailingObjects(DiskObjects(tmp_path))
+    edge = CheckedEdge(objects.disk)
+    before = await run_of(objects, edge, 0)
+    owners = [RunOwner(generation=number, fenced=fenced) for number in (1, 2)]
+    now_us = NOON_US + MINUTE_US
+    lost = await open_run(objects, MemoryEdge(), ManualClock(), now_us=now_us, owner=owners[0])
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(lost, maker)
+    for report in maker.step():
+        await lost.append(report)
+    assert lost.is_playable
+    assert set(runs(objects)) == {before, lost.run}
+    if resumed:
+        resuming = resume_run(objects, edge, ManualClock(), now_us=now_us, owner=owners[1])
+        assert await resuming is None
+        assert runs(objects) == [before]
+    following = await open_run(
+        objects, edge, ManualClock(), now_us=now_us + MINUTE_US, owner=owners[1]
+    )
+    assert runs(objects) == [before]
+    assert variants(objects.disk).variants[0].uri.startswith(before)
+    assert on_disk(objects.disk, "720p", before).ended
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(following, maker)
+    await append_all(following, maker.step())
+    assert variants(objects.disk).variants[0].uri.startswith(following.run)
 
 
 async def test_a_run_that_was_cut_off_is_ended_when_the_next_begins(tmp_path: Path) -> None:

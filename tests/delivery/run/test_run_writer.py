@@ -112,6 +112,20 @@ async def test_the_state_counts_on_one_more_step_than_is_stored_while_the_run_la
     assert (state(publication_fixture).next_sequence, state(publication_fixture).opened) == (2, 2)
 
 
+async def test_a_run_is_stored_before_viewers_know_it(
+    publication_fixture: PublicationFixture,
+) -> None:
+    publication = await publication_fixture.open()
+    maker = ReportMaker(TOP, LOW)
+    await begin_epoch(publication, maker)
+    assert not publication.is_playable
+    stored = state(publication_fixture)
+    assert (stored.renditions, stored.tail, stored.announced) == (maker.renditions, (), None)
+    assert list(publication_fixture.disk.root.rglob("*.m3u8")) == []
+    await publication.finish()
+    assert not publication_fixture.disk.path(f"live/{HASH}/{RUN}").exists()
+
+
 async def test_resuming_again_and_again_loses_no_number(
     publication_fixture: PublicationFixture,
 ) -> None:

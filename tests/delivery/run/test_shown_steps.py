@@ -18,10 +18,13 @@ from media.ladder import AUDIO_RENDITION
 from storage.objects.disk import DiskObjects
 from tests.support.manual_clock import ManualClock
 from tests.support.redis_server import RedisServer, redis_server
-from tests.support.storage.edge_runs import FOLDER, published
+from tests.support.storage.edge_runs import FOLDER, VARIANTS, published
 from tests.support.storage.engine_reports import (
+    HASH,
     LOW,
     NOON_US,
+    ORIGIN,
+    RUN,
     TOP,
     FailingObjects,
     Killed,
@@ -33,6 +36,7 @@ from tests.support.storage.engine_reports import (
     on_disk,
     open_run,
     resume_run,
+    variants,
 )
 
 NAMES = (TOP.name, LOW.name, AUDIO_RENDITION)
@@ -233,6 +237,104 @@ async def test_what_the_edge_has_lost_is_a_gap_of_the_listed_duration(
         assert not any(one.gap for one in after[LOW.name].segments)
         for name, timeline in after.items():
             assert on_disk(disk, name).segments == tuple(timeline.segments)
+
+
+async def test_a_run_of_which_no_step_is_stored_goes_on_after_any_report_once_viewers_know_it(
+    tmp_path: Path, server: RedisServer, store: RedisEdgeStore
+) -> None:
+    """Another host continues every second one, and a restarted process the others."""
+    known = 0
+    for count in range(0, 100, 2):
+        first, second = ((FIRST, SECOND), (SOLE_OWNER, SOLE_OWNER))[count // 2 % 2]
+        server.command("FLUSHALL")
+        with DiskObjects(tmp_path / str(count)) as disk:
+            host = await first_host(disk, store, first)
+            if not await show_until(host, count, stored=False):
+                break
+            assert not list(disk.root.rglob("*.m3u8"))
+            seen = await published(store)
+            if VARIANTS not in seen.playlists:
+                edge = PublishingEdge(store)
+                assert await resume_run(disk, edge, ManualClock(), owner=second) is None
+                assert await disk.folder_names(f"live/{HASH}") == set()
+                continue
+            known += 1
+            host = await next_host(disk, store, second)
+            await check_unchanged(store, dict(seen.timelines), host, disk)
+            await host.begin()
+            await host.make(2, discontinuity=True)
+            for name, timeline in (await timelines(store)).items():
+                assert timeline.sequence == 0
+                assert on_disk(disk, name).segments == tuple(timeline.segments)
+            assert {each.uri.split("/")[0] for each in variants(disk).variants} == {RUN}
+    assert known > 10
+
+
+async def test_the_first_steps_of_a_run_are_stored_and_recorded_as_viewers_saw_them(
+    tmp_path: Path, store: RedisEdgeStore
+) -> None:
+    """The second host stores nothing, either, and the first one wakes up under the third."""
+    with DiskObjects(tmp_path) as disk:
+        former = await first_host(disk, store)
+        reports = interleaved(former.maker.step(part=PART)) + interleaved(
+            former.maker.step(part=PART)
+        )
+        await former.show(*reports[:-9])
+        before = await timelines(store)
+        await next_host(disk, store)
+        host = await next_host(disk, store, THIRD)
+        observer = StepObserver()
+        host.publication.set_observer(observer)
+        assert await append_until_full(former.publication, reports[-9:]) > 0
+        await former.edge.publish()
+        await check_unchanged(store, before, host, disk)
+        await host.begin()
+        await host.make(1, discontinuity=True)
+        steps = observer.steps
+        assert [(step.sequence, step.epoch, step.discontinuity) for step in steps] == [
+            (0, 0, False),
+            (1, 0, False),
+            (2, 1, True),
+        ]
+        assert {name: each.start for name, each in steps[0].segments.items()} == dict.fromkeys(
+            NAMES, ORIGIN
+        )
+        assert steps[0].wall_us(ORIGIN) == NOON_US
+        assert steps[2].segments[TOP.name].start == steps[1].end == ORIGIN + TWO + TWO // 2
+        # The first host may store more init sections of numbers that are next.
+        assert all(each.init >= 8 for each in steps[2].segments.values())
+
+
+async def test_a_part_of_the_first_step_that_the_edge_has_lost_makes_a_gap(
+    tmp_path: Path, server: RedisServer, store: RedisEdgeStore
+) -> None:
+    with DiskObjects(tmp_path) as disk:
+        host = await first_host(disk, store)
+        await host.show(*interleaved(host.maker.step(part=PART))[:9])
+        assert server.command("DEL", f"one.edge:part:1:{FOLDER}/{TOP.name}/0.1.m4s") == 1
+        host = await next_host(disk, store)
+        assert await host.publication.store_pending() == 0
+        for name, timeline in (await timelines(store)).items():
+            (segment,) = timeline.segments
+            assert (segment.gap, segment.duration) == (name == TOP.name, 2 * PART)
+            assert on_disk(disk, name).segments == (segment,)
+
+
+async def test_a_run_whose_encoder_does_not_return_ends_with_what_viewers_saw_of_its_first_step(
+    tmp_path: Path, store: RedisEdgeStore
+) -> None:
+    with DiskObjects(tmp_path) as disk:
+        host = await first_host(disk, store)
+        await host.show(*interleaved(host.maker.step(part=PART))[:9])
+        later_us = NOON_US + 600_000_000
+        edge = PublishingEdge(store)
+        following = await open_run(disk, edge, ManualClock(), now_us=later_us, owner=SECOND)
+        assert following.run != RUN
+        for name in NAMES:
+            playlist = on_disk(disk, name)
+            assert playlist.ended
+            (segment,) = playlist.segments
+            assert (segment.uri, segment.duration, segment.gap) == ("0.m4s", TWO // 2, False)
 
 
 @pytest.mark.parametrize("cause", ["empty", "away", "behind"])

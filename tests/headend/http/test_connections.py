@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -182,6 +183,55 @@ def test_a_proxys_connections_are_charged_to_the_clients_whose_requests_they_car
             reader, writer = connections[12]
             writer.write(FORWARDED % b"192.0.2.1" + b"z")
             assert await one(reader) == b"HTTP/1.1 200 OK 1"
+
+    play(limiter, scenario)
+
+
+def test_a_newcomer_gets_the_place_of_what_a_proxy_has_not_used_for_longest() -> None:
+    limiter = ConnectionLimiter(4, PROXY)
+
+    async def scenario(port: int) -> None:
+        async with crowd(port, 4) as pool:
+            for request in (FORWARDED % b"192.0.2.1" + b"z", GET % b"/quick"):
+                for reader, writer in pool:
+                    writer.write(request)
+                    assert (await one(reader)).startswith(b"HTTP/1.1 200 OK ")
+            # One of them is used once more, and another has a request under way.
+            again, at_work, *idle = pool
+            again[1].write(FORWARDED % b"192.0.2.1" + b"z")
+            await one(again[0])
+            at_work[1].write(FORWARDED % b"192.0.2.2")
+            viewers = (b"198.51.100.%d" % number for number in itertools.count())
+            async with AsyncExitStack() as stack:
+                # One comes from elsewhere, the others through the proxy.
+                for (closed, _), host in zip(
+                    (*idle, again), ("::1", "127.0.0.1", "127.0.0.1"), strict=True
+                ):
+                    reader, writer = await stack.enter_async_context(client(port, host))
+                    assert await read_all(closed) == b""
+                    # It has a request under way, and is not closed for the next one.
+                    writer.write(FORWARDED % next(viewers))
+                    assert len(limiter) == 4
+                reader, _ = await stack.enter_async_context(client(port))
+                assert (await read_all(reader)).startswith(b"HTTP/1.1 503 ")
+                at_work[1].write(b"z")
+                assert await one(at_work[0]) == b"HTTP/1.1 200 OK 1"
+        await until(lambda: len(limiter) == 0)
+
+    play(limiter, scenario)
+
+
+def test_what_proxies_keep_open_is_free_for_their_clients() -> None:
+    limiter = ConnectionLimiter(4, PROXY)
+
+    async def scenario(port: int) -> None:
+        async with crowd(port, 4) as pool:
+            for reader, writer in pool:
+                writer.write(FORWARDED % b"192.0.2.1" + b"z")
+                await one(reader)
+            for _, writer in pool[:2]:  # one client, of the two that all places are enough for
+                writer.write(FORWARDED % b"192.0.2.1")
+            assert not any([await is_refused(reader) for reader, _ in pool[:2]])
 
     play(limiter, scenario)
 

@@ -34,7 +34,7 @@ HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
     "versions", "box",
     "countries", "redis", "disk", "installation", "store", "database", "numbers",
-    "restrictions", "jobs", "clock", "expiry", "files", "leftovers",
+    "restrictions", "jobs", "clock", "expiry", "removals", "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
 
@@ -99,6 +99,41 @@ def test_examining_removes_nothing_and_cleaning_does(folder: Path) -> None:
     code, findings = doctor(folder, "--clean")
     assert (code, findings["leftovers"]["verdict"]) == (0, "well")
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("minutes", "causes", "verdict", "words"),
+    [
+        pytest.param(59, ("busy", "busy"), "well", "", id="not for long"),
+        pytest.param(
+            61, ("", "Read-only file system"), "act", ": Read-only file system", id="fails"
+        ),
+        pytest.param(61, ("", ""), "act", ": no process has tried", id="no process runs"),
+    ],
+)
+def test_deletions_that_keep_failing_need_action(
+    folder: Path, minutes: int, causes: tuple[str, str], verdict: str, words: str
+) -> None:
+    recorded_us = wall_clock_us() - minutes * 60 * MICROSECONDS
+    for name, cause in zip(("1", "2"), causes, strict=True):
+        change(
+            folder,
+            "INSERT INTO removals (address, is_folder, recorded_us, due_us, cause)"
+            f" VALUES ('sources/{HASH}/{name}', false, {recorded_us}, {recorded_us}, '{cause}')",
+        )
+    code, findings = doctor(folder)
+    removals = findings["removals"]
+    assert (code, removals["verdict"]) == (int(verdict == "act"), verdict)
+    assert words in str(removals["text"])
+    if verdict == "act":
+        since = datetime.datetime.fromtimestamp(recorded_us // MICROSECONDS, datetime.UTC)
+        start = f"2 objects or folders are to be deleted since {since:%Y-%m-%d %H:%M} UTC or later"
+        assert str(removals["text"]).startswith(start)
+        whats = [each or "to be deleted" for each in causes]
+        assert removals["things"] == [
+            {"path": f"objects/sources/{HASH}/{name}", "what": what, "bytes": None}
+            for name, what in zip(("1", "2"), whats, strict=True)
+        ]
 
 
 async def _film(folder: Path) -> None:
@@ -321,6 +356,20 @@ def test_media_of_another_installation_are_found_and_not_cleaned(film: Path) -> 
     stopped = CliRunner().invoke(main, ["doctor", "--clean", "--data", str(film)])
     assert (stopped.exit_code, path.exists()) == (1, True)
     assert "do not belong to the catalog" in stopped.output
+
+
+def test_media_without_the_key_are_known_by_the_database_and_get_it(film: Path) -> None:
+    key = film / "objects" / "installation"
+    text = key.read_text()
+    key.unlink()
+    code, findings = doctor(film)
+    assert (code, findings["installation"]["verdict"]) == (0, "tidy")
+    assert "belong together" in str(findings["installation"]["text"])
+    assert findings["store"]["verdict"] == "well"
+    assert not key.exists()
+    code, findings = doctor(film, "--clean")
+    assert (code, findings["installation"]["verdict"]) == (0, "well")
+    assert key.read_text() == text
 
 
 def test_media_whose_disk_is_away_are_found_and_not_cleaned(film: Path) -> None:

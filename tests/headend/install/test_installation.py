@@ -1,5 +1,6 @@
 """Data folders: as `headend migrate` and `headend serve` create them, and how others open them."""
 
+import shutil
 import sqlite3
 import stat
 from pathlib import Path
@@ -15,6 +16,7 @@ from headend.install.installation import (
     move_catalog,
     own_store,
     read_installation,
+    release_media,
 )
 from headend.install.locks import DataFolderError, schema_in_use
 from headend.install.media_store import OBJECTS, open_store, read_store
@@ -23,6 +25,7 @@ from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaNewer
 from storage.installation_key import EmptyStore, StoreMismatch
+from storage.lease_verdict import NewStoreRefused
 from storage.store_lease import LeaseTiming, StoreLease
 from tests.support.postgres import PostgresServer
 from tests.support.sql import run_sql
@@ -171,6 +174,23 @@ async def test_a_used_postgresql_database_is_not_joined_with_an_empty_folder(
         assert (second / OBJECTS / "installation").read_text() == key
 
 
+async def test_a_new_store_is_not_confirmed_beside_processes_that_have_theirs(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        create_data_folder(folder)
+    with postgres_server.fresh_database() as url:
+        await install(first, url)
+        await use(first, url)
+        with pytest.raises(NewStoreRefused, match="needs the folder or bucket that they have"):
+            await install(second, url, new_store=True)
+        assert not (second / OBJECTS).exists()
+        await install(first, url, new_store=True)
+        run_sql(url, "UPDATE store_claims SET confirmed_us = 1")
+        await install(second, url, new_store=True)
+
+
 async def test_media_restored_without_the_key_get_it(tmp_path: Path) -> None:
     await without_keys(tmp_path, "AAAAAAAAAAAA")
     await install(tmp_path)
@@ -249,6 +269,29 @@ async def use(folder: Path, location: str | Path) -> None:
             timing = LeaseTiming(renew_seconds=0)
             lease = StoreLease(objects, catalog.store_claims, catalog="db", timing=timing)
             await lease.acquire(no_wait)
+
+
+async def test_a_backup_that_is_restored_after_a_clean_stop_starts_at_once(tmp_path: Path) -> None:
+    """Of a file of SQLite the last process is known; another one still has the lease."""
+    await install(tmp_path)
+    await use(tmp_path, tmp_path / DATABASE)
+    await use(tmp_path, tmp_path / DATABASE)
+    shutil.copy(tmp_path / DATABASE, tmp_path / "backup")
+    run_sql(tmp_path / "backup", "UPDATE store_claims SET confirmed_us = 0, turn = 'old'")
+    await use(tmp_path, tmp_path / DATABASE)
+    with schema_in_use(tmp_path), pytest.raises(DataFolderError):
+        await release_media(tmp_path, None)
+    with pytest.raises(AssertionError, match="waiting for up to 90 s"):
+        await use(tmp_path, tmp_path / "backup")
+    assert await release_media(tmp_path, None)
+    await use(tmp_path, tmp_path / DATABASE)
+    with pytest.raises(AssertionError, match="waiting for up to 90 s"):
+        await use(tmp_path, tmp_path / "backup")  # it was started again, and killed
+    assert await release_media(tmp_path, None)
+    await use(tmp_path, tmp_path / "backup")
+    assert not await release_media(tmp_path, None), "the original does not have it any more"
+    with pytest.raises(AssertionError, match="waiting for up to 90 s"):
+        await use(tmp_path, tmp_path / DATABASE)
 
 
 @pytest.mark.parametrize("used", ["neither", "the file", "the copy"])

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from fractions import Fraction
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from media.codecs.avc import (
     is_idr,
     is_picture,
     nal_units,
+    without_timing,
 )
 from media.codecs.sps import MAX_SIDE
 from media.hls.fmp4 import Sample
@@ -34,6 +36,14 @@ AUD, SEI, IDR, SLICE = b"\x09\xf0", b"\x06\x05\x01\x00\x80", b"\x65\x88\x84", b"
 
 def unit(*parts: bytes, size: int = 4) -> bytes:
     return b"".join(len(part).to_bytes(size, "big") + part for part in parts)
+
+
+def test_a_record_loses_its_frame_rate_and_keeps_all_else() -> None:
+    record = without_timing(RECORD)
+    config = AvcConfig.parse(record)
+    assert config == msgspec.structs.replace(CONFIG, frame_rate=None, sps=config.sps)
+    assert record.endswith(RECORD[-13:])  # the picture parameter set and what follows it
+    assert without_timing(record) == record
 
 
 def test_a_record_has_all_that_a_playlist_needs() -> None:

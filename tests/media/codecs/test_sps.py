@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.codecs.sps import MAX_SIDE, AvcError, Sps, parse_sps
+from media.codecs.sps import MAX_SIDE, AvcError, Sps, parse_sps, without_timing
 
 HIGH, HIGH_444, MAIN, BASELINE = 100, 244, 77, 66
 
@@ -186,6 +186,19 @@ def timing(tick: int, scale: int) -> str:
 )
 def test_a_frame_lasts_two_ticks(tick: int, scale: int, rate: Fraction | None) -> None:
     assert parse_sps(finish(start(), vui=vui(timing=timing(tick, scale)))).vui.frame_rate == rate
+
+
+@given(st.tuples(*[st.integers(0, (1 << 32) - 1)] * 2), st.integers(0, 1000))
+def test_only_the_frame_rate_is_taken_out(numbers: tuple[int, int], reorder: int) -> None:
+    end = BitWriter().u(1, 1).u(1, 1).u(1, 1).ue(0, 0, 11, 11, reorder, 4).bits
+    made = finish(start(), vui=vui(timing=timing(*numbers), end=end))
+    assert without_timing(made) == finish(start(), vui=vui(end=end))
+
+
+@pytest.mark.parametrize("bits", [None, vui(), vui(aspect="1"), "1" + f"{3:08b}"])
+def test_a_set_without_a_frame_rate_stays_as_it_is(bits: str | None) -> None:
+    unit = finish(start(), vui=bits)
+    assert without_timing(unit) == unit
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile
+from storage.cleanup.cleanup_pass import MAX_FAILURES
 from storage.cleanup.confirmation import TooMuchDue
 from storage.cleanup.expired_uploads import (
     AGE_US,
-    MAX_FAILURES,
     remove_expired_uploads,
     remove_old_links,
 )

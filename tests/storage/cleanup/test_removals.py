@@ -106,6 +106,8 @@ async def test_a_store_that_is_away_is_tried_again_less_and_less_often(
             tries.append(now_us)
         now_us += MINUTE_US
     assert await objects.addresses("videos") == [f"videos/{HASH}/1-1/0.m4s"], "no other waits"
+    overdue = await catalog.removals.find_overdue(now_us - 60 * MINUTE_US, 9)
+    assert (overdue.count, overdue.cause) == (2, "Operation not permitted")
     pauses = [after - before for before, after in pairwise(tries)]
     assert pauses == sorted(pauses)
     assert pauses[0] <= 2 * MINUTE_US

@@ -39,6 +39,23 @@ def many(tmp_path: Path) -> Path:
     return tmp_path
 
 
+async def test_a_few_files_or_none_take_one_thread_once(tmp_path: Path) -> None:
+    threads = CountingThreads()
+    with DiskObjects(tmp_path) as whole:
+        objects = whole.using(threads)
+        await objects.put("videos/a/1.m4s", b"x")
+        works: list[tuple[Callable[[], Awaitable[object]], object]] = [
+            (partial(objects.addresses, "videos"), ["videos/a/1.m4s"]),
+            (partial(objects.addresses, "live"), []),
+            (partial(objects.folder_names, "live"), set[str]()),
+            (partial(objects.delete_tree, "live"), None),
+        ]
+        threads.runs = 0
+        for count, (work, expected) in enumerate(works, 1):
+            assert await work() == expected
+            assert threads.runs == count
+
+
 async def test_a_limit_of_time_is_for_some_files_of_a_folder(many: Path) -> None:
     threads = CountingThreads()
     with DiskObjects(many) as whole:
@@ -65,7 +82,15 @@ async def test_a_read_only_store_lists_as_much(many: Path) -> None:
     assert await files.size("videos") == 0
 
 
-async def test_steps_are_run_some_at_a_time() -> None:
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        pytest.param(0, [0], id="none"),
+        pytest.param(2_000, [1000, 1000, 0], id="as many as are run at a time"),
+        pytest.param(2_001, [1000, 1000, 1], id="fewer than that at last"),
+    ],
+)
+async def test_steps_are_run_some_at_a_time(count: int, expected: list[int]) -> None:
     taken: list[int] = []
 
     async def run(some: Callable[[], list[int]]) -> list[int]:
@@ -73,8 +98,8 @@ async def test_steps_are_run_some_at_a_time() -> None:
         taken.append(len(numbers))
         return numbers
 
-    assert await run_steps(iter(range(2_001)), run) == list(range(2_001))
-    assert taken == [1000, 1000, 1, 0]
+    assert await run_steps(iter(range(count)), run) == list(range(count))
+    assert taken == expected
 
 
 def test_links_are_deleted_and_not_followed(tmp_path: Path) -> None:

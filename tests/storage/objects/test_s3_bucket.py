@@ -1,8 +1,11 @@
 """Features of buckets alone: pieces of large objects, and errors for operators."""
 
+import asyncio
 import hashlib
 import json
+import os
 import random
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -147,6 +150,36 @@ async def test_a_server_is_replaced_by_one_with_another_form_of_tags(
         server.shutdown()
 
 
+class OtherTimeHandler(BaseHTTPRequestHandler):
+    """Answers as Ceph's gateway does to a client whose clock is a month ahead."""
+
+    def do_GET(self) -> None:
+        text = b"<Error><Code>RequestTimeTooSkewed</Code><Message></Message></Error>"
+        self.send_response(403)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # as it is called
+        """Print nothing."""
+
+
+async def test_a_clock_that_the_bucket_does_not_accept_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    with ThreadingHTTPServer(("127.0.0.1", 0), OtherTimeHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        bucket = S3Bucket(S3Location(bucket="one", endpoint=endpoint, region="us-east-1"))
+        for call in (bucket.get("installation"), bucket.folder_names("live"), bucket.check()):
+            with pytest.raises(StoreFailed, match="clock and this machine's differ too much"):
+                await call
+        server.shutdown()
+
+
 async def test_an_object_that_is_too_large_for_one_copy_can_be_moved(
     bucket_store: S3Objects, s3_server: S3Server, tmp_path: Path
 ) -> None:
@@ -252,6 +285,23 @@ async def test_wrong_credentials_are_named(
         with pytest.raises(StoreFailed, match="live/a: the credentials do not allow it") as caught:
             await call
         assert "another" not in str(caught.value)
+
+
+async def test_a_wrong_clock_is_not_taken_for_wrong_credentials(s3_server: S3Server) -> None:
+    bucket = s3_server.new_bucket()
+    script = f"""
+import asyncio
+from storage.objects.s3_bucket import S3Bucket, S3Location
+where = S3Location(bucket={bucket.bucket!r}, endpoint={bucket.endpoint!r}, region="us-east-1")
+asyncio.run(S3Bucket(where).get("installation"))
+"""
+    child = await asyncio.create_subprocess_exec(
+        "faketime", "-f", "+5h", sys.executable, "-c", script,
+        env={**os.environ, **s3_server.credentials}, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, errors = await child.communicate()
+    last = errors.decode().splitlines()[-1]
+    assert "StoreFailed: installation: the bucket's clock and this machine's differ" in last
 
 
 async def test_a_server_that_is_away_fails_soon_and_comes_back(

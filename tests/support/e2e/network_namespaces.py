@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["HERE", "NetworkHost", "VirtualSwitch", "network"]
+__all__ = ["ALSO_HERE", "HERE", "NetworkHost", "VirtualSwitch", "network"]
 
 HERE: Final = "10.98.7.1"  # of the switch, within our own namespaces
+ALSO_HERE: Final = "10.98.7.2"  # for a server that machines can be kept from
 _OTHERS: Final = "10.98.7.{}"
 _NEW_NETWORK: Final = 0x40000000  # CLONE_NEWNET
 _OWN: Final = Path("/proc/thread-self/ns/net")
@@ -62,6 +63,19 @@ class NetworkHost:
         finally:
             _ip("link", "set", self._port, "master", "switch")
 
+    @contextmanager
+    def kept_from(self, address: str) -> Generator[None]:
+        """Silently drop what it sends to an address for the length of the block."""
+        self._route("add", address)
+        try:
+            yield
+        finally:
+            self._route("del", address)
+
+    def _route(self, change: str, address: str) -> None:
+        words = ("route", change, "blackhole", f"{address}/32")
+        subprocess.run([*self.command, "ip", *words], check=True)
+
 
 class VirtualSwitch:
     """A switch, and machines on it."""
@@ -92,7 +106,8 @@ def network() -> Generator[VirtualSwitch]:
         _ip("link", "set", "lo", "up")
         _DEAF.write_text("1")
         _ip("link", "add", "switch", "address", _HARDWARE, "type", "bridge")
-        _ip("addr", "add", f"{HERE}/24", "dev", "switch")
+        for address in (HERE, ALSO_HERE):
+            _ip("addr", "add", f"{address}/24", "dev", "switch")
         _ip("link", "set", "switch", "up")
         yield VirtualSwitch(namespaces)
     finally:

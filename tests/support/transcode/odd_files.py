@@ -343,6 +343,12 @@ _BROKEN: Final = (
         refused="The file cannot be read",
     ),
     Item(
+        "animated.gif",
+        "an animated GIF",
+        clip(sound=None),
+        refused="The file cannot be read",
+    ),
+    Item(
         "text.mp4", "a text named like a film", corpus_clips.text, refused="The file cannot be read"
     ),
 )

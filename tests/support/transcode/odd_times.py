@@ -26,6 +26,7 @@ _ONE_KEY: Final = (
     *("-c:v", "libx264", "-preset", "veryfast", "-g", "9999", "-keyint_min", "9999"),
     *("-sc_threshold", "0", *AAC),
 )
+_FRAGMENTED: Final = ("-movflags", "frag_keyframe+empty_moov+default_base_moof")
 _VFR: Final = ("-vsync", "vfr")
 _STANDS: Final = "select='lt(t,2)+gte(t,42.6)'"
 _BEFORE: Final = ("-output_ts_offset", "-1.5", "-avoid_negative_ts", "disabled")
@@ -89,8 +90,22 @@ def _stray_sound(mkv: bytes) -> bytes:
     return moved_block(mkv, 2, 80, 18_000)
 
 
-def _twice(ts: bytes) -> bytes:
-    return ts + ts
+def _twice(film: bytes) -> bytes:
+    return film + film
+
+
+def _in_turn(*makers: Maker) -> Maker:
+    """Return a maker of films put together byte by byte."""
+
+    def make(path: Path) -> None:
+        whole = b""
+        for number, maker in enumerate(makers):
+            part = path.with_stem(f"part-{number}")
+            maker(part)
+            whole += part.read_bytes()
+        path.write_bytes(whole)
+
+    return make
 
 
 def _no_sound_in_it(path: Path) -> None:
@@ -102,8 +117,7 @@ def _no_sound_in_it(path: Path) -> None:
 
 def _fragments(begins: int) -> Maker:
     """Return a maker of fragments of MP4 whose times begin at `begins` seconds."""
-    form = ("-movflags", "frag_keyframe+empty_moov+default_base_moof")
-    return changed(clip(*PLAIN, *form, size=_TINY), lambda mp4: later_fragments(mp4, begins))
+    return changed(clip(*PLAIN, *_FRAGMENTED, size=_TINY), lambda mp4: later_fragments(mp4, begins))
 
 
 def _longer_track(path: Path) -> None:
@@ -335,6 +349,59 @@ ODD_TIMES: Final = (
         flashes=6,
         beeps=6,
         warning=_JOINED,
+    ),
+    Item(
+        "slides-then-film.ts",
+        "the same, MPEG-TS, slides of 15 s with music and then a film",
+        _in_turn(
+            clip(*PLAIN, size=_TINY, seconds=30, rate="1/15"),
+            clip(*PLAIN, size=_TINY),
+        ),
+        size=_TINY,
+        seconds=33,
+        first=30.4,
+        heard=0.4,
+        beeps=33,
+        warning=_JOINED,
+    ),
+    Item(
+        "silent-then-sound.ts",
+        "the same, a part without sound first",
+        _in_turn(clip(*X264, size=_TINY, sound=None), clip(*PLAIN, size=_TINY)),
+        size=_TINY,
+        seconds=6,
+        heard=3.4,
+        flashes=6,
+        warning=_JOINED,
+    ),
+    Item(
+        "twice.flv",
+        "FLV, two files in one",
+        changed(clip(*PLAIN, size=_TINY), _twice),
+        size=_TINY,
+        own=True,
+        kept=True,
+        warning="The file is several FLV files in one: all or much of what follows the first was"
+        " left out.",
+    ),
+    Item(
+        "twice-fragmented.mp4",
+        "the same, fragments of MP4",
+        changed(clip(*PLAIN, *_FRAGMENTED, size=_TINY), _twice),
+        size=_TINY,
+        seconds=6.1,
+        flashes=6,
+        beeps=6,
+        warning=_JOINED,
+    ),
+    Item(
+        "twice.mp4",
+        "two whole films of MP4 in one file",
+        changed(clip(*PLAIN, size=_TINY), _twice),
+        size=_TINY,
+        own=True,
+        kept=True,
+        warning="The file is several, one after the other: only the first was used.",
     ),
     Item(
         "no-keyframes.mkv",

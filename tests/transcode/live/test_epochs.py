@@ -53,7 +53,7 @@ def test_a_splice_ends_the_source_before_and_lists_what_is_encoded() -> None:
     assert (epochs.encoded, epochs.min_rungs) == (("360p",), 0)
     begun(epochs, wall_us=9)
     assert not epochs.is_newest(0)
-    assert epochs.start(Spliced(epoch=1, reused=None, sequence=0, length=0)).wall_us == 9
+    assert epochs.start(Spliced(epoch=1, reused=None)).wall_us == 9
     assert (epochs.encoded, epochs.min_rungs) == (("720p", "360p"), 1)
 
 
@@ -64,6 +64,6 @@ def test_only_the_newest_sources_top_rung_is_counted_as_taken_over() -> None:
     begun(epochs)
     assert not epochs.encode_top_rung(TakenOver(epoch=0))
     assert epochs.encoded == ("360p",)
-    epochs.start(Spliced(epoch=1, reused="720p", sequence=0, length=0))
+    epochs.start(Spliced(epoch=1, reused="720p"))
     assert epochs.encode_top_rung(TakenOver(epoch=1))
     assert (epochs.encoded, epochs.min_rungs) == (("720p", "360p"), 1)

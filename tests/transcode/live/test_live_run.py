@@ -335,9 +335,7 @@ def gap(sequence: int) -> Segment:
         pytest.param([PREPARED, INIT], [PART], id="parts"),
         pytest.param([PREPARED], [gap(number) for number in range(99)], id="one rendition alone"),
         pytest.param([], [Prepared(epoch=7, names=(), reused=None)], id="an unknown epoch"),
-        pytest.param(
-            [], [Spliced(epoch=7, reused=None, sequence=0, length=0)], id="an unknown source"
-        ),
+        pytest.param([], [Spliced(epoch=7, reused=None)], id="an unknown source"),
     ],
 )
 async def test_an_engine_that_floods_is_lost_and_replaced(

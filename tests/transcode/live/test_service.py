@@ -185,6 +185,29 @@ async def test_viewers_get_a_run_that_a_kill_interrupted_before_its_encoder_retu
     assert "#EXT-X-ENDLIST" in stored.read_text()
 
 
+async def test_a_run_that_was_killed_before_its_first_step_stays_open_no_longer_than_others(
+    tmp_path: Path,
+) -> None:
+    """Its viewers had it from memory alone."""
+    with DiskObjects(tmp_path) as objects:
+        first, second = (
+            LiveTranscoding(
+                objects=objects, edge=MemoryEdge(), window=WINDOW, now_us=lambda: NOON_US
+            )
+            for _ in range(2)
+        )
+        publication = await first.open_publication(HASH, RunSettings(), picture=True)
+        maker = ReportMaker(LOW)
+        await publication.prepare(maker.epoch, (LOW,), NOON_US)
+        await append_all(publication, [*maker.begin(), *maker.step()[:-1]])
+        assert publication.is_playable
+        assert await second.has_open_run(HASH)
+        await second.end_older([HASH], 60.0)
+        assert not await second.has_open_run(HASH)
+        assert not await second.end_interrupted(HASH)
+        assert await objects.folder_names(f"live/{HASH}") == set()
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Source:
     """A source of which one smaller rung is encoded."""

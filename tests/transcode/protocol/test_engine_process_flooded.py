@@ -97,8 +97,8 @@ REPORTS: dict[type[EngineReport], Sequence[EngineReport]] = {
     Part: [part(b""), part(bytes(10 * MIB)), part(bytes(63 * MIB))],
     Segment: [segment(), segment(1 << 60)],
     Spliced: [
-        Spliced(epoch=0, reused=None, sequence=0, length=0),
-        Spliced(epoch=0, reused=TEXT, sequence=0, length=0),
+        Spliced(epoch=0, reused=None),
+        Spliced(epoch=0, reused=TEXT),
     ],
     Placed: [Placed(epoch=0, offset=1)],
     TakenOver: [TakenOver(epoch=0)],

@@ -26,10 +26,10 @@ def test_a_stored_span_keeps_the_names_of_its_fields() -> None:
     """Rows of a version before an update are read by the one after it."""
     assert list(msgspec.to_builtins(SPAN)) == [
         "rungs", "sequence", "cuts", "end", "until", "before", "key", "pictures", "offset",
-        "rate", "threads", "alone", "timed", "wait",
+        "rate", "threads", "alone", "timed", "wait", "joined",
     ]  # fmt: skip
     stored = msgspec.to_builtins(SPAN)
-    for later in ("threads", "alone", "timed", "wait"):
+    for later in ("threads", "alone", "timed", "wait", "joined"):
         del stored[later]
     assert msgspec.convert(stored, SpanOrder) == SPAN
 

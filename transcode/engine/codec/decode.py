@@ -80,8 +80,8 @@ class VideoDecoder(Protocol):
 class AudioDecoder(Protocol):
     """Turns packets into sound; raises as `TrackAudioDecoder` does."""
 
-    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
-        """Decode one packet."""
+    def decode(self, data: bytes, pts: int | None) -> list[AudioFrame]:
+        """Decode one packet; None if its time is unknown."""
         ...
 
     def drain(self) -> list[AudioFrame]:
@@ -166,8 +166,8 @@ class TrackAudioDecoder:
         context.open()
         self._context = context
 
-    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
-        """Decode one packet.
+    def decode(self, data: bytes, pts: int | None) -> list[AudioFrame]:
+        """Decode one packet; None if its time is unknown.
 
         Raises:
             av.error.FFmpegError: it is damaged; the next one may still be decodable.
@@ -187,22 +187,28 @@ class PacketData(bytes):
     """The bytes of a file's packet, and the packet: its decoder needs what lies beside the bytes.
 
     That is a new configuration, a palette, or the flag of a picture that is decoded but not shown.
-    `hidden` are packets before it that have the flag, if they are not decoded on their own.
+    `earlier` are packets before it that are not decoded on their own, with times relative to its.
+    `is_last` is True if no other packet of the track follows.
     """
 
     packet: "Packet[Stream]"
-    hidden: "Sequence[Packet[Stream]]"
+    earlier: "Sequence[Packet[Stream]]"
+    is_last: bool
 
     def __new__(
-        cls, packet: "Packet[Stream]", hidden: "Sequence[Packet[Stream]]" = ()
+        cls,
+        packet: "Packet[Stream]",
+        earlier: "Sequence[Packet[Stream]]" = (),
+        *,
+        is_last: bool = False,
     ) -> "PacketData":
         """Copy the bytes of a packet."""
         data = super().__new__(cls, packet)
-        data.packet, data.hidden = packet, hidden
+        data.packet, data.earlier, data.is_last = packet, earlier, is_last
         return data
 
 
-def av_packet(data: bytes, dts: int, pts: int) -> "Packet[Stream]":
+def av_packet(data: bytes, dts: int | None, pts: int | None) -> "Packet[Stream]":
     """Return the library's packet; times are on the output clock."""
     # `Packet(data)` would lend our bytes to the decoder. They lack the 64 bytes of padding that bit
     # readers run into (AV_INPUT_BUFFER_PADDING_SIZE), so hostile data could make it read beyond

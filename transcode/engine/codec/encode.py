@@ -16,6 +16,7 @@ from av.audio.frame import AudioFrame
 from av.codec.context import CodecContext, Flags
 from av.video.frame import VideoFrame
 
+from media.codecs.avc import without_timing
 from media.hls.fmp4 import Sample
 from media.ladder import BURST_SECONDS, Rendition
 from media.ticks import AUDIO_SCALE
@@ -129,11 +130,19 @@ class VideoEncoder:
             context.options["crf"] = FILE_FACTORS[0 if _is_large(rendition) else 1]
         context.open()
         self._context = context
+        self._constant_rate = quality is Quality.LOW_DELAY
 
     @property
     def config(self) -> bytes:
-        """The avcC record."""
-        return self._context.extradata or b""
+        """The avcC record.
+
+        With low delay it names the frame rate, on which the encoder relies, else none. The library
+        would write its time base, 90 000 pictures a second, and GStreamer believes that where times
+        are rounded or irregular: in WebKitGTK each picture then lasts for 11 microseconds, and
+        playback stops in the holes between them.
+        """
+        config = self._context.extradata or b""
+        return config if self._constant_rate else without_timing(config)
 
     def encode(self, frame: VideoFrame | None) -> list[Sample]:
         """Encode a picture (None: flush the encoder); samples come in decode order.

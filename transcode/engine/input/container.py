@@ -32,6 +32,7 @@ from av.video.stream import VideoStream
 from media.no_op import do_nothing
 from transcode.engine.core.read_reporter import ReadReporter
 from transcode.engine.core.reports import ReportWriter
+from transcode.engine.input.appended_movies import is_appended
 from transcode.engine.input.stereo_pair import ONE_SIDE, left_and_right
 
 __all__ = [
@@ -69,6 +70,10 @@ _OPTIONS: Final = {
     "analyzeduration": "300000000",
 }
 _READ_BYTES: Final = 1 << 18
+# The header of FLV: its mark and version, an octet of flags, and its length (FLV 10.1, annex E.2).
+_FLV: Final = b"FLV\x01"
+_FLV_HEADER: Final = 9
+_FLV_HEADER_BYTES: Final = _FLV_HEADER.to_bytes(4, "big")
 _MOST_ASPECT: Final = 8
 # Scaling to whole pixels leaves unintended aspects such as 2560:2561.
 _LEAST_ASPECT: Final = Fraction(1, 50)
@@ -103,12 +108,18 @@ class _ReportedFile(io.FileIO):
     """A file whose descriptor the caller owns, and whose reads are counted.
 
     A packet of 16 MB is read in pieces: on a slow disk it would take as long as an engine may be
-    silent.
+    silent. `on_second_file` is called when another file begins in a FLV: its demuxer takes the
+    header for a packet, as long as megabytes, and leaves that out.
     """
 
-    def __init__(self, descriptor: int, reporter: ReadReporter) -> None:
+    def __init__(
+        self, descriptor: int, reporter: ReadReporter, on_second_file: Callable[[], None]
+    ) -> None:
         super().__init__(descriptor, closefd=False)
         self._reporter = reporter
+        self._on_second_file = on_second_file
+        self._is_flv: bool | None = None  # what is read first tells, which is the beginning
+        self._tail = b""  # of the bytes that were read last
 
     def read(self, size: int | None = -1, /) -> bytes:
         count = _READ_BYTES if size is None or size < 0 else min(size, _READ_BYTES)
@@ -119,7 +130,22 @@ class _ReportedFile(io.FileIO):
             self._reporter.fail(error)
             raise
         self._reporter.add(len(data))
+        if self._is_flv is None:
+            self._is_flv = data.startswith(_FLV)
+        if self._is_flv:
+            self._look_for_header(data)
         return data
+
+    def _look_for_header(self, data: bytes) -> None:
+        window = self._tail + data
+        begin = window.find(_FLV, 1)
+        while begin > 0:
+            if window[begin + 5 : begin + _FLV_HEADER] == _FLV_HEADER_BYTES:
+                self._is_flv = False
+                self._on_second_file()
+                return
+            begin = window.find(_FLV, begin + 1)
+        self._tail = window[1 - _FLV_HEADER :]
 
 
 def open_upload(
@@ -136,7 +162,11 @@ def open_upload(
     """
     send = reports.send if reports is not None else do_nothing
     reporter = ReadReporter(send, os.fstat(descriptor).st_size, clock)
-    file = _ReportedFile(descriptor, reporter)
+    file = _ReportedFile(
+        descriptor,
+        reporter,
+        do_nothing if reports is None else lambda: reports.count_trouble("files joined"),
+    )
     upload = open_media(file)
     if len(upload.streams) >= MOST_TRACKS:
         raise BadUpload(_TOO_MANY)
@@ -162,9 +192,12 @@ def open_media(file: io.FileIO | io.BytesIO) -> Upload:
     Raises:
         BadUpload: it has none of the known formats, or is too damaged to start with.
     """
+    options = dict(_OPTIONS)
+    if isinstance(file, io.FileIO) and is_appended(file):
+        options["interleaved_read"] = "0"  # by times, which begin again, it would mix the films
     try:
         file.seek(0)
-        media = av.open(file, options=dict(_OPTIONS), io_open=_deny, buffer_size=_READ_BYTES)
+        media = av.open(file, options=options, io_open=_deny, buffer_size=_READ_BYTES)
     except (FFmpegError, MemoryError, ValueError) as error:
         raise BadUpload(_UNREADABLE) from error
     if not isinstance(media, InputContainer):
@@ -278,5 +311,7 @@ def _is_cover(stream: Stream) -> bool:
 
 
 def _is_known(stream: Stream) -> bool:
-    # None if the library has no decoder, though its stub does not say so.
-    return getattr(stream, "codec_context", None) is not None
+    # None if the library has no decoder, though its stub does not say so. Of another type if a
+    # MPEG-TS uses the track's number for another one later in the file.
+    context = getattr(stream, "codec_context", None)
+    return context is not None and context.type == stream.type

@@ -4,7 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -14,15 +14,19 @@ from av.packet import Packet
 from av.stream import Stream
 
 from media.ticks import VIDEO_SCALE
+from transcode.engine.input.appended_movies import has_appended_fragments, shown
 from transcode.engine.input.container import ENCRYPTED, BadUpload, Upload
 
 __all__ = [
     "ConfigWatch",
+    "KeyOrder",
+    "PacketTimes",
     "Reach",
     "decode_times",
     "demux",
     "has_one_clock",
     "has_shown_times",
+    "packet_length",
     "packet_times",
     "timed_packets",
     "to_ticks",
@@ -30,6 +34,9 @@ __all__ = [
 
 _MOST_UNTIMED: Final = 3_000  # a minute of sound: some megabytes, or 100 s of pictures
 _USUAL_STEP: Final = VIDEO_SCALE // 30
+
+PacketTimes = Callable[["Packet[Stream]"], tuple[int, int] | None]
+"""Returns a packet's decode and presentation time, as `packet_times` does."""
 
 
 class Reach:
@@ -67,6 +74,7 @@ def demux(
     Raises:
         BadUpload: one is encrypted (ISO/IEC 23001-7: cenc, cbcs and the like).
     """
+    is_appended: bool | None = None  # unknown before a packet is not to be shown
     try:
         for packet in upload.demux(streams) if reach is None else upload.demux():
             if reach is not None:
@@ -75,8 +83,10 @@ def demux(
                     continue
             if packet.has_sidedata("encryption_info"):
                 raise BadUpload(ENCRYPTED)
+            if packet.is_discard and is_appended is None:
+                is_appended = has_appended_fragments(upload)
             if packet.size:
-                yield packet
+                yield shown(packet) if packet.is_discard and is_appended else packet
     except (FFmpegError, IndexError):
         # The packets before are good. An IndexError comes at the end of a file in which another
         # track began after the header was read: the library flushes that too, and has no such
@@ -95,9 +105,10 @@ def has_shown_times(container: Container) -> bool:
 def has_one_clock(container: Container) -> bool:
     """Return False for MPEG-TS and MPEG-PS, whose clock may begin anew anywhere.
 
-    Their packets say when they are decoded.
+    So it may where films in fragments were put together. Packets say when they are decoded.
     """
-    return container.format.name not in ("mpegts", "mpeg")
+    is_stream = container.format.name in ("mpegts", "mpeg")
+    return not is_stream and not has_appended_fragments(container)
 
 
 class ConfigWatch:
@@ -112,6 +123,22 @@ class ConfigWatch:
             packet.has_sidedata("new_extradata")
             and bytes(packet.get_sidedata("new_extradata")) != self._first
         )
+
+
+class KeyOrder:
+    """Watches a track for a keyframe that is to be shown before a picture decoded earlier.
+
+    No codec has that: two films overlap where they were put together.
+    """
+
+    def __init__(self) -> None:
+        self._latest: int | None = None
+
+    def is_broken_by(self, pts: int, *, key: bool) -> bool:
+        """Return whether the next picture, in decode order, is such a keyframe."""
+        latest = pts if self._latest is None else self._latest
+        self._latest = max(latest, pts)
+        return key and pts < latest
 
 
 def to_ticks(time: int, base: Fraction) -> int:
@@ -130,8 +157,14 @@ def packet_times(packet: "Packet[Stream]") -> tuple[int, int] | None:
     return to_ticks(dts, base), to_ticks(pts, base)
 
 
+def packet_length(packet: "Packet[Stream]") -> int:
+    """Return how long a packet lasts; 0 if that is unknown."""
+    base = packet.stream.time_base
+    return to_ticks(packet.duration, base) if packet.duration and base else 0
+
+
 def timed_packets(
-    upload: Upload, streams: list[Stream]
+    upload: Upload, streams: list[Stream], times_of: PacketTimes = packet_times
 ) -> Iterator[tuple["Packet[Stream]", int, int]]:
     """Yield the packets as `demux` does, each with its decode and presentation time.
 
@@ -140,23 +173,17 @@ def timed_packets(
     """
     waiting: dict[int, list[Packet[Stream]]] = {stream.index: [] for stream in streams}
     for packet in demux(upload, streams):
-        times = packet_times(packet)
+        times = times_of(packet)
         untimed = waiting.get(packet.stream.index)
         if times is None:
             if untimed is not None and len(untimed) < _MOST_UNTIMED:
                 untimed.append(packet)
             continue
         for steps, earlier in enumerate(untimed or (), -len(untimed or ())):
-            at = times[0] + steps * _step(earlier)
+            at = times[0] + steps * (packet_length(earlier) or _USUAL_STEP)
             yield earlier, at, at
         waiting.pop(packet.stream.index, None)
         yield packet, *times
-
-
-def _step(packet: "Packet[Stream]") -> int:
-    base = packet.stream.time_base
-    length = to_ticks(packet.duration, base) if packet.duration and base else 0
-    return length or _USUAL_STEP
 
 
 def decode_times(shown: Sequence[int]) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ from transcode.engine.codec.decode import (
 )
 from transcode.engine.input.container import credible_aspect, pixel_aspect
 from transcode.engine.input.edited_parts import PartJoiner, SeamWatch
+from transcode.engine.input.sound_pace import SoundPace
 from transcode.engine.input.stereo_pair import ONE_SIDE, PairDecoder
 
 __all__ = ["FileAudioDecoder", "FileDecoders", "FileVideoDecoder"]
@@ -55,6 +56,7 @@ class FileVideoDecoder:
         self._joiner = PartJoiner()
         self._begins_part = False  # with the next frame
         self._seams = SeamWatch()
+        self._is_drained = False
 
     @property
     def aspect(self) -> Fraction:
@@ -71,16 +73,21 @@ class FileVideoDecoder:
         return self._packets_in > 0 and self._pictures_out == 0
 
     def decode(self, data: bytes, dts: int, pts: int) -> list[VideoFrame]:
-        """Decode one access unit."""
+        """Decode one access unit; after the last one, return all frames that are left."""
         frames: list[VideoFrame] = []
-        if isinstance(data, PacketData):
-            packet = data.packet
-            packet.time_base, packet.dts, packet.pts = TIME_BASE, dts, pts
-            for hidden in data.hidden:
-                with suppress(FFmpegError):  # what is damaged there is not shown
-                    frames += self._decode(hidden)
-        else:
-            packet = av_packet(data, dts, pts)
+        if not isinstance(data, PacketData):
+            return self._add(av_packet(data, dts, pts), frames)
+        packet = data.packet
+        packet.time_base, packet.dts, packet.pts = TIME_BASE, dts, pts
+        for earlier in data.earlier:
+            earlier.dts, earlier.pts = (earlier.dts or 0) + dts, (earlier.pts or 0) + pts
+            with suppress(FFmpegError):  # what is damaged there is hardly shown
+                frames += self._decode(earlier)
+        frames = self._add(packet, frames)
+        return frames + self._rest() if data.is_last else frames
+
+    def _add(self, packet: "Packet[Stream]", frames: list[VideoFrame]) -> list[VideoFrame]:
+        """Return `frames`, and those that decoding a packet adds."""
         if not packet.is_discard:
             self._packets_in += 1
         try:
@@ -95,10 +102,11 @@ class FileVideoDecoder:
         if self._seams.is_at(packet):
             frames += self._rest()
             self._context.flush_buffers()
+            self._is_drained = False
             self._begins_part = True
         if _needs_other(self._context, packet):
             frames += self._rest()
-            self._context = _replaced(self._context, packet)
+            self._context, self._is_drained = _replaced(self._context, packet), False
         if not packet.is_discard:
             heapq.heappush(self._times, packet.pts or 0)
         try:
@@ -119,6 +127,9 @@ class FileVideoDecoder:
 
     def drain(self) -> list[VideoFrame]:
         """Return the frames that the decoder still holds."""
+        if self._is_drained:
+            return []
+        self._is_drained = True
         return self._stamped(self._context.decode(None), held=0)
 
     def _stamped(self, frames: list[VideoFrame], held: int) -> list[VideoFrame]:
@@ -198,12 +209,13 @@ class FileAudioDecoder:
     """The file's own sound decoder."""
 
     def __init__(self, stream: AudioStream) -> None:
+        self._pace = SoundPace()
         self._context = stream.codec_context
         self._context.thread_count = 1
         if self._context.layout.name in ONE_SIDE:
             self._context.layout = "mono"  # a channel alone is heard on both sides
 
-    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
+    def decode(self, data: bytes, pts: int | None) -> list[AudioFrame]:
         """Decode one packet; what an edit list leaves out only prepares the decoder."""
         # Not the packet itself: the decoder would count the samples to skip in the file's own time.
         packet = av_packet(data, pts, pts)
@@ -215,7 +227,14 @@ class FileAudioDecoder:
                 frames += self._context.decode(None)
             self._context = _replaced(self._context, packet)
         frames += self._context.decode(packet)
-        return [] if isinstance(data, PacketData) and data.packet.is_discard else frames
+        if isinstance(data, PacketData):
+            for frame in frames:
+                at = pts if frame.pts is None else frame.pts
+                if at is not None:
+                    own = frame.sample_rate
+                    frame.sample_rate = self._pace.rate(at, frame.samples, own)
+            return [] if data.packet.is_discard else frames
+        return frames
 
     def drain(self) -> list[AudioFrame]:
         """Return the frames that the decoder still holds."""

@@ -198,7 +198,7 @@ class PairDecoder:
         self._mono: dict[int, tuple[object, AudioResampler]] = {}  # by track
         self._joiner = PairJoiner(most=_MOST_AHEAD * rate, slack=rate // _SLACKS)
 
-    def decode(self, data: bytes, pts: int) -> list[AudioFrame]:
+    def decode(self, data: bytes, pts: int | None) -> list[AudioFrame]:
         """Decode one packet."""
         if not isinstance(data, PacketData):
             raise TypeError("a packet without its track")

@@ -1,9 +1,9 @@
-"""Times of a file that go back: strays of damage, and clocks that begin again.
+"""Times of a file that go back: strays of damage are told from clocks that begin again.
 
 Pure. A damaged header of a Matroska cluster, say, moves two seconds of packets by half a minute. A
 video would become that much longer, though the packets after them continue where those before
-ended. In a recording that was joined from two, the second one's clock begins again. Times that leap
-ahead and do not return are neither: there is a hole.
+ended. In a recording that was joined from two, the second one's clock begins again
+(`joined_clock` joins them). Times that leap ahead and do not return are neither: there is a hole.
 
 Times are ticks of 90 000 a second.
 """
@@ -16,17 +16,13 @@ import msgspec
 
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["REWIND", "ClockJoiner", "TimeLine", "time_line"]
+__all__ = ["TimeLine", "time_line"]
 
 # No codec holds back more pictures, so a later packet is never shown before one so much earlier.
 _REORDERED: Final = 16
 # Times that differ by more, from one packet to the next, belong to different runs.
 _LEAP: Final = 2 * VIDEO_SCALE
-# Decode times that a container states go back by more only where its clock begins again: parts that
-# were joined may be as short as the segments of a stream. Damage and fields shift them by less.
-REWIND: Final = VIDEO_SCALE // 2
 _GAP_SHARE: Final = 4
-_STEP: Final = VIDEO_SCALE // 30
 # Beyond this, the file is so damaged that its times mean nothing.
 _MOST_RUNS: Final = 1_000
 
@@ -74,41 +70,6 @@ def time_line(times: Sequence[int]) -> TimeLine | None:
         strays=bool(outside) and all(line[0] < index < line[-1] for index in outside),
         restarts=line[0] > 0 or line[-1] < len(runs) - 1,
     )
-
-
-class ClockJoiner:
-    """Joins the parts of a file whose clock begins again.
-
-    The track that begins a part continues where it ended, and the others keep their distance to it.
-    """
-
-    def __init__(self, rewind: int = _LEAP) -> None:
-        """Begin before the first packet; times that go back by more than `rewind` begin a part."""
-        self._rewind = rewind
-        self._offsets = [0]  # by part
-        self._newest: dict[int, list[int]] = {}  # by track, of each part up to its present one
-        self._steps: dict[int, int] = {}  # by track, between its last two packets
-        self._shown: dict[int, int] = {}  # by track, the latest time on the joined clock
-
-    def offset(self, track: int, dts: int, pts: int) -> int:
-        """Return what to add to the times of a track's next packet."""
-        newest = self._newest.setdefault(track, [dts] * len(self._offsets))
-        step = dts - newest[-1]
-        if step < -self._rewind:
-            if len(newest) == len(self._offsets):
-                # Pictures may wait longer to be shown in one part than in another.
-                delay = max(newest[-1] + self._offsets[-1] - dts, self._shown[track] - pts)
-                self._offsets.append(delay + self._steps.get(track, _STEP))
-            # A track may be missing in parts; the newest one is where the others are.
-            newest += [newest[-1]] * (len(self._offsets) - len(newest) - 1) + [dts]
-        elif step > _LEAP and len(newest) > 1 and dts >= newest[-2]:
-            newest.pop()  # what went back was a stray
-        elif step > 0:
-            self._steps[track] = step
-        newest[-1] = max(newest[-1], dts)
-        offset = self._offsets[len(newest) - 1]
-        self._shown[track] = max(self._shown.get(track, pts + offset), pts + offset)
-        return offset
 
 
 def _goes_back(times: Sequence[int]) -> bool:

@@ -130,8 +130,8 @@ class AudioPipeline:
         self._decoder = self._open_decoder(source)
         self._is_missing = False
 
-    def decode(self, data: bytes, pts: int) -> None:
-        """Decode one packet; `pts` is its time on the output clock."""
+    def decode(self, data: bytes, pts: int | None) -> None:
+        """Decode one packet; `pts` is its time on the output clock, None: it follows the last."""
         if self._decoder is None:
             return
         self._is_missing = False

@@ -178,11 +178,11 @@ class EpochPipeline:
         self._origin = self._end_so_far()
         self._slate_start = None
         self._set_source(source)
-        length = self._grid.splice(self._origin)
+        self._grid.splice()
         self._undecoded.clear()
         if self._video is not None and source.video_format is not None:
             self._video.put(source.video_format)
-        self._report_splice(begin.epoch, length)
+        self._reports.send(Spliced(epoch=begin.epoch, reused=self._reused_name))
         return True
 
     def continue_source(self, begin: Begin) -> bool:
@@ -193,14 +193,8 @@ class EpochPipeline:
         if begin.audio != source.audio:
             self._audio.splice(begin.audio)
         source.continue_with(begin)
-        self._report_splice(begin.epoch, 0)
+        self._reports.send(Spliced(epoch=begin.epoch, reused=self._reused_name))
         return True
-
-    def _report_splice(self, epoch: int, length: int) -> None:
-        sequence = self._grid.sequence - 1
-        self._reports.send(
-            Spliced(epoch=epoch, reused=self._reused_name, sequence=sequence, length=length)
-        )
 
     def show_slate(self, picture: bytes | None) -> None:
         """End the source; show its last picture, then a slate until `extend_slate`'s time."""
@@ -257,6 +251,8 @@ class EpochPipeline:
 
     def finish(self) -> EpochFinished:
         """Finish all renditions; return the epoch's sums."""
+        if self._decoders is not None:
+            self._hold_last_picture()
         ends: list[int] = []
         if self._copy is not None and (end := self._copy.end()) is not None:
             ends.append(end)
@@ -410,6 +406,16 @@ class EpochPipeline:
             self._apply_cut(cut)
         if self._grid.holds_picture and self._video is not None:
             clock.advance_to(until)
+            self._video.put(HoldUntil(until))
+
+    def _hold_last_picture(self) -> None:
+        """Hold a file's last picture while its sound goes on, unless that is a copied packet."""
+        until = self._audio.end
+        if self._video is None or self._copy is not None:
+            return
+        if until - self._grid.newest - self._source.step > HOLE:
+            for cut in self._grid.cut_until(until):
+                self._apply_cut(cut)
             self._video.put(HoldUntil(until))
 
     # -- beginning --------------------------------------------------------------------------------

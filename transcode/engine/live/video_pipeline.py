@@ -55,6 +55,8 @@ _PATIENCE: Final = 32
 # The approximate interval at which a held picture is repeated: the encoders hold back a dozen
 # frames, which would be a minute of a slide show, and 10 a second are cheap where nothing moves.
 HELD_INTERVAL: Final = FrameInterval(Fraction(VIDEO_SCALE, 10))
+# The interval of a file's frames that are behind: encoders spend hardly a bit on shorter ones.
+_CATCH_UP_STEP: Final = VIDEO_SCALE // 100
 
 CodedPicture = tuple[bytes, int, int]
 """Data, decode time, presentation time."""
@@ -147,6 +149,7 @@ class VideoPipeline(PipelineStage[_Item]):
         self._scaled: VideoFrame | None = None  # the frame that the stages have, scaled
         self._last: int | None = None
         self._shown_from: int | None = None  # after a preroll
+        self._is_behind = False  # the last frame was shown later than its file says
         super().__init__("decoding", _DEPTH)
 
     def handle(self, item: _Item) -> None:
@@ -288,6 +291,8 @@ class VideoPipeline(PipelineStage[_Item]):
 
     def _show_all(self, frames: list[VideoFrame]) -> None:
         for frame in frames:
+            if self._decoders is not None:
+                self._catch_up(frame)
             if self._leads_up(frame):
                 self._shown = frame
             elif frame.pts is None or (self._last is not None and frame.pts <= self._last):
@@ -295,6 +300,18 @@ class VideoPipeline(PipelineStage[_Item]):
                 self._shown = frame  # still the newest, if it has to be repeated
             else:
                 self._show(frame, frame.pts)
+
+    def _catch_up(self, frame: VideoFrame) -> None:
+        """Show a file's frame after the one before, though the file places it earlier.
+
+        A decoder knows the order better than a file that was put together carelessly.
+        """
+        if self._last is None or frame.pts is None:
+            return
+        least = self._last + (_CATCH_UP_STEP if self._is_behind else 1)
+        self._is_behind = frame.pts < least
+        if self._is_behind:
+            frame.pts = self._last + _CATCH_UP_STEP
 
     def _leads_up(self, frame: VideoFrame) -> bool:
         """Return whether a picture belongs to a preroll, or to the time before it ends."""

@@ -118,25 +118,16 @@ class SegmentGrid:
             return ()
         return self._by_source(pts, before, idr=idr) if self._reuse else self._by_clock(pts)
 
-    def splice(self, at: int) -> int:
-        """Continue with another source, whose first picture is at `at`, after the newest.
-
-        Return how long the open segment is expected to be if that source has IDR pictures as often
-        as the one before it; 0 if it is as long as the others.
-        """
+    def splice(self) -> None:
+        """Continue with another source, whose first picture comes after the newest."""
         self._spliced, self._idr, self._holds_picture = True, None, False
-        if self._newest is None or not self._reuse:
-            return 0
-        return self._groups_from(at - self._last)
 
-    def _groups_from(self, length: int) -> int:
-        """Return how long a segment gets that has a keyframe at `length`, if it must go on."""
+    def _expected(self) -> int:
+        """Return how long a segment gets that begins with an IDR picture of the source."""
         group = self._group or self._cut
-        if length + group > self._longest + SLACK:
-            return length
-        while length < self._cut - SLACK:
-            length += group
-        return length
+        if group > self._longest + SLACK:
+            return self._longest
+        return group * max(1, -(-(self._cut - SLACK) // group))
 
     def leave_source(self, at: int) -> Sequence[Cut]:
         """Continue by the clock without a source; its pictures are shown up to `at`.
@@ -226,7 +217,7 @@ class SegmentGrid:
         return Cut(
             sequence=self._sequence - 1,
             at=at,
-            expected=(self._groups_from(0) or self._longest) if self._reuse else self._next - at,
+            expected=self._expected() if self._reuse else self._next - at,
             discontinuity=discontinuity,
             takeover=takeover,
         )

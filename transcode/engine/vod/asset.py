@@ -17,6 +17,7 @@ from media.no_op import do_nothing
 from media.ticks import MILLISECONDS, ORIGIN_SECONDS, VIDEO_SCALE, rescale
 from transcode.engine.core.memory import resident_bytes
 from transcode.engine.core.reports import ReportWriter
+from transcode.engine.input.appended_movies import has_appended_movie
 from transcode.engine.input.container import (
     BadUpload,
     Upload,
@@ -25,6 +26,7 @@ from transcode.engine.input.container import (
     open_upload,
     video_stream,
 )
+from transcode.engine.input.joined_clock import Joins, find_joins
 from transcode.engine.vod.cpu_bound import cpu_seconds, survey_seconds
 from transcode.engine.vod.live_fallback import convert
 from transcode.engine.vod.remux import make_originals
@@ -62,9 +64,14 @@ def make_asset(
     limit_cpu(survey_seconds(file_bytes))
     with open_upload(descriptor, reports) as upload:
         surveyed = survey(upload, order)
+        if surveyed is not None and surveyed.restarts:
+            limit_cpu(2 * survey_seconds(file_bytes))
+            surveyed = _survey_joined(descriptor, order, reports) or surveyed
         limit_cpu(_asset_seconds(file_bytes, upload, order, surveyed))
         if surveyed is None or surveyed.audible:
             _note_tracks(upload, reports)
+        if has_appended_movie(upload):
+            reports.count_trouble("films left out")
     if surveyed is None or surveyed.unreliable:
         reason, audible, reached = (
             (surveyed.unreliable, surveyed.audible, surveyed.reached)
@@ -81,6 +88,8 @@ def make_asset(
         convert(descriptor, make, reports, audible=audible)
         return
     reports.send(surveyed.report())
+    if surveyed.joins:
+        reports.count_trouble("times leap")
     if surveyed.strays:
         reports.count_trouble("times stray")
     with open_upload(descriptor, reports) as upload:
@@ -105,9 +114,13 @@ def make_span(
     Raises:
         BadUpload: nothing of the asset can be decoded.
     """
+    joins: Joins = {}
+    if span.joined:
+        limit_cpu(survey_seconds(os.fstat(descriptor).st_size))
+        joins = _joins(descriptor, reports)
     with open_upload(descriptor, reports) as upload:
         limit_cpu(_span_seconds(os.fstat(descriptor).st_size, upload, span))
-        pipeline = SpanPipeline(upload, span, reports)
+        pipeline = SpanPipeline(upload, span, reports, joins)
         progress = _ProgressReporter(pipeline, span, reports)
         progress.start()
         pipeline.run()
@@ -115,6 +128,21 @@ def make_span(
     if pipeline.is_blank and span.alone:
         raise BadUpload(_BLANK)
     _finish(reports, span.end, pipeline.made)
+
+
+def _survey_joined(descriptor: int, order: AssetOrder, reports: ReportWriter) -> Survey | None:
+    """Survey a file with its parts joined; return None if it has only one."""
+    joins = _joins(descriptor, reports)
+    if not joins:
+        return None
+    with open_upload(descriptor, reports) as upload:
+        return survey(upload, order, joins)
+
+
+def _joins(descriptor: int, reports: ReportWriter) -> Joins:
+    with open_upload(descriptor, reports) as upload:
+        picture, sounds = video_stream(upload), audio_streams(upload)
+        return find_joins(upload, [*sounds] if picture is None else [picture, *sounds])
 
 
 def _note_tracks(upload: Upload, reports: ReportWriter) -> None:

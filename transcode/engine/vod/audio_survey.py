@@ -19,8 +19,15 @@ from av.stream import Stream
 
 from media.codecs.aac import AAC_LC, AacError, AudioSpecificConfig
 from media.ticks import VIDEO_SCALE
-from transcode.engine.input.demux import ConfigWatch, packet_times, to_ticks
+from transcode.engine.input.demux import (
+    ConfigWatch,
+    PacketTimes,
+    has_one_clock,
+    packet_length,
+    packet_times,
+)
 from transcode.engine.input.file_decoder import FileAudioDecoder
+from transcode.engine.input.joined_clock import ClockWatch
 from transcode.engine.input.stray_times import time_line
 
 __all__ = ["PLAIN_RATES", "AudioSurvey", "OwnAudio"]
@@ -49,9 +56,16 @@ class OwnAudio(msgspec.Struct, frozen=True, kw_only=True):
 class AudioSurvey:
     """Reads all packets of a sound track; one that is not `alone`, but left or right, is mixed."""
 
-    def __init__(self, sound: AudioStream, *, alone: bool = True) -> None:
+    def __init__(
+        self, sound: AudioStream, *, alone: bool = True, times_of: PacketTimes = packet_times
+    ) -> None:
         self.times = array("q")
         """The packets' presentation times, in the file's order."""
+        self.restarts = False
+        """True if the file's clock begins again."""
+        self._times_of = times_of
+        has_parts = not has_one_clock(sound.container)
+        self._clock = ClockWatch(one_clock=False) if has_parts else None
         self._end: int | None = None
         self._length = 0  # of the newest packet
         self._config = _plain_config(sound) if alone else None
@@ -65,17 +79,18 @@ class AudioSurvey:
 
         Nor can it if the configuration changes.
         """
-        times = packet_times(packet)
+        times = self._times_of(packet)
         if times is None:
             self._config = None
             return
-        pts, base = times[1], packet.stream.time_base
+        pts = times[1]
+        if self._clock is not None and self._clock.is_at(*times, key=False):
+            self.restarts = True
         if not packet.is_discard:
             self.times.append(pts)
         if not packet.is_discard and (self._end is None or pts - self._end <= _JUMP):
-            length = to_ticks(packet.duration, base) if packet.duration and base else 0
-            self._end = max(pts + length, pts if self._end is None else self._end)
-            self._length = length
+            self._length = packet_length(packet)
+            self._end = max(pts + self._length, pts if self._end is None else self._end)
         if self._watch.is_other(packet):
             self._config = None
         if self._config is not None:

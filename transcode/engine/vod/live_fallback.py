@@ -11,8 +11,8 @@ since files contain what no live encoder sends.
 
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 from av.audio.stream import AudioStream
@@ -28,21 +28,21 @@ from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import (
     BadUpload,
     Upload,
-    audio_stream,
     audio_streams,
     open_upload,
     video_stream,
 )
 from transcode.engine.input.demux import (
     ConfigWatch,
+    KeyOrder,
+    PacketTimes,
     decode_times,
-    has_one_clock,
     has_shown_times,
+    packet_length,
     timed_packets,
-    to_ticks,
 )
 from transcode.engine.input.file_decoder import FileDecoders
-from transcode.engine.input.stray_times import REWIND, ClockJoiner
+from transcode.engine.input.joined_clock import find_joins, joined_times
 from transcode.engine.live.session import LiveSession
 from transcode.protocol.messages import Begin, FileOrder, Packet
 
@@ -57,6 +57,7 @@ _SOUND: Final = AudioCodec.AAC
 _LENGTHS_FOLLOW: Final = b"\x01"  # the first octet of avcC and hvcC; Annex B begins with a 0
 # How far the tracks of a file may be apart before their packets are used in the file's order.
 _MOST_HIDDEN: Final = 600  # 10 s of pictures that an edit list leaves out: some megabytes
+_Timed: TypeAlias = "tuple[AvPacket[Stream], int, int]"  # with decode and presentation time
 _HELD_BYTES: Final = 32 << 20
 
 
@@ -64,9 +65,10 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     """The times of all packets of the leading track, in ticks of 90 000 a second.
 
     `first` is the earliest presentation time and `end` where the last packet ends; `keys` are the
-    keyframes' times. `timed` is True if every packet has a presentation time, and `plain` if every
-    packet is shown, and with the first configuration. `decoded` are the packets' decode times if
-    the file leaves some out, as Matroska does, or else None.
+    keyframes' times, and `shown` counts the packets that are shown. `timed` is True if every packet
+    has a presentation time, and `plain` if every packet is shown, at a time of its own and with the
+    first configuration. `decoded` are the packets' decode times if the file leaves some out, as
+    Matroska does, or else None.
     """
 
     first: int
@@ -74,6 +76,7 @@ class PacketScan(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     keys: tuple[int, ...]
     timed: bool
+    shown: int = 0
     plain: bool = True
     decoded: tuple[int, ...] | None = None
 
@@ -87,7 +90,9 @@ def convert(
         BadUpload: it cannot be used.
     """
     with open_upload(descriptor, reports) as upload:
-        scan = _scan(upload)
+        joins = find_joins(upload, _streams(upload))
+    with open_upload(descriptor, reports) as upload:
+        scan = _scan(upload, joined_times(joins))
     with open_upload(descriptor, reports) as upload:
         picture = video_stream(upload) if order.ladder is not None else None
         sounds = audio_streams(upload)
@@ -95,7 +100,8 @@ def convert(
         live = LiveSession(reports, decoders, audible=audible)
         live.handle(_begin(order, scan, picture, sounds))
         tracks = len(sounds) + (picture is not None)
-        for packet in interleave(_packets(upload, picture, sounds, scan), tracks):
+        packets = _packets(upload, picture, sounds, scan, joined_times(joins))
+        for packet in interleave(packets, tracks):
             live.handle(packet)
         live.close()
         if decoders.video_decoder is not None and decoders.video_decoder.all_failed:
@@ -200,83 +206,93 @@ def _packets(
     picture: VideoStream | None,
     sounds: tuple[AudioStream, ...],
     scan: PacketScan,
+    times_of: PacketTimes,
 ) -> Iterator[Packet]:
     streams: list[Stream] = [*sounds] if picture is None else [picture, *sounds]
     leading = streams[0] if streams else None
     decoded = iter(scan.decoded or ())
-    keyless = not scan.keys
-    before: dict[int, list[AvPacket[Stream]]] = {}  # each track's packets that are not shown
-    for packet, own_dts, pts in _joined_packets(upload, streams):
+    left, keyless, has_begun = scan.shown, not scan.keys, False
+    before: dict[int, list[_Timed]] = {}  # by track, what its next packet brings along
+    for packet, own_dts, pts in timed_packets(upload, streams, times_of):
+        earlier = before.setdefault(packet.stream_index, [])
         if packet.is_discard:
-            packet.time_base, packet.dts, packet.pts = TIME_BASE, own_dts, pts
-            _hide(packet, before.setdefault(packet.stream_index, []))
+            _hide((packet, own_dts, pts), earlier)
             continue
-        dts, key = own_dts, packet.is_keyframe
-        if packet.stream is leading:
+        dts, key, leads = own_dts, packet.is_keyframe, packet.stream is leading
+        if leads:
             dts = next(decoded, dts)
+            left -= 1
+            if earlier and not has_begun and pts > scan.first:
+                # An edit list begins with a picture that is decoded after this one.
+                earlier.append((packet, dts, pts))
+                continue
+            has_begun = True
             # Decoding must begin somewhere in a file that flags no keyframe.
             key, keyless = key or keyless, False
-        hidden = before.pop(packet.stream_index, [])
         yield Packet(
             video=packet.stream is picture,
             dts=dts - scan.first,
             pts=pts - scan.first,
-            key=key or any(each.is_keyframe for each in hidden),
-            data=PacketData(packet, hidden),
+            key=key or any(each.is_keyframe for each, _, _ in earlier),
+            data=PacketData(packet, _placed(earlier, dts, pts), is_last=leads and not left),
         )
+        earlier.clear()
 
 
-def _hide(packet: "AvPacket[Stream]", hidden: list["AvPacket[Stream]"]) -> None:
+def _hide(packet: _Timed, hidden: list[_Timed]) -> None:
     """Add a packet that an edit list leaves out to those that the next one shown may refer to."""
-    if packet.is_keyframe or len(hidden) >= _MOST_HIDDEN:
+    if packet[0].is_keyframe or len(hidden) >= _MOST_HIDDEN:
         hidden.clear()
     hidden.append(packet)
 
 
-def _joined_packets(
-    upload: Upload, streams: list[Stream]
-) -> Iterator[tuple["AvPacket[Stream]", int, int]]:
-    """Yield a file's packets with decode and presentation time, its parts joined to one clock."""
-    joiner = ClockJoiner() if has_one_clock(upload) else ClockJoiner(REWIND)
-    for packet, dts, pts in timed_packets(upload, streams):
-        # An edit list goes back to a keyframe with packets that are not shown.
-        offset = 0 if packet.is_discard else joiner.offset(packet.stream.index, dts, pts)
-        yield packet, dts + offset, pts + offset
+def _placed(earlier: Sequence[_Timed], dts: int, pts: int) -> list["AvPacket[Stream]"]:
+    """Return packets with their times relative to those of the packet that follows them."""
+    for packet, own_dts, own_pts in earlier:
+        packet.time_base, packet.dts, packet.pts = TIME_BASE, own_dts - dts, own_pts - pts
+    return [packet for packet, _, _ in earlier]
 
 
-def _scan(upload: Upload) -> PacketScan:
-    leading = video_stream(upload) or audio_stream(upload)
-    if leading is None:
+def _streams(upload: Upload) -> list[Stream]:
+    """Return the tracks that are used, the leading one first."""
+    picture, sounds = video_stream(upload), audio_streams(upload)
+    streams: list[Stream] = [*sounds] if picture is None else [picture, *sounds]
+    if not streams:
         raise BadUpload("The file has neither a picture nor sound that could be played.")
+    return streams
+
+
+def _scan(upload: Upload, times_of: PacketTimes) -> PacketScan:
+    leading, *others = _streams(upload)
     first: int | None = None
     end, size, timed, ordered, plain = 0, 0, True, True, True
-    watch = ConfigWatch(leading)
+    watch, order = ConfigWatch(leading), KeyOrder()
     keys: list[int] = []
     shown = array("q")
-    others = [each for each in audio_streams(upload) if each is not leading]
-    streams: list[Stream] = [leading, *others]
-    for packet, _, pts in _joined_packets(upload, streams):
+    for packet, _, pts in timed_packets(upload, [leading, *others], times_of):
         plain = plain and not (packet.stream is leading and packet.is_discard)
         if packet.stream is not leading or packet.is_discard:
             continue
         timed = timed and packet.pts is not None and has_shown_times(upload)
         plain = plain and not watch.is_other(packet)
+        plain = plain and not order.is_broken_by(pts, key=packet.is_keyframe)
         ordered = ordered and packet.dts is not None
         shown.append(pts)
         first = pts if first is None else min(first, pts)
-        base = packet.stream.time_base
-        end = max(end, pts + (to_ticks(packet.duration, base) if packet.duration and base else 0))
+        end = max(end, pts + packet_length(packet))
         size += packet.size
         if packet.is_keyframe:
             keys.append(pts)
     if first is None:
         raise BadUpload("The file holds no media: it is cut off or damaged.")
+    plain = plain and len(set(shown)) == len(shown)
     return PacketScan(
         first=first,
         end=max(first, end),
         size=size,
         keys=tuple(keys),
         timed=timed,
+        shown=len(shown),
         plain=plain,
         decoded=decode_times(shown) if timed and not ordered else None,
     )

@@ -21,8 +21,9 @@ from media.track import AudioCodec, AudioTrack
 from transcode.engine.codec.decode import PacketData
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import Upload, audio_streams, video_stream
-from transcode.engine.input.demux import demux, packet_times
+from transcode.engine.input.demux import PacketTimes, demux, packet_times
 from transcode.engine.input.file_decoder import FileDecoders
+from transcode.engine.input.joined_clock import joined_times
 from transcode.engine.live.audio_pipeline import AudioPipeline
 from transcode.engine.output.segment_grid import Cut, SegmentGrid
 from transcode.engine.output.segmenter import FileSegmenter, LiveSegmenter
@@ -48,7 +49,7 @@ def make_originals(upload: Upload, survey: Survey, reports: ReportWriter) -> tup
     if survey.sound is not None:
         audio = _AudioCopy(survey, survey.sound, reports)
     elif survey.audible and sounds:
-        audio = _AudioTranscoder(sounds, survey, reports)
+        audio = _AudioTranscoder(sounds, survey, reports, joined_times(survey.joins))
     streams: list[Stream] = [picture] if copy is not None and picture is not None else []
     streams += sounds if audio is not None else ()
     for packet in demux(upload, streams) if streams else ():
@@ -158,8 +159,14 @@ class _AudioTranscoder:
     """The sound decoded and encoded anew: 48 kHz, stereo, without a hole."""
 
     def __init__(
-        self, sounds: tuple[AudioStream, ...], survey: Survey, reports: ReportWriter
+        self,
+        sounds: tuple[AudioStream, ...],
+        survey: Survey,
+        reports: ReportWriter,
+        times_of: PacketTimes,
     ) -> None:
+        self._times_of = times_of
+        self._is_heard = False  # the newest packet
         track = LiveSegmenter(AUDIO_RENDITION, AUDIO_SCALE, reports.send)
         track.begin(epoch=0, part=_PART)
         self._survey = survey
@@ -175,11 +182,16 @@ class _AudioTranscoder:
 
     def add(self, packet: "Packet[Stream]") -> None:
         """Add the next packet."""
-        times = packet_times(packet)
+        times = self._times_of(packet)
         if times is None:
+            # A track that begins late in a MPEG-TS: the library tells the first time of several
+            # packets that were sent together.
+            if self._is_heard:
+                self._sound.decode(PacketData(packet), None)
             return
         pts = times[1] + self._survey.offset
-        if pts < self._survey.end + VIDEO_SCALE:  # later sound is not used
+        self._is_heard = pts < self._survey.end + VIDEO_SCALE  # later sound is not used
+        if self._is_heard:
             self._fill_to(pts)
             self._sound.decode(PacketData(packet), pts)
             self._sound.release(_FOREVER)

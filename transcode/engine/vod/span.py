@@ -25,8 +25,9 @@ from transcode.engine.codec.encode import Quality
 from transcode.engine.codec.scaler import Cascade
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import Upload, video_stream
-from transcode.engine.input.demux import demux, packet_times
+from transcode.engine.input.demux import demux
 from transcode.engine.input.file_decoder import FileVideoDecoder
+from transcode.engine.input.joined_clock import Joins, joined_times
 from transcode.engine.output.decoded_frames import (
     FrameThinner,
     black_frame,
@@ -54,10 +55,16 @@ _WIDE_RANGE: Final = (16, 18)  # PQ and HLG: numbers of ISO/IEC 23091-2
 
 
 class SpanPipeline:
-    """Makes the renditions of `span`; `made` counts the pictures that are done."""
+    """Makes the renditions of `span`; `made` counts the pictures that are done.
 
-    def __init__(self, upload: Upload, span: SpanOrder, reports: ReportWriter) -> None:
+    `joins` are those of the file's parts if the order's times are joined.
+    """
+
+    def __init__(
+        self, upload: Upload, span: SpanOrder, reports: ReportWriter, joins: Joins
+    ) -> None:
         self._upload = upload
+        self._times_of = joined_times(joins)
         self._span = span
         self._reports = reports
         self.made = 0
@@ -145,7 +152,7 @@ class SpanPipeline:
             self._upload.seek(seek_time(span, base), stream=picture)
         first = span.cuts[0]
         for packet in demux(self._upload, [picture]):
-            times = packet_times(packet)
+            times = self._times_of(packet)
             if times is None:
                 continue
             dts, pts = (each + span.offset for each in times)

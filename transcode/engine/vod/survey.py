@@ -28,17 +28,20 @@ from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from transcode.engine.input.container import BadUpload, Upload, audio_streams, video_stream
 from transcode.engine.input.demux import (
     ConfigWatch,
+    KeyOrder,
+    PacketTimes,
     Reach,
     decode_times,
     demux,
     has_one_clock,
     has_shown_times,
+    packet_length,
     packet_times,
-    to_ticks,
 )
 from transcode.engine.input.edited_parts import PartJoiner, SeamWatch
+from transcode.engine.input.joined_clock import ClockWatch, Joins, joined_times
 from transcode.engine.input.random_access import fits_config
-from transcode.engine.input.stray_times import REWIND, time_line
+from transcode.engine.input.stray_times import time_line
 from transcode.engine.output.segment_grid import HOLE
 from transcode.engine.vod.audio_survey import AudioSurvey, OwnAudio
 from transcode.engine.vod.held_pictures import JUMP, frame_rate, has_leap
@@ -69,9 +72,10 @@ class Survey(msgspec.Struct, kw_only=True):
     output clock. The last picture is shown up to `end`, which is later than `pictures_end` if the
     sound is longer. `rate` is in frames per 1000 s, 0 if unknown. `audible` is True if there is
     sound at all, and `sound` is what can be copied. `strays` is True if some pictures were left out
-    because their times are damaged (see `transcode.engine.input.stray_times`). `timed` and `wait`
-    are as in `SpanOrder`, and `sequential` is why decoding cannot begin in the middle of the file,
-    "" if it can. `reached` is how far the times of all tracks go, used or not.
+    because their times are damaged (see `transcode.engine.input.stray_times`). `restarts` is True
+    if the file's clock begins again, and `joins` are those of its parts that were joined before.
+    `timed` and `wait` are as in `SpanOrder`, and `sequential` is why decoding cannot begin in the
+    middle of the file, "" if it can. `reached` is how far the times of all tracks go, used or not.
     """
 
     offset: int
@@ -81,6 +85,8 @@ class Survey(msgspec.Struct, kw_only=True):
     end: int
     rate: int
     strays: bool = False
+    restarts: bool = False
+    joins: Joins = {}
     timed: bool = True
     wait: int = 0
     sequential: str = ""
@@ -113,8 +119,10 @@ class Survey(msgspec.Struct, kw_only=True):
         )
 
 
-def survey(upload: Upload, order: AssetOrder) -> Survey | None:
+def survey(upload: Upload, order: AssetOrder, joins: Joins | None = None) -> Survey | None:
     """Survey a file; return None if it has no picture, or none is wanted.
+
+    If its parts have `joins` (see `transcode.engine.input.joined_clock`), all times are joined.
 
     Raises:
         BadUpload: it is empty.
@@ -122,9 +130,12 @@ def survey(upload: Upload, order: AssetOrder) -> Survey | None:
     picture = video_stream(upload)
     if picture is None or order.ladder is None:
         return None
-    video = _VideoSurvey(picture, upload.format.name.split(","))
+    times_of = joined_times(joins or {})
+    video = _VideoSurvey(picture, upload.format.name.split(","), times_of)
     sounds = audio_streams(upload)
-    audio = {each.index: AudioSurvey(each, alone=len(sounds) == 1) for each in sounds}
+    audio = {
+        each.index: AudioSurvey(each, alone=len(sounds) == 1, times_of=times_of) for each in sounds
+    }
     reach = Reach()
     for packet in demux(upload, [picture, *sounds], reach):
         if packet.stream is picture:
@@ -134,14 +145,17 @@ def survey(upload: Upload, order: AssetOrder) -> Survey | None:
     result = video.facts(audio[sounds[0].index].times if sounds else ())
     ends = [end for each in audio.values() if (end := each.end()) is not None]
     result.audible = bool(ends)
+    result.restarts = result.restarts or any(each.restarts for each in audio.values())
     result.reached = reach.ticks
+    if joins:
+        result.joins, result.sequential = joins, "its parts were joined"
     if result.unreliable:
         return result
     if ends:
         audio_end = max(ends) + result.offset
         result.end = audio_end if audio_end - result.end > HOLE else result.end
     ladder = order.ladder.renditions
-    cuts = video.cuts(ladder[0], result) if order.reuse else None
+    cuts = video.cuts(ladder[0], result) if order.reuse and not joins else None
     if cuts is not None:
         result.reused = ladder[0]
     result.cuts = cuts or cuts_by_clock(result.shown[0], result.newest)
@@ -157,9 +171,10 @@ def survey(upload: Upload, order: AssetOrder) -> Survey | None:
 class _VideoSurvey:
     """Reads all packets of a video track."""
 
-    def __init__(self, picture: VideoStream, formats: Sequence[str]) -> None:
+    def __init__(self, picture: VideoStream, formats: Sequence[str], times_of: PacketTimes) -> None:
         """Begin with a track; `formats` are the names of its container's format."""
         self._picture = picture
+        self._times_of = times_of
         self._has_durations = any(name in formats for name in _OF_DURATIONS)
         self._has_one_clock = has_one_clock(picture.container)
         self._config = own_config(picture)
@@ -175,16 +190,17 @@ class _VideoSurvey:
         self._copyable = self._config is not None
         self._has_shown_times = has_shown_times(picture.container)
         self._reordered = False  # times go back, as those of B-frames do
-        self._newest: int | None = None  # time of decoding
+        self._clock = None if self._has_one_clock else ClockWatch(one_clock=False)
         self._restarts = False  # the clock began again
-        self._seams = SeamWatch()
+        self._seams, self._order = SeamWatch(), KeyOrder()
+        self._overlaps = False  # a film begins before another one's end
         self._parts = [0]  # where those of an edit list begin in `_shown`
         self._sequential = ""
 
     def add(self, packet: "Packet[Stream]") -> None:
         """Add a packet; one that an edit list leaves out is only needed for decoding."""
         self._read += 1
-        times = packet_times(packet)
+        times = self._times_of(packet)
         if times is None:
             self._timed = False
             return
@@ -192,6 +208,7 @@ class _VideoSurvey:
         self._copyable = self._copyable and not self._watch.is_other(packet)
         if self._seams.is_at(packet):
             self._parts.append(len(self._shown))
+            self._order = KeyOrder()
             self._sequential = "its edit list has several parts"
         if packet.has_sidedata("palette"):
             self._sequential = "its palette comes once"
@@ -203,24 +220,22 @@ class _VideoSurvey:
 
     def _add_shown(self, packet: "Packet[Stream]", dts: int, pts: int) -> None:
         self._reordered = self._reordered or (bool(self._shown) and pts < self._shown[-1])
+        key = packet.is_keyframe
+        self._overlaps = self._order.is_broken_by(pts, key=key) or self._overlaps
         self._timed = self._timed and (packet.pts is not None or not self._has_shown_times)
         self._ordered = self._ordered and packet.dts is not None
-        newest = dts if self._newest is None else self._newest
-        self._restarts = self._restarts or (not self._has_one_clock and dts < newest - REWIND)
-        self._newest = max(newest, dts)
+        if self._clock is not None and self._clock.is_at(dts, pts, key=packet.is_keyframe):
+            self._restarts = True
         self._shown.append(pts)
         self._size += packet.size
-        base = packet.stream.time_base
-        length = to_ticks(packet.duration, base) if packet.duration and base else 0
-        self._length = length
+        self._length = length = packet_length(packet)
         self._end = max(self._end, pts + length)
         if length > JUMP:
             self._durations[pts] = length
-        if packet.is_keyframe:
+        if key:
             self._keys.append(pts)
         if self._copyable and self._config is not None:
             try:
-                key = packet.is_keyframe
                 self._copyable = self._can_copy(bytes(packet), pts, self._config, key=key)
                 if len(self._entries) > len(self._leads):
                     self._leads.append((len(self._shown) - 1, pts - dts))
@@ -254,6 +269,7 @@ class _VideoSurvey:
         self._copyable = self._copyable and not wait
         offset = ORIGIN_SECONDS * VIDEO_SCALE - shown[0]
         step = shown[-1] - shown[-2] if len(shown) > 1 else _USUAL_STEP
+        restarts = (line is not None and line.restarts) or (self._restarts and not strays)
         lacks_decode_times = self._timed and not self._ordered
         decoded = decode_times(self._shown) if lacks_decode_times else None
         own_end = self._own_end(shown[-1])
@@ -265,13 +281,15 @@ class _VideoSurvey:
             pictures_end=end,
             end=end,
             strays=strays,
+            restarts=restarts,
             timed=self._are_shown_times(),
             wait=wait,
             sequential=self._sequential,
             rate=frame_rate(shown, end - offset),
             unreliable=LEAP
-            if (line is not None and line.restarts) or (self._restarts and not strays)
+            if restarts
             else _unreliability(shown, timed=self._timed, keys=bool(self._keys))
+            or ("two films overlap" if self._overlaps and not strays else "")
             or self._leap(shown, end - offset, sound),
             decoded=None if decoded is None else tuple(time + offset for time in decoded),
         )
@@ -408,6 +426,7 @@ def _spans(result: Survey, rungs: tuple[Rendition, ...]) -> tuple[SpanOrder, ...
             alone=len(bounds) == 1,
             timed=result.timed,
             wait=result.wait,
+            joined=bool(result.joins),
         )
         for each in bounds
     )

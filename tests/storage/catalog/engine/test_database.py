@@ -112,6 +112,14 @@ async def test_a_beat_waits_for_no_other_transaction_of_the_process(postgres_url
                 assert (await connection.execute(select(projects.c.name))).scalars().all() == ["a"]
 
 
+async def test_a_file_is_named_as_others_find_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    async with open_database(database_url(file.name), create=True) as database:
+        assert database.location == str(file)
+
+
 async def test_a_missing_file_is_not_made_by_looking(file: Path) -> None:
     with pytest.raises(CatalogUnavailable, match="no catalog at"):
         async with open_database(database_url(file), create=False):

@@ -1,7 +1,9 @@
 """A category or a player that many videos have is deleted while they are edited."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 import psycopg
@@ -11,6 +13,7 @@ from storage.catalog.records.common import PlayerOptions
 from storage.catalog.schema.tables import streams, videos
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
+from storage.errors import NoSuchLabel
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.many_rows import copy_rows, padded
@@ -21,7 +24,7 @@ NOW = 1_800_000_000_000_000
 MANY = 2500  # five batches
 
 
-async def fill(catalog: Catalog, location: str | Path) -> tuple[int, int, int]:
+async def fill(catalog: Catalog, location: str | Path, many: int = MANY) -> tuple[int, int, int]:
     """Add many videos with a category and a player; return the first one's number, and theirs."""
     await catalog.installation.first_start(NOW)
     category = await catalog.labels.add("category", 1, "c", active=True, by=None, now_us=NOW)
@@ -29,7 +32,7 @@ async def fill(catalog: Catalog, location: str | Path) -> tuple[int, int, int]:
     video = (await catalog.videos.add(1, new_video(), NOW, by=None)).video.id
     await catalog.videos.edit(video, VideoChange(category=category.id), NOW, by=None)
     await catalog.videos.set_player(video, player.id, NOW, by=None)
-    copy_rows(location, videos, video, MANY, {"hash": padded(location, "V")})
+    copy_rows(location, videos, video, many, {"hash": padded(location, "V")})
     return video, category.id, player.id
 
 
@@ -91,6 +94,25 @@ async def test_a_video_that_got_the_category_meanwhile_is_edited_while_it_is_del
                 edit.commit()
         assert deleting.result()
         assert run_sql(postgres_url, "SELECT category_id FROM videos") == [(None,)]
+
+
+@ON_BOTH
+async def test_a_deletion_ends_though_videos_keep_getting_the_player(
+    catalog: Catalog, location: str | Path
+) -> None:
+    """Whenever it has cleared all, some have got it before it is looked at again."""
+    video, _, player = await fill(catalog, location, 400)
+
+    async def choose(first: int) -> None:
+        with suppress(NoSuchLabel):  # it is deleted
+            for number in cycle(range(first, first + 100)):
+                await catalog.videos.set_player(number, player, NOW, by=None)
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        for first in range(video, video + 400, 100):
+            tasks.create_task(choose(first))
+        assert await catalog.players.remove(player, by=None, now_us=NOW)
+    assert run_sql(location, "SELECT count(*) FROM videos WHERE player_id IS NOT NULL") == [(0,)]
 
 
 def _is_awaited(session: psycopg.Connection) -> bool:

@@ -19,10 +19,13 @@ HASH = "AAAAAAAAAAAA"
 
 
 async def recorded(catalog: Catalog) -> set[str]:
-    """Return the addresses of all removals, those of folders with a slash; forget them."""
+    """Return the addresses of all removals, those of folders with a slash; forget them.
+
+    Those that go to the trash follow "trash ".
+    """
     due = await catalog.removals.find_due(LATER, 1000)
     await catalog.removals.forget([each.address for each in due])
-    return {f"{each.address}/" if each.is_folder else each.address for each in due}
+    return {f"{'trash ' * each.to_trash}{each.address}{'/' * each.is_folder}" for each in due}
 
 
 @ON_BOTH
@@ -41,6 +44,25 @@ async def test_a_removal_is_due_after_a_minute_of_the_databases_clock(
     assert await catalog.removals.find_due(LATER - 1, 9) == (second,)
     await catalog.removals.forget([second.address])
     assert await catalog.removals.find_due(LATER, 9) == (first,)
+
+
+@ON_BOTH
+async def test_what_is_overdue(catalog: Catalog, database: Database) -> None:
+    assert await catalog.removals.find_overdue(LATER, 9) == removals.Overdue(
+        count=0, first=(), cause=""
+    )
+    async with database.writing() as connection:
+        await removals.record(connection, objects=["slates/a.jpg", "slates/b.jpg", "slates/c.jpg"])
+    (first, *_) = (await catalog.removals.find_overdue(LATER, 2)).first
+    assert (first.address, first.cause) == ("slates/a.jpg", "")
+    await catalog.removals.postpone(["slates/a.jpg"], LATER + 1, cause="x" * 200)
+    await catalog.removals.postpone(["slates/c.jpg"], LATER, cause="earlier")
+    overdue = await catalog.removals.find_overdue(LATER, 2)
+    assert (overdue.count, len(overdue.first), overdue.cause) == (3, 2, "x" * 100)
+    assert overdue.first[0].cause == "x" * 100
+    assert (await catalog.removals.find_overdue(first.recorded_us - 1, 2)).count == 0
+    await catalog.removals.postpone(["slates/a.jpg"], LATER)
+    assert (await catalog.removals.find_overdue(LATER, 2)).cause == "earlier", "a succeeded"
 
 
 @ON_BOTH
@@ -86,7 +108,7 @@ async def test_files_that_take_the_place_of_others(
     assert await catalog.former_files.take_back(whole.video.id, NOW, by=None) is not None
     assert await recorded(catalog) == set(), "both can be taken back"
     assert await catalog.former_files.expire(NOW + 8 * DAY_US) == f"sources/{HASH}/r-three"
-    assert await recorded(catalog) == set(), "what a clock ordered goes to the trash"
+    assert await recorded(catalog) == {f"trash sources/{HASH}/r-three"}, "a clock ordered it"
     for name, gone in (("own-a", set[str]()), ("own-b", {f"videos/{HASH}/own-a/"})):
         await catalog.videos.set_posters(whole.video.id, name, ("360p",), NOW, by=None)
         assert await recorded(catalog) == gone

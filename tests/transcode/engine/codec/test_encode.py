@@ -7,6 +7,7 @@ import pytest
 from av.video.frame import PictureType, VideoFrame
 
 from media.codecs.avc import AvcConfig
+from media.codecs.sps import parse_sps
 from media.hls.fmp4 import Sample
 from media.ladder import BURST_SECONDS, Rendition
 from media.track import VideoCodec, VideoTrack
@@ -58,6 +59,17 @@ def test_the_stream_plays_everywhere_and_declares_its_size_and_colours() -> None
         decoder.decode(sample.data, sample.dts, sample.pts)
     for frame in decoder.drain():
         assert (frame.colorspace, frame.color_primaries, frame.color_trc) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("quality", "named"),
+    [(Quality.LIVE, False), (Quality.FILE, False), (Quality.LOW_DELAY, True)],
+)
+def test_the_stream_names_the_frame_rate_or_none(quality: Quality, named: bool) -> None:
+    encoder = VideoEncoder(RUNG, picture(0), Fraction(30), quality)
+    (sps,) = AvcConfig.parse(encoder.config).sps
+    vui = parse_sps(sps).vui
+    assert (vui.timing is not None, vui.frame_rate) == (named, 30 if named else None)
 
 
 def test_the_rate_stays_under_its_ceiling() -> None:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.engine.made_assets import film_for
 from tests.support.engine.sources import ffmpeg
-from tests.support.engine.upload_files import refusal
+from tests.support.engine.upload_files import film, read, refusal
 from tests.support.transcode.corpus_bytes import elements, inserted
 from transcode.engine.input.container import MOST_TRACKS, audio_stream, open_upload, video_stream
 
@@ -82,3 +83,29 @@ def test_a_file_is_opened_whose_sound_begins_after_what_is_probed(tmp_path: Path
     path.write_bytes(silent.read_bytes() + heard.read_bytes())
     with path.open("rb") as file, open_upload(file.fileno()) as upload:
         assert video_stream(upload) is not None
+
+
+def padded(flv: bytes, size: int) -> bytes:
+    """Return a FLV with a script tag at its end that makes it `size` bytes long."""
+    body = size - len(flv) - 15
+    tag = b"\x12" + body.to_bytes(3, "big") + bytes(7) + b"FLV\x01".ljust(body, b"\0")
+    return flv + tag + len(tag).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "is_joined"),
+    [
+        pytest.param(1 << 17, 1, False, id="one, with a mark in a packet"),
+        pytest.param(1 << 17, 2, True, id="two"),
+        pytest.param((1 << 18) - 4, 2, True, id="a header that is read in two pieces"),
+    ],
+)
+def test_several_files_in_a_flv_are_noticed(
+    tmp_path: Path, size: int, count: int, is_joined: bool
+) -> None:
+    made = film(tmp_path / "a.flv", "-c:v", "flv", seconds=1, size=(64, 64), sound=None)
+    one = padded(made.read_bytes(), size)
+    (tmp_path / "b.flv").write_bytes(count * one)
+    output = read("asset", tmp_path / "b.flv", film_for(tmp_path / "b.flv"))
+    assert (output.status, output.complaints) == (0, "")
+    assert ("files joined" in output.troubles) is is_joined

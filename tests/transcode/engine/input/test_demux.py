@@ -11,7 +11,7 @@ from tests.support.engine.sources import ffmpeg
 from tests.support.transcode.corpus import CORPUS
 from tests.support.transcode.corpus_bytes import flv_of_noise
 from transcode.engine.input.container import BadUpload, Upload, open_upload, video_stream
-from transcode.engine.input.demux import Reach, demux, timed_packets
+from transcode.engine.input.demux import KeyOrder, Reach, demux, timed_packets
 
 
 @contextmanager
@@ -67,3 +67,21 @@ def test_the_reach_of_a_file_is_that_of_all_tracks_from_zero_or_the_first_time(
         assert {packet.stream for packet in demux(upload, [picture], reach)} == {picture}
     assert abs(reach.ticks - 105 * 90_000) < 9_000
     assert Reach().ticks == 0
+
+
+@pytest.mark.parametrize(
+    ("pictures", "expected"),
+    [
+        pytest.param([(0, 1), (2, 0), (1, 0), (3, 1), (5, 0), (4, 0)], [], id="closed groups"),
+        pytest.param([(0, 1), (3, 0), (1, 0), (2, 0), (6, 1), (4, 0), (5, 0)], [], id="open ones"),
+        pytest.param([(time, 1) for time in range(5)], [], id="keyframes alone"),
+        pytest.param([(5, 1), (6, 0), (5, 1), (7, 0), (8, 1)], [2], id="another film"),
+        pytest.param([(5, 1), (6, 0), (6, 1), (7, 0)], [], id="the same time"),
+    ],
+)
+def test_a_keyframe_before_what_was_decoded_earlier_is_another_film_s(
+    pictures: list[tuple[int, int]], expected: list[int]
+) -> None:
+    order = KeyOrder()
+    broken = [order.is_broken_by(pts, key=bool(key)) for pts, key in pictures]
+    assert [place for place, is_broken in enumerate(broken) if is_broken] == expected

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transcode.engine.input.stray_times import REWIND, ClockJoiner, time_line
+from transcode.engine.input.stray_times import time_line
 
 SECOND = 90_000
 STEP = SECOND // 25
@@ -78,46 +78,6 @@ def test_a_clock_that_restarts_is_distinguished_from_strays(
     line = time_line(times)
     assert line is not None
     assert line.restarts is restarts
-
-
-def joined(*packets: tuple[int, int]) -> list[int]:
-    joiner = ClockJoiner()
-    return [time + joiner.offset(track, time, time) for track, time in packets]
-
-
-def test_parts_are_joined_for_all_tracks_alike() -> None:
-    """The sound of the second part comes before its picture, by as much as in the first part."""
-    part = [(1, time) for time in at(0, 4)] + [(0, time) for time in at(0.5, 4)]
-    parts = joined(*part, *part)
-    again = parts[len(part)]
-    assert again == 4 * SECOND
-    assert [time - again for time in parts[len(part) :]] == parts[: len(part)]
-
-
-def test_parts_as_short_as_segments_are_joined_where_decode_times_are_stated() -> None:
-    joiner = ClockJoiner(REWIND)
-    times = [time for _ in range(5) for time in at(1.4, 1)]
-    assert [time + joiner.offset(0, time, time) for time in times] == at(1.4, 5)
-
-
-def test_a_part_without_b_frames_is_shown_after_the_pictures_of_one_with_them() -> None:
-    joiner = ClockJoiner()
-    delay = 2 * STEP
-    shown = [time + joiner.offset(0, time - delay, time) for time in at(0, 4)]
-    shown += [time + joiner.offset(0, time, time) for time in at(0, 4)]
-    assert shown == at(0, 8)
-
-
-def test_a_track_that_a_part_lacks_goes_on_with_the_next_part() -> None:
-    both, one = [(track, time) for time in at(0, 4) for track in (0, 1)], [(0, t) for t in at(0, 4)]
-    parts = joined(*both, *one, *both)
-    assert parts[-len(both) :] == [time + 8 * SECOND for _, time in both]
-    assert joined(*one, *both)[-len(both) :] == [time + 4 * SECOND for _, time in both]
-
-
-def test_a_stray_that_went_back_does_not_move_what_follows() -> None:
-    times = at(0, 4) + at(0, 2) + at(6, 4)
-    assert joined(*[(0, time) for time in times])[-100:] == at(6, 4)
 
 
 def test_times_that_leap_with_each_packet_have_no_bounds() -> None:

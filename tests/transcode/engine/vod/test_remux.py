@@ -1,6 +1,7 @@
 """The sound of an asset, copied or made anew: in step, without a hole, to its end."""
 
 import io
+from itertools import pairwise
 from pathlib import Path
 
 import av
@@ -139,3 +140,24 @@ def test_two_languages_of_one_channel_are_not_left_and_right(tmp_path: Path) -> 
     ffmpeg("-i", tmp_path / "whole.mkv", *maps, *named, "-y", tmp_path / "a.mkv")
     output = made_of(tmp_path / "a.mkv")
     assert output.troubles == {"tracks left out": 1}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(48_000, 44_100), pytest.param(44_100, 48_000, marks=pytest.mark.prove)]
+)
+def test_sound_of_a_rate_that_no_configuration_says_is_heard_at_its_times(
+    tmp_path: Path, first: int, second: int
+) -> None:
+    """FFmpeg joins films to an FLV with the configuration of the first one only."""
+    names = [tmp_path / f"{rate}.flv" for rate in (first, second)]
+    for name, rate in zip(names, (first, second), strict=True):
+        beeps = f"aevalsrc='0.8*sin(2*PI*1000*t)*gte(t,0.4)*lt(mod(t-0.4,1),0.1)':s={rate}"
+        numbered(name, *OWN, "-c:a", "aac", seconds=4, size=SMALL, sound=beeps)
+    listed = tmp_path / "list.txt"
+    listed.write_text("".join(f"file '{name}'\n" for name in names))
+    path = tmp_path / "a.flv"
+    ffmpeg("-f", "concat", "-safe", "0", "-i", listed, "-c", "copy", "-y", path)
+    _, heard = onsets(joined(made_of(path), AUDIO_RENDITION))
+    steps = [later - earlier for earlier, later in pairwise(heard)]
+    assert len(heard) == 8
+    assert steps[:3] + steps[4:] == pytest.approx([1.0] * 6, abs=0.01)
