@@ -184,6 +184,10 @@ class ClockScan:
         """Find the parts of another track's runs, by their places in the file and their times."""
         lead = self._runs[self._leading]
         begins = [each.number for each in lead]
+        if self._is_one_to_one(runs, begins):
+            for number, run in enumerate(runs):
+                run.part = number
+            return
         own: int | None = None
         for place, run in enumerate(runs):
             if run.part is None:
@@ -202,6 +206,19 @@ class ClockScan:
                 else:
                     run.part = own
             own = run.part
+
+    @staticmethod
+    def _is_one_to_one(runs: Sequence[_Run], begins: Sequence[int]) -> bool:
+        """Return whether another track begins again as often as the leading one, and where it does.
+
+        Where films in fragments were joined, all pictures of a fragment come before its sound.
+        """
+        return len(runs) == len(begins) and all(
+            run.part in (None, number)
+            and begins[number] - _NEAR <= run.led
+            and (number + 1 == len(begins) or run.led <= begins[number + 1] + _HELD_BACK)
+            for number, run in enumerate(runs)
+        )
 
     def _is_early(self, run: _Run, at: int) -> bool:
         """Return whether a run in the leading track's part `at` is closer to the next part.

@@ -72,6 +72,12 @@ def test_parts_with_and_without_b_frames_are_shown_one_after_the_other() -> None
     assert [join.offset for join in joins] == [0, 4 * SECOND, 8 * SECOND]
 
 
+def test_the_sound_of_a_part_may_come_after_all_of_its_pictures() -> None:
+    parts = [[*pictures(0, seconds), *sound(0, seconds)] for seconds in (3, 1, 2)]
+    times = joined(*(packet for part in parts for packet in part))
+    assert times == [*at(0, 3), *at(0, 3), *at(3, 1), *at(3, 1), *at(4, 2), *at(4, 2)]
+
+
 def test_a_track_that_a_part_lacks_goes_on_with_the_next_part() -> None:
     both, one = film(0, 4), pictures(0, 4)
     parts = joined(*both, *one, *both)
