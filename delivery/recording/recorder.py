@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from delivery.recording.finalize import RecordingFinisher, finalize
 from delivery.recording.recording_store import ListedStep, RecordingStore
+from delivery.run.observers import RunObserver
 from delivery.run.publication import Publication
 from delivery.run.run_state import RunState, Step
 from delivery.run.run_store import StoredRun, newest_run, read_state
@@ -70,11 +71,10 @@ class RecordingCatalog(RecordingFinisher, Protocol):
         ...
 
 
-class RecordingQueue:
+class RecordingQueue(RunObserver):
     """The listed steps of a run that wait to be recorded.
 
-    It observes the publication (see `delivery.run.publication.PublicationObserver`). `may_begin`
-    allows a new recording; an existing one continues in any case.
+    `may_begin` allows a new recording; an existing one continues in any case.
     """
 
     def __init__(self, stream: str, run: str, *, may_begin: bool, keep_days: int) -> None:
@@ -154,7 +154,7 @@ class Recorder:
             previous.is_closed = True
             previous.on_ended()
         self._queues[key] = queue
-        publication.set_observer(queue)
+        publication.add_observer(queue)
         self._new.append(queue)
         self._more.set()
 

@@ -4,5 +4,5 @@ Read `run_state` first, then `publication` (shows an engine's media at the edge)
 (stores them). `step_builder` assembles an engine's reports, `variants` builds the multivariant
 playlist, `stored_playlist` the media playlists on disk. `expiry` decides what is deleted,
 `run_store` and `page_log` read a run back, and `run_objects` refuses writes of a former owner.
-Engines are in `transcode`.
+Whoever follows a run beside its viewers is one of its `observers`. Engines are in `transcode`.
 """

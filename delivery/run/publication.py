@@ -28,6 +28,7 @@ import msgspec
 
 from delivery.edge.base import EdgeWriter
 from delivery.run.borrowed_media import BorrowedMedia
+from delivery.run.observers import RunObserver
 from delivery.run.run_objects import SOLE_OWNER, RunObjects, RunOwner
 from delivery.run.run_state import (
     LiveWindow,
@@ -45,7 +46,7 @@ from delivery.run.run_store import (
     next_run_name,
     read_steps,
 )
-from delivery.run.run_writer import PublicationObserver, RunWriter
+from delivery.run.run_writer import RunWriter
 from delivery.run.shown_steps import ShownSteps, read_shown_steps
 from delivery.run.step_builder import FinishedSegment, PublicationError, StepBuilder
 from delivery.run.store_queue import SegmentKey, StepToList, StoreQueue
@@ -66,7 +67,7 @@ from storage.objects.addresses import (
 )
 from storage.objects.base import Objects
 
-__all__ = ["LiveWindow", "Publication", "PublicationError", "PublicationObserver"]
+__all__ = ["LiveWindow", "Publication", "PublicationError"]
 
 log = logging.getLogger(__name__)
 
@@ -317,9 +318,9 @@ class Publication:
             self._queue.add(StepToList(step, *self._beginning()))
         self._borrowed.begin(self._steps.next_sequence)
 
-    def set_observer(self, observer: PublicationObserver) -> None:
-        """Report each stored step to this observer alone, after the steps that are on disk."""
-        self._writer.set_observer(observer)
+    def add_observer(self, observer: RunObserver) -> None:
+        """Tell one more observer of the run, first of the newest steps that are stored."""
+        self._writer.observers.add(observer, self._writer.state)
 
     # -- properties -------------------------------------------------------------------------------
 
@@ -410,6 +411,7 @@ class Publication:
         """
         if isinstance(report, EpochStart):
             self._steps.start_epoch(report)
+            self._writer.observers.add_source(report)
             return
         for each in self._borrowed.take(report):
             await self._append(each)
@@ -482,6 +484,7 @@ class Publication:
         timeline = timeline.with_part(listed, hint=live_part_name(sequence, part.index + 1))
         self._timelines[name] = timeline
         await self._show({name: timeline})
+        self._writer.observers.add_part(name, listed, part.data)
 
     async def _drop_parts(self, gap: GapStart) -> None:
         """Drop the parts of an open segment, which viewers have not seen at normal latency."""
@@ -565,8 +568,6 @@ class Publication:
             await self._writer.announce_first(normal=False)
         if all(each.count for each in shown):
             await self._writer.announce_first(normal=True)
-
-    # -- storing ----------------------------------------------------------------------------------
 
     async def store_next(self) -> None:
         """Wait until something is queued for storing, and store it."""

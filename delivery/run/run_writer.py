@@ -12,14 +12,14 @@ nothing can be written, so that a full disk gets room again.
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from delivery.edge.base import NORMAL_LATENCY, EdgeWriter
 from delivery.run.expiry import Expiry
+from delivery.run.observers import RunObservers
 from delivery.run.run_objects import RunObjects
 from delivery.run.run_state import PAGE_STEPS, LiveWindow, RunState, Step, rendition_names
 from delivery.run.run_store import StoredRun, run_log
@@ -43,27 +43,13 @@ from storage.objects.addresses import (
     live_variants,
 )
 
-__all__ = ["PublicationObserver", "RunWriter"]
+__all__ = ["RunWriter"]
 
 log = logging.getLogger(__name__)
 
-# Steps that a new observer gets first: two minutes, more than a recording ever lags behind.
-_REMEMBERED_STEPS: Final = 64
 # Steps whose segments are deleted at a time: a resumed run with a window of 12 h has 21,600 that
 # are due at once, and each new step waits for this.
 _TRIMMED_STEPS: Final = 4 * PAGE_STEPS
-
-
-class PublicationObserver(Protocol):
-    """Observes the steps of a run. No call may wait or fail: viewers of the run come first."""
-
-    def on_step_listed(self, step: Step, state: RunState, codecs: Mapping[str, str]) -> None:
-        """Handle a stored step; `state` lists it, `codecs` holds the known codecs by rendition."""
-        ...
-
-    def on_ended(self) -> None:
-        """Handle the end of the run for its viewers."""
-        ...
 
 
 class RunWriter:
@@ -99,7 +85,6 @@ class RunWriter:
         self._log = run_log(run_objects.store, run.hash, run.run)
         listed = [step for step in stored_steps if step.sequence >= run.state.first]
         self._tail = _playlist_tail(run.state, listed)
-        self._newest = deque(stored_steps, maxlen=_REMEMBERED_STEPS)
         self._unstored: dict[str, InitSection] = {}  # by rendition
         self._gaps: set[tuple[str, int]] = set()  # segments that could not be stored
         self._variants_due = False  # the multivariant playlist must be written
@@ -107,26 +92,7 @@ class RunWriter:
         self._first: bool | None = None  # whether for normal latency, too (see `announce_first`)
         self._peak_rates: dict[str, int] = {}  # of the renditions whose encoders bound them
         self._expiry = Expiry(run.state, listed, kept_seconds=window.kept_seconds, now=clock())
-        self._observer: PublicationObserver | None = None
-        self._skipped = False  # the step before was not reported to the observer
-
-    def set_observer(self, observer: PublicationObserver) -> None:
-        """Report each new step to this observer alone, after the steps that are on disk."""
-        self._observer = observer
-        for step in self._newest:
-            self._report(step, {})
-
-    def _report(self, step: Step, codecs: Mapping[str, str]) -> None:
-        """Report a step to the observer; one without media makes the next one a discontinuity."""
-        if self._observer is None:
-            return
-        if not step.playable:
-            self._skipped = True
-            return
-        if self._skipped:
-            step = msgspec.structs.replace(step, discontinuity=True)
-        self._skipped = False
-        self._observer.on_step_listed(step, self.state, codecs)
+        self.observers = RunObservers(run.hash, run.run, stored_steps)
 
     def prepare(
         self,
@@ -204,7 +170,7 @@ class RunWriter:
         try:
             self._list(step, codecs, first=first, discontinuities=discontinuities)
             await self._announce()
-            self._report(step, codecs)
+            self.observers.add_step(step, self.state, codecs)
             await self._write_pages()
             await self._write_state(self.state)
             await self._write_playlists()
@@ -236,8 +202,7 @@ class RunWriter:
         except StorageError as error:
             self._warn("end of the run not stored", error)
         finally:
-            if self._observer is not None:
-                self._observer.on_ended()
+            self.observers.end()
 
     # -- listing ----------------------------------------------------------------------------------
 
@@ -250,7 +215,7 @@ class RunWriter:
         self, step: Step, codecs: Mapping[str, str], *, first: int, discontinuities: int
     ) -> None:
         self._tail.append(step)
-        self._newest.append(step)
+        self.observers.remember(step)
         self._expiry.add(step)
         state = self.state.with_step(step, first=first, discontinuities=discontinuities)
         announced = state.announced

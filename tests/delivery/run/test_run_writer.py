@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from delivery.run.observers import RunObserver
 from delivery.run.run_state import RunState, Step
 from media.hls.segment import InitSection
 from storage.objects.disk import DiskObjects
@@ -26,7 +27,7 @@ from tests.support.storage.engine_reports import (
 )
 
 
-class Observer:
+class Observer(RunObserver):
     """Keeps the numbers of the steps that it hears of, negative at a discontinuity."""
 
     def __init__(self) -> None:
@@ -72,14 +73,14 @@ async def test_an_observer_is_told_of_steps_with_media_and_of_the_holes_between_
 ) -> None:
     publication = await publication_fixture.open()
     observer = Observer()
-    publication.set_observer(observer)
+    publication.add_observer(observer)
     maker = ReportMaker(TOP, LOW)
     await begin_epoch(publication, maker)
     for gaps in ((), ("720p",), ("720p", "360p"), (), ()):
         await append_all(publication, maker.step(gaps=gaps))
     assert observer.steps == [0, 1, -3, 4]
     late = Observer()
-    publication.set_observer(late)
+    publication.add_observer(late)
     assert late.steps == observer.steps
     await publication.finish()
     assert late.ended
@@ -90,7 +91,7 @@ async def test_a_step_is_reported_although_its_notes_cannot_be_written(
 ) -> None:
     publication = await publication_fixture.open()
     observer = Observer()
-    publication.set_observer(observer)
+    publication.add_observer(observer)
     maker = ReportMaker(TOP, LOW)
     await begin_epoch(publication, maker)
     publication_fixture.objects.full = {"/state.json"}

@@ -9,6 +9,7 @@ import pytest
 
 from delivery.edge.publishing import PublishingEdge
 from delivery.edge.redis import RedisEdgeStore, open_edge_store
+from delivery.run.observers import RunObserver
 from delivery.run.publication import Publication
 from delivery.run.run_objects import SOLE_OWNER, RunOwner
 from delivery.run.run_state import RunState, Step
@@ -64,7 +65,7 @@ def interleaved(reports: list[Report]) -> list[Report]:
     return [report for row in zip_longest(*by_name) for report in row if report is not None]
 
 
-class StepObserver:
+class StepObserver(RunObserver):
     """Keeps the steps that it hears of, as a recording does."""
 
     def __init__(self) -> None:
@@ -73,9 +74,6 @@ class StepObserver:
     def on_step_listed(self, step: Step, state: RunState, codecs: Mapping[str, str]) -> None:
         del state, codecs
         self.steps.append(step)
-
-    def on_ended(self) -> None:
-        pass
 
 
 class Host(NamedTuple):
@@ -284,7 +282,7 @@ async def test_the_first_steps_of_a_run_are_stored_and_recorded_as_viewers_saw_t
         await next_host(disk, store)
         host = await next_host(disk, store, THIRD)
         observer = StepObserver()
-        host.publication.set_observer(observer)
+        host.publication.add_observer(observer)
         assert await append_until_full(former.publication, reports[-9:]) > 0
         await former.edge.publish()
         await check_unchanged(store, before, host, disk)
@@ -406,7 +404,7 @@ async def test_a_recording_gets_what_the_next_host_stores(
         await host.show(*interleaved(host.maker.step(part=PART))[:9])
         host = await next_host(disk, store)
         observer = StepObserver()
-        host.publication.set_observer(observer)
+        host.publication.add_observer(observer)
         await host.begin()
         await host.make(2, discontinuity=True)
         steps = observer.steps

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from delivery.run.observers import RunObserver
 from delivery.run.publication import Publication
 from delivery.run.run_state import RunState, Step, StepSegment
 from media.hls.m3u8 import parse
@@ -24,7 +25,7 @@ RUNGS = (TOP.name, LOW.name)
 NAMES = (*RUNGS, AUDIO_RENDITION)
 
 
-class PlaylistViewers:
+class PlaylistViewers(RunObserver):
     """Read all playlists at the edge, and compare them with earlier versions."""
 
     def __init__(self, stage: PublicationFixture, clock: ManualClock) -> None:
@@ -45,9 +46,6 @@ class PlaylistViewers:
         if step.playable and state.announced is not None:
             self._gaps = step.gaps
             self._stored_run = state.announced.variants[0].uri.partition("/")[0]
-
-    def on_ended(self) -> None:
-        """Do nothing."""
 
     def lose_memory(self) -> None:
         """Simulate the end of the process, which loses everything that is not stored.
