@@ -112,7 +112,7 @@ import asyncio
 from pathlib import Path
 from tests.support.api.in_loop_client import client_of
 from storage.catalog import open_catalog
-from delivery.edge.memory import MemoryEdge
+from media.no_op import do_nothing_async
 from storage.objects.disk import DiskObjects
 from headend.duties.media_remover import StoredMedia
 from api.streams.command_client import IngestClient
