@@ -1,78 +1,33 @@
 """The event log of each project: what happened to its streams and videos, and what callers changed.
 
-Owners read it, newest first. Only the newest `KEPT` events of a project are kept.
+Owners read it, newest first. Numbers rise in the order in which transactions end
+(`storage.catalog.events.announcement`).
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Row, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.stream_events import OwnerEvent, StreamEvent
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
+from storage.catalog.events.announcement import announce
 from storage.catalog.queries import named_rows
 from storage.catalog.records.common import EventRecord, Page
-from storage.catalog.schema.tables import events, streams, videos
+from storage.catalog.schema.tables import events, streams
 
-__all__ = ["KEPT", "PAGE_SIZE", "EventLog", "record"]
+__all__ = [
+    "MOST_COUNTED",
+    "PAGE_SIZE",
+    "EventLog",
+]
 
 PAGE_SIZE: Final = 10
-# Of each project. An event is about 200 bytes; a stream in trouble writes one every few seconds.
-KEPT: Final = 10_000
-_TRIM_EVERY: Final = 100
-
-
-async def record(
-    connection: AsyncConnection,
-    project: int,
-    kind: str,
-    facts: Mapping[str, object],
-    now_us: int,
-    *,
-    subject: PublicHash = "",
-    by: int | None = None,
-) -> None:
-    """Record an event, within the caller's transaction; an event of a stream is numbered.
-
-    `kind` is a fixed phrase, `facts` must be fit for JSON and hold no secret, `subject` is the hash
-    of the stream or video that it is about, `by` the number of the token that made the request.
-    From then on the transaction holds the stream's row, and keeps the project from being deleted:
-    a transaction that locks both must lock them in this order.
-    """
-    values = {
-        "project_id": project,
-        "subject": subject,
-        "kind": kind,
-        "facts": json.dumps(facts, ensure_ascii=False),
-        "token_id": by,
-        "created_us": now_us,
-        "number": await _next_number(connection, subject),
-    }
-    (number,) = (
-        await connection.execute(insert(events).values(values).returning(events.c.id))
-    ).one()
-    if number % _TRIM_EVERY == 0:
-        await _trim(connection, project)
-
-
-async def _next_number(connection: AsyncConnection, subject: PublicHash) -> int | None:
-    """Return the number of a stream's next event; None if the event is not about a stream."""
-    if not subject:
-        return None
-    increment = update(streams).where(streams.c.hash == subject)
-    increment = increment.values(event_number=streams.c.event_number + 1)
-    row = await connection.execute(increment.returning(streams.c.event_number))
-    return row.scalar_one_or_none()
-
-
-async def _trim(connection: AsyncConnection, project: int) -> None:
-    of_project = events.c.project_id == project
-    newest = select(events.c.id).where(of_project).order_by(events.c.id.desc())
-    last = (await connection.execute(newest.offset(KEPT).limit(1))).scalar_one_or_none()
-    if last is not None:
-        await connection.execute(delete(events).where(of_project, events.c.id <= last))
+# A list has a link to each of its pages, so it would be long itself; and counting takes time.
+MOST_COUNTED: Final = 10_000
 
 
 class EventLog:
@@ -82,19 +37,17 @@ class EventLog:
         self._database = database
 
     async def add(
-        self, subject: PublicHash, kind: str, facts: Mapping[str, object], now_us: int
+        self, stream: PublicHash, event: StreamEvent, now_us: int, *, host: str | None = None
     ) -> None:
-        """Record an event of a stream or video; nothing is recorded of one that was deleted.
+        """Announce an event of the stream with this hash, unless it was deleted.
 
-        `facts` must be fit for JSON.
+        `host` is as in `announce`.
         """
+        statement = select(streams.c.project_id).where(streams.c.hash == stream)
         async with self._database.writing() as connection:
-            for table in (streams, videos):
-                statement = select(table.c.project_id).where(table.c.hash == subject)
-                project = (await connection.execute(statement)).scalar_one_or_none()
-                if project is not None:
-                    await record(connection, project, kind, facts, now_us, subject=subject)
-                    return
+            project = (await connection.execute(statement)).scalar_one_or_none()
+            if project is not None:
+                await announce(connection, project, stream, event, now_us=now_us, host=host)
 
     async def find_page(
         self, project: int, *, since_us: int = 0, page: int = 1, subject: PublicHash = ""
@@ -102,29 +55,27 @@ class EventLog:
         """Return a page of a project's events, newest first.
 
         `since_us` leaves out older events, `subject` is the hash of the only stream or video whose
-        events are wanted, "" for all.
+        events are wanted, "" for all. The newest `MOST_COUNTED` have pages.
         """
-        conditions = [events.c.project_id == project]
+        conditions = _among(project, subject)
         if since_us:
             conditions.append(events.c.created_us >= since_us)
-        if subject:
-            conditions.append(events.c.subject == subject)
         order = (events.c.id.desc(),)
         async with self._database.reading() as connection:
-            # About `KEPT` at most: they need no total of their own.
+            total = await _count(connection, conditions)
             return await named_rows.page_of(
                 connection, events, conditions, order, _record,
-                total=None, page=page, size=PAGE_SIZE,
+                total=total, page=page, size=PAGE_SIZE,
             )  # fmt: skip
 
     async def find_newest(
-        self, project: int, subject: PublicHash, kinds: Collection[str]
+        self, project: int, subject: PublicHash, kinds: Collection[type[OwnerEvent]]
     ) -> EventRecord | None:
         """Return the newest event of one of these kinds of a stream or video."""
         conditions = (
             events.c.project_id == project,
             events.c.subject == subject,
-            events.c.kind.in_(kinds),
+            events.c.kind.in_([kind.stored_kind() for kind in kinds]),
         )
         newest = select(events).where(*conditions).order_by(events.c.id.desc()).limit(1)
         async with self._database.reading() as connection:
@@ -142,3 +93,15 @@ def _record(row: Row[Any]) -> EventRecord:  # Any: the row of a whole table has 
         created_us=row.created_us,
         number=row.number,
     )
+
+
+async def _count(connection: AsyncConnection, conditions: Sequence[ColumnElement[bool]]) -> int:
+    some = select(events.c.id).where(*conditions).limit(MOST_COUNTED).subquery()
+    return (await connection.execute(select(func.count()).select_from(some))).scalar_one()
+
+
+def _among(project: int, subject: PublicHash) -> list[ColumnElement[bool]]:
+    conditions = [events.c.project_id == project]
+    if subject:
+        conditions.append(events.c.subject == subject)
+    return conditions

@@ -2,16 +2,18 @@
 
 import pytest
 
+from media.stream_events import EngineLostEvent, RungShedEvent
 from tests.support.api.application import NOW_US, ApiService
 
 EVENTS = "/api/projects/1/events"
+SHED = RungShedEvent(renditions=["720p"], late=3.1)
 
 
 async def test_events_are_listed_newest_first(api_service: ApiService) -> None:
     stream = await api_service.add("A stream")
-    await api_service.catalog.events.add(stream["hash"], "engine lost", {"cause": "x"}, NOW_US)
+    await api_service.catalog.events.add(stream["hash"], EngineLostEvent(cause="x"), NOW_US)
     await api_service.catalog.events.add(
-        stream["hash"], "rung shed", {"renditions": ["720p"], "late": 3.1}, NOW_US + 1_000_000
+        stream["hash"], RungShedEvent(renditions=["720p"], late=3.1), NOW_US + 1_000_000
     )
     body = await api_service.listed(path=EVENTS)
     assert body["data"][:2] == [
@@ -54,9 +56,7 @@ async def test_since_leaves_out_what_is_older(
 ) -> None:
     stream = await api_service.add("A stream")
     for second in (0, 1):
-        await api_service.catalog.events.add(
-            stream["hash"], "rung shed", {}, NOW_US + second * 1_000_000
-        )
+        await api_service.catalog.events.add(stream["hash"], SHED, NOW_US + second * 1_000_000)
     body = await api_service.listed(f"?since={since}", path=EVENTS)
     assert [event["id"] for event in body["data"]] == numbers
     assert "since=" in body["links"]["first"]
@@ -67,7 +67,7 @@ async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(
 ) -> None:
     streams = [await api_service.add(title) for title in ("One", "Two")]
     for stream in streams * 6:
-        await api_service.catalog.events.add(stream["hash"], "rung shed", {}, NOW_US)
+        await api_service.catalog.events.add(stream["hash"], SHED, NOW_US)
     await api_service.catalog.projects.edit(1, name="New", by=None, now_us=NOW_US)
     for stream in streams:
         query = f"?stream={stream['id']}"
