@@ -1,13 +1,15 @@
 """The event log of each project: what happened to its streams and videos, and what callers changed.
 
-Owners read it, newest first. Numbers rise in the order in which transactions end
-(`storage.catalog.events.announcement`).
+Owners read it, newest first; programs read on from the number of the last event that they have, in
+rising order. Numbers rise in the order in which transactions end
+(`storage.catalog.events.announcement`), so none is missed.
 """
 
 import json
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import ColumnElement, Row, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -20,14 +22,28 @@ from storage.catalog.records.common import EventRecord, Page
 from storage.catalog.schema.tables import events, streams
 
 __all__ = [
+    "MOST_AFTER",
     "MOST_COUNTED",
     "PAGE_SIZE",
     "EventLog",
+    "FollowingEvents",
 ]
 
 PAGE_SIZE: Final = 10
 # A list has a link to each of its pages, so it would be long itself; and counting takes time.
 MOST_COUNTED: Final = 10_000
+MOST_AFTER: Final = 100  # what a program that was away reads at once: about 30 KB
+
+
+class FollowingEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Events after a number, oldest first; `total` is how many there are, with those to come.
+
+    At most `MOST_COUNTED` are counted; after number `last` come those of their last page.
+    """
+
+    items: tuple[EventRecord, ...]
+    total: int
+    last: int
 
 
 class EventLog:
@@ -67,6 +83,25 @@ class EventLog:
                 connection, events, conditions, order, _record,
                 total=total, page=page, size=PAGE_SIZE,
             )  # fmt: skip
+
+    async def find_after(
+        self, project: int, last: int, *, subject: PublicHash = ""
+    ) -> FollowingEvents:
+        """Return the events after number `last`, oldest first, `MOST_AFTER` at most.
+
+        `subject` is as in `find_page`. Nothing is ever added among those that were returned.
+        """
+        conditions = [*_among(project, subject), events.c.id > last]
+        numbers = select(events.c.id).where(*conditions).order_by(events.c.id)
+        query = select(events).where(*conditions).order_by(events.c.id).limit(MOST_AFTER)
+        async with self._database.reading() as connection:
+            total = await _count(connection, conditions)
+            rows = (await connection.execute(query)).all()
+            if total > MOST_AFTER:
+                of_pages = (total - 1) // MOST_AFTER * MOST_AFTER
+                before = numbers.offset(of_pages - 1).limit(1)
+                last = (await connection.execute(before)).scalar_one_or_none() or last
+        return FollowingEvents(items=tuple(map(_record, rows)), total=total, last=last)
 
     async def find_newest(
         self, project: int, subject: PublicHash, kinds: Collection[type[OwnerEvent]]

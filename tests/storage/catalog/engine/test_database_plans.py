@@ -101,6 +101,7 @@ def _lists(of: int) -> dict[str, Question]:
         "tags": lambda catalog: catalog.labels.find_page("tag", of, page=2),
         "events": lambda catalog: catalog.events.find_page(of),
         "events of late": lambda catalog: catalog.events.find_page(of, since_us=late),
+        "events after one": lambda catalog: catalog.events.find_after(of, ROWS - 20),
     }
 
 

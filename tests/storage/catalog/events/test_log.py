@@ -2,10 +2,12 @@ import pytest
 
 from media.stream_events import EngineLostEvent, LiveEvent, RungShedEvent, SlateEvent, SwitchedEvent
 from storage.catalog import Catalog
+from storage.catalog.events import log as event_log
 from storage.catalog.library.labels import TagById
-from storage.catalog.records.common import EventRecord
+from storage.catalog.records.common import EventRecord, StreamRecord
 from storage.catalog.streams.repository import StreamChange
 from storage.errors import NoSuchLabel
+from tests.support.shared_engines import ON_BOTH
 
 SHED = RungShedEvent(renditions=["720p"], late=3.1)
 
@@ -98,6 +100,59 @@ async def test_pages_hold_ten(catalog: Catalog) -> None:
     assert [event.facts["cause"] for event in last.items] == ["2", "1", "0"]
     assert (last.total, last.last) == (23, 3)
     assert (await catalog.events.find_page(1, since_us=SINCE, page=4)).items == ()
+
+
+async def _first_stream(catalog: Catalog) -> StreamRecord:
+    stream = (await catalog.installation.first_start(1)).stream
+    assert stream is not None
+    return stream
+
+
+@ON_BOTH
+async def test_programs_read_on_in_rising_order(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "MOST_AFTER", 2)
+    first = await _first_stream(catalog)
+    other = await catalog.streams.add(1, "Other", 1)
+    foreign = await catalog.projects.add("Foreign", 1)
+    last = (await catalog.events.find_page(1)).items[0].id
+    for stream in (first, other, first, other, first):
+        await catalog.events.add(stream.hash, SHED, SINCE)
+    seen: list[tuple[int, str]] = []
+    totals: list[int] = []
+    while (following := await catalog.events.find_after(1, last)).items:
+        seen += [(each.id, each.subject) for each in following.items]
+        totals.append(following.total)
+        last = seen[-1][0]
+    assert [hash_ for _, hash_ in seen] == [
+        each.hash for each in (first, other, first, other, first)
+    ]
+    assert seen == sorted(seen, key=lambda each: each[0])
+    assert totals == [5, 3, 1]
+    mine = await catalog.events.find_after(1, 0, subject=other.hash)
+    assert ([each.number for each in mine.items], mine.total) == ([1, 2], 3)
+    assert (await catalog.events.find_after(foreign.id, 0)).total == 1
+
+
+async def test_the_newest_have_pages_and_all_are_read_on(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "MOST_COUNTED", 10)
+    monkeypatch.setattr(event_log, "MOST_AFTER", 4)
+    stream = await _first_stream(catalog)
+    for number in range(20):
+        await catalog.events.add(stream.hash, SHED, SINCE + number)
+    pages = [await catalog.events.find_page(1, page=number) for number in (1, 2)]
+    assert [(each.total, each.last, len(each.items)) for each in pages] == [
+        (10, 1, 10), (10, 1, 0),
+    ]  # fmt: skip
+    numbers = [each.id for page in pages for each in page.items]
+    assert numbers == sorted(numbers, reverse=True)
+    following = await catalog.events.find_after(1, 0)
+    assert following.total == 10
+    assert following.last == following.items[-1].id + 4
+    assert (await catalog.events.find_page(1)).items[0].id == numbers[0]
 
 
 async def test_the_newest_event_of_some_kinds_is_that_of_the_stream(catalog: Catalog) -> None:
