@@ -3,6 +3,8 @@
 Owners read it, newest first; programs read on from the number of the last event that they have, in
 rising order. Numbers rise in the order in which transactions end
 (`storage.catalog.events.announcement`), so none is missed.
+
+Events are kept for `KEPT_DAYS`, but of each stream and of the whole catalog only so many.
 """
 
 import json
@@ -10,11 +12,12 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, func, select
+from sqlalchemy import ColumnElement, Row, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_events import OwnerEvent, StreamEvent
 from media.stream_keys import PublicHash
+from media.ticks import DAY_US
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.queries import named_rows
@@ -22,8 +25,11 @@ from storage.catalog.records.common import EventRecord, Page
 from storage.catalog.schema.tables import events, streams
 
 __all__ = [
+    "KEPT_DAYS",
+    "MOST",
     "MOST_AFTER",
     "MOST_COUNTED",
+    "MOST_OF_STREAM",
     "PAGE_SIZE",
     "EventLog",
     "FollowingEvents",
@@ -33,6 +39,17 @@ PAGE_SIZE: Final = 10
 # A list has a link to each of its pages, so it would be long itself; and counting takes time.
 MOST_COUNTED: Final = 10_000
 MOST_AFTER: Final = 100  # what a program that was away reads at once: about 30 KB
+# A quarter, by which what an owner asks about has come to light.
+KEPT_DAYS: Final = 90
+# Of each stream, however long it is in trouble: that writes one every few seconds, so these are
+# some days of it. With its indexes an event takes about 400 bytes: 20 MB.
+MOST_OF_STREAM: Final = 50_000
+# Of all projects together, whatever writes them, as a program that edits all day: 800 MB.
+MOST: Final = 2_000_000
+_AT_ONCE: Final = 500  # rows that one transaction removes: SQLite's other writers wait for it
+# Of all events, the share that one call removes by the clock. That is twenty times what an hour
+# needs; a clock that is far ahead for an hour takes no more.
+_SHARE: Final = 100
 
 
 class FollowingEvents(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +64,7 @@ class FollowingEvents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventLog:
-    """The events of a catalog (`catalog.events`); each method is one transaction."""
+    """The events of a catalog (`catalog.events`); all but `remove_old` is one transaction each."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -116,6 +133,50 @@ class EventLog:
         async with self._database.reading() as connection:
             row = (await connection.execute(newest)).one_or_none()
         return None if row is None else _record(row)
+
+    async def remove_old(self, now_us: int) -> int:
+        """Remove the events that are not kept any more; return how many.
+
+        Each transaction removes some hundred, so that no other writer waits for long. What another
+        process holds, as one that removes some, too, is left out.
+        """
+        count = 0
+        async with self._database.reading() as connection:
+            span = select(func.min(events.c.id), func.max(events.c.id))
+            oldest, newest = (await connection.execute(span)).one()
+            if newest is None:
+                return 0
+            # Where the clock of a host was wrong, an old time is among recent ones, and kept.
+            recent = events.c.created_us.between(now_us - KEPT_DAYS * DAY_US, now_us + DAY_US)
+            first = select(events.c.id).where(recent).order_by(events.c.id).limit(1)
+            first_recent = (await connection.execute(first)).scalar_one_or_none()
+            numbers = select(streams.c.project_id, streams.c.hash, streams.c.event_number)
+            numbers = numbers.where(streams.c.event_number > MOST_OF_STREAM)
+            long = (await connection.execute(numbers)).all()
+        for project, hash_, number in long:
+            excess = events.c.number <= number - MOST_OF_STREAM
+            count += await self._remove(*_among(project, hash_), excess)
+        count += await self._remove(events.c.id <= newest - MOST)
+        if first_recent is not None:
+            most = max(_AT_ONCE, (newest - oldest) // _SHARE)
+            count += await self._remove(events.c.id < first_recent, most=most)
+        return count
+
+    async def _remove(self, *which: ColumnElement[bool], most: int = MOST) -> int:
+        """Remove the oldest of some events, at most as many; return how many."""
+        count = 0
+        query = select(events.c.id).where(*which).order_by(events.c.id)
+        while count < most:
+            size = min(_AT_ONCE, most - count)
+            some = query.limit(size).with_for_update(skip_locked=True)
+            async with self._database.writing() as connection:
+                numbers = (await connection.execute(some)).scalars().all()
+                if numbers:
+                    await connection.execute(delete(events).where(events.c.id.in_(numbers)))
+            count += len(numbers)
+            if len(numbers) < size:
+                break
+        return count
 
 
 def _record(row: Row[Any]) -> EventRecord:  # Any: the row of a whole table has no static type

@@ -1,6 +1,7 @@
 import pytest
 
 from media.stream_events import EngineLostEvent, LiveEvent, RungShedEvent, SlateEvent, SwitchedEvent
+from media.ticks import DAY_US
 from storage.catalog import Catalog
 from storage.catalog.events import log as event_log
 from storage.catalog.library.labels import TagById
@@ -153,6 +154,58 @@ async def test_the_newest_have_pages_and_all_are_read_on(
     assert following.total == 10
     assert following.last == following.items[-1].id + 4
     assert (await catalog.events.find_page(1)).items[0].id == numbers[0]
+
+
+@ON_BOTH
+async def test_each_stream_keeps_its_newest_events(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "MOST_OF_STREAM", 20)
+    monkeypatch.setattr(event_log, "_AT_ONCE", 7)
+    first = await _first_stream(catalog)
+    quiet = await catalog.streams.add(1, "Quiet", 1)
+    for number in range(40):
+        await catalog.events.add(first.hash, SHED, number)
+    assert await catalog.events.remove_old(1) == 21
+    assert await catalog.events.remove_old(1) == 0
+    of_first = await catalog.events.find_after(1, 0, subject=first.hash)
+    assert [each.number for each in of_first.items] == list(range(22, 42))
+    assert (await catalog.events.find_after(1, 0, subject=quiet.hash)).total == 1
+
+
+async def test_the_catalog_keeps_its_newest_events(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "MOST", 5)
+    await _first_stream(catalog)
+    for number in range(8):
+        await catalog.projects.edit(1, name=f"{number}", by=None, now_us=number)
+    newest = (await catalog.events.find_page(1)).items[0].id
+    await catalog.events.remove_old(1)
+    kept = await catalog.events.find_after(1, 0)
+    assert [each.id for each in kept.items] == list(range(newest - 4, newest + 1))
+
+
+async def test_events_are_kept_for_their_days(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "_AT_ONCE", 2)
+    stream = await _first_stream(catalog)
+    began = (await catalog.events.find_page(1)).items[0].id
+    # The clock of a host was ahead for one of them, and behind for another.
+    for day in (100, 101, 300, 102, 189, 190, 103, 191):
+        await catalog.events.add(stream.hash, SHED, day * DAY_US)
+    now_us = 191 * DAY_US + 1
+
+    async def kept() -> list[int]:
+        found = await catalog.events.find_after(1, began)
+        return [each.created_us // DAY_US for each in found.items]
+
+    # A clock that says all of it is old, of which no event is recent, removes nothing.
+    assert await catalog.events.remove_old(2_000 * DAY_US) == 0
+    counts = [await catalog.events.remove_old(now_us) for _ in range(4)]
+    assert counts == [2, 2, 0, 0], "no more at once than a share"
+    assert await kept() == [102, 189, 190, 103, 191]
 
 
 async def test_the_newest_event_of_some_kinds_is_that_of_the_stream(catalog: Catalog) -> None:
