@@ -16,6 +16,7 @@ from storage.catalog.events.kinds import (
     StreamState,
     UnpublishedEvent,
 )
+from storage.catalog.records.common import StreamRecord
 from storage.catalog.schema.tables import events, projects
 from tests.support.sql import WAITING, run_sql
 from tests.support.storage.new_videos import new_video
@@ -24,6 +25,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.anyio
 
 LOST = EngineLostEvent(cause="x")
+WRITERS, TURNS = 6, 15
 
 
 ON_POSTGRES = pytest.mark.parametrize("either_database", ["postgresql"], indirect=True)
@@ -104,6 +106,34 @@ async def test_a_lower_number_is_never_seen_after_a_higher_one(
         goes_on.set()
     assert (await kinds())[: len(first)] == first
     assert first[-1] == "project edited"
+
+
+@ON_POSTGRES
+async def test_a_reader_misses_nothing_of_what_many_write(catalog: Catalog) -> None:
+    await catalog.installation.first_start(1)
+    streams = [await catalog.streams.add(1, f"{number}", 1) for number in range(WRITERS)]
+    read: list[int] = []
+    over = asyncio.Event()
+
+    async def read_on() -> None:
+        while True:
+            is_last = over.is_set()
+            found = await catalog.events.find_after(1, read[-1] if read else 0)
+            read.extend(each.id for each in found.items)
+            if is_last and not found.items:
+                return
+
+    async def write(stream: StreamRecord) -> None:
+        for turn in range(TURNS):
+            await catalog.events.add(stream.hash, LOST, turn)
+
+    async with asyncio.TaskGroup() as reading:
+        reading.create_task(read_on())
+        async with asyncio.TaskGroup() as writing:
+            for stream in streams:
+                writing.create_task(write(stream))
+        over.set()
+    assert len(read) == len({*read}) == 1 + WRITERS * (1 + TURNS)
 
 
 @ON_POSTGRES
