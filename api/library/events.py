@@ -125,7 +125,7 @@ class EventsController(Controller):
         stream: StreamNumber = None,
         page: PageNumber = None,
     ) -> Annotated[Listing[Event], named_schema("Listing_api.schemas.Event_")]:
-        """List what happened in a project in pages of ten, newest first, or on from an event."""
+        """List what happened in a project in pages of ten, newest first."""
         since_us = 0 if since is None else parse_timestamp(since)
         faults = {} if since_us is not None else {"since": [_NO_MOMENT]}
         if after is not None and (wrong := _faults_of_after(after, since, page)):
