@@ -4,11 +4,11 @@ from typing import Final, Literal
 
 import msgspec
 
-from storage.catalog.events.kinds import PausedEvent
-from media.stream_events import BackOnAirEvent, LiveEvent, SlateEvent, SwitchedEvent
 from api.console.event_words import slot_name
 from api.schemas.urls import Addresses
+from media.stream_events import BackOnAirEvent, LiveEvent, SlateEvent, SwitchedEvent
 from media.stream_keys import Slot
+from storage.catalog.events.kinds import PausedEvent
 from storage.catalog.records.common import StreamRecord
 
 __all__ = [
