@@ -21,7 +21,7 @@ from ingest.stream.live_stream import ALIVE_SECONDS, ANSWER_SECONDS
 from ingest.stream.ports import StreamEnded
 from media.ladder import BOXES
 from media.loop_lag import LoopLag
-from scripts import sandbox_page
+from scripts import events_page, sandbox_page
 from scripts.settings_page import PAGE, defaults, filled
 from tests.support.e2e.odd_sources import INPUTS
 from tests.support.headend.idle_ingest import idle_ingest
@@ -73,6 +73,14 @@ def test_the_sandbox_page_says_what_the_code_says() -> None:
     assert sorted(listed) == sorted(SYSTEM_CALLS)
     with pytest.raises(ValueError, match="DENIED"):
         sandbox_page.filled(text.replace("<!-- calls ALLOWED -->", ""))
+
+
+def test_the_events_page_says_what_the_kinds_say() -> None:
+    """If it fails, run `.venv/bin/python scripts/events_page.py`."""
+    text = events_page.PAGE.read_text()
+    assert events_page.filled(text) == text
+    with pytest.raises(ValueError, match="videos"):
+        events_page.filled(text.replace("<!-- events on air -->", ""))
 
 
 @pytest.mark.parametrize("name", ["publish", "playback", "metrics", "settings", "architecture"])

@@ -1,7 +1,7 @@
 """Describes the events of a stream for its owner: a sentence, and its tone.
 
-Kinds and facts are those of `docs/events.md`. A kind that is not known here is shown as it is, so
-that a new one is never lost. Pure.
+Each kind of a stream's events has its words here, by its type. A kind that is not known is shown as
+it is, so that one of another version is never lost. Pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,10 @@ from typing import Final, Literal, cast
 import msgspec
 
 from api.console.rendering import duration_text
+from media import stream_events as on_air
+from media.stream_events import StreamEvent
 from media.stream_keys import PublicHash
+from storage.catalog.events import kinds
 from storage.catalog.records.common import EventRecord
 
 __all__ = ["EventLine", "describe", "slot_name"]
@@ -33,7 +36,7 @@ _SWITCHES: Final = {
     "returned": "{new} works again and took over from {old}.",
 }
 _ENDED: Final = "the stream was ended"
-_MADE_VIDEO: Final = ("recorded", "clip added")
+_MADE_VIDEO: Final = (kinds.RecordedEvent.stored_kind(), kinds.ClipAddedEvent.stored_kind())
 _OTHER_SWITCH: Final = "{new} took over from {old}."
 
 
@@ -153,67 +156,77 @@ def _edited(text: str) -> Callable[[Facts], tuple[str, Tone]]:
     return lambda facts: (f"{text}: {_list(facts.get('keys', []))}.", "plain")
 
 
-_WORDS: Final[Mapping[str, Callable[[Facts], tuple[str, Tone]]]] = {
-    "encoder on": lambda facts: (f"{_slot(facts)} connected.", "plain"),
-    "encoder off": _encoder_off,
-    "encoder silent": lambda facts: (f"{_slot(facts)} is connected, but sends nothing.", "bad"),
-    "encoder sending": lambda facts: (f"{_slot(facts)} sends again.", "good"),
-    "taken over": lambda facts: (
+_SENTENCES: Final[Mapping[type[StreamEvent], Callable[[Facts], tuple[str, Tone]]]] = {
+    on_air.EncoderOnEvent: lambda facts: (f"{_slot(facts)} connected.", "plain"),
+    on_air.EncoderOffEvent: _encoder_off,
+    on_air.EncoderSilentEvent: lambda facts: (
+        f"{_slot(facts)} is connected, but sends nothing.",
+        "bad",
+    ),
+    on_air.EncoderSendingEvent: lambda facts: (f"{_slot(facts)} sends again.", "good"),
+    on_air.TakenOverEvent: lambda facts: (
         f"{_slot(facts)}: a new connection replaced a silent one.",
         "plain",
     ),
-    "refused": _refused,
-    "picture unusable": _unusable("picture"),
-    "sound unusable": _unusable("sound"),
-    "picture awaited": lambda facts: (
+    on_air.RefusedEvent: _refused,
+    on_air.PictureUnusableEvent: _unusable("picture"),
+    on_air.SoundUnusableEvent: _unusable("sound"),
+    on_air.PictureAwaitedEvent: lambda facts: (
         f"{_slot(facts)} sends sound only: viewers get it once its picture comes,"
         f" as {facts.get('cause', 'one is expected')}.",
         "bad",
     ),
-    "live": _always("Viewers get the stream.", "good"),
-    "published": _because_of("The stream is published", "plain"),
-    "unpublished": _always("The stream is unpublished: viewers see nothing."),
-    "switched": _switched,
-    "slate": _slate,
-    "back on air": lambda facts: (f"{_slot(facts)} replaced the slate.{_gap(facts)}", "good"),
-    "off air": _off_air,
-    "rung shed": lambda facts: (
+    on_air.LiveEvent: _always("Viewers get the stream.", "good"),
+    kinds.PublishedEvent: _because_of("The stream is published", "plain"),
+    kinds.UnpublishedEvent: _always("The stream is unpublished: viewers see nothing."),
+    on_air.SwitchedEvent: _switched,
+    on_air.SlateEvent: _slate,
+    on_air.BackOnAirEvent: lambda facts: (
+        f"{_slot(facts)} replaced the slate.{_gap(facts)}",
+        "good",
+    ),
+    on_air.OffAirEvent: _off_air,
+    on_air.RungShedEvent: lambda facts: (
         f"The machine is overloaded: {_list(facts.get('renditions', []))} is no longer encoded.",
         "bad",
     ),
-    "rung returned": lambda facts: (
+    on_air.RungReturnedEvent: lambda facts: (
         f"{_list(facts.get('renditions', []))} is encoded again.",
         "good",
     ),
-    "top rung encoded": _because_of("The source's own packets cannot be used", "plain"),
-    "sound moved": _always("Sound and picture are far apart: they are played as they arrive."),
-    "engine lost": _because_of("An engine ended and was replaced"),
-    "recording stopped": _because_of("The run is not recorded any more"),
-    "recording not begun": _because_of("The run is not recorded"),
-    "recorded": lambda facts: (
+    on_air.TopRungEncodedEvent: _because_of("The source's own packets cannot be used", "plain"),
+    on_air.SoundMovedEvent: _always(
+        "Sound and picture are far apart: they are played as they arrive."
+    ),
+    on_air.EngineLostEvent: _because_of("An engine ended and was replaced"),
+    on_air.RecordingStoppedEvent: _because_of("The run is not recorded any more"),
+    on_air.RecordingNotBegunEvent: _because_of("The run is not recorded"),
+    kinds.RecordedEvent: lambda facts: (
         f"The run became a video of {_length(facts.get('seconds'))}.",
         "good",
     ),
-    "clip added": lambda facts: (
+    kinds.ClipAddedEvent: lambda facts: (
         f"A clip of {_length(facts.get('seconds'))} was made.",
         "plain",
     ),
-    "stream added": _always("The stream was added."),
-    "stream edited": _edited("Edited"),
-    "stream settings changed": _edited("Settings changed"),
-    "stream slate changed": lambda facts: (
+    kinds.StreamAddedEvent: _always("The stream was added."),
+    kinds.StreamEditedEvent: _edited("Edited"),
+    kinds.StreamSettingsChangedEvent: _edited("Settings changed"),
+    kinds.StreamSlateChangedEvent: lambda facts: (
         "A slate was set." if facts.get("picture") else "The slate was removed.",
         "plain",
     ),
-    "stream key changed": _always("The stream key was changed: the old one is refused."),
-    "paused": _always("Paused: viewers see the slate.", "plain"),
-    "resumed": _because_of("The pause is over", "plain"),
-    "failover drill": _drill,
-    "stream ended": _always("The run was ended."),
-    "stream allowed": _always("Encoders may send again."),
-    "backup added": lambda facts: (f"Backup {facts.get('number')} was added.", "plain"),
-    "backup removed": lambda facts: (f"Backup {facts.get('number')} was removed.", "plain"),
+    kinds.StreamKeyChangedEvent: _always("The stream key was changed: the old one is refused."),
+    kinds.PausedEvent: _always("Paused: viewers see the slate.", "plain"),
+    kinds.ResumedEvent: _because_of("The pause is over", "plain"),
+    kinds.FailoverDrillEvent: _drill,
+    kinds.StreamEndedEvent: _always("The run was ended."),
+    kinds.StreamAllowedEvent: _always("Encoders may send again."),
+    kinds.BackupAddedEvent: lambda facts: (f"Backup {facts.get('number')} was added.", "plain"),
+    kinds.BackupRemovedEvent: lambda facts: (f"Backup {facts.get('number')} was removed.", "plain"),
 }
+# Rows have the stored names; those of other versions may lack facts, too.
+_WORDS: Final = {kind.stored_kind(): words for kind, words in _SENTENCES.items()}
 
 
 def _length(seconds: object) -> str:

@@ -6,7 +6,9 @@ import msgspec
 
 from api.console.event_words import slot_name
 from api.schemas.urls import Addresses
+from media.stream_events import BackOnAirEvent, LiveEvent, SlateEvent, SwitchedEvent
 from media.stream_keys import Slot
+from storage.catalog.events.kinds import PausedEvent
 from storage.catalog.records.common import StreamRecord
 
 __all__ = [
@@ -22,8 +24,8 @@ __all__ = [
 # `starting`: an encoder sends, and viewers get nothing yet.
 StreamState = Literal["live", "paused", "slate", "starting", "idle"]
 # Events since which a stream is in its state: the newest counts.
-ON_AIR_EVENTS: Final = ("live", "switched", "back on air")
-SLATE_EVENTS: Final = ("slate", "paused")
+ON_AIR_EVENTS: Final = (LiveEvent, SwitchedEvent, BackOnAirEvent)
+SLATE_EVENTS: Final = (SlateEvent, PausedEvent)
 
 
 class SlotState(msgspec.Struct, frozen=True, kw_only=True):

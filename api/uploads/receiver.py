@@ -34,6 +34,7 @@ from api.intake.upload_intake import (
 from api.intake.writer_turns import Turn
 from api.uploads.replace_file import replace_source
 from media.ticks import MICROSECONDS
+from storage.catalog.events.kinds import UploadDeletedEvent, UploadRefusedEvent
 from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.uploads.repository import Uploads
@@ -58,8 +59,6 @@ _REMOTE_LOCK_SECONDS: Final = 10.0
 _HOLD_SECONDS: Final = 15.0
 # An upload whose bytes are not recorded as they come is kept from expiring this often.
 _EXTENDED_US: Final = 60 * MICROSECONDS
-# Kinds of events.
-_DELETED, _REFUSED = "upload deleted", "upload refused"
 
 Receive = Callable[[], Awaitable[Any]]  # Any: ASGI's own messages
 _File = ResumableFile | PiecewiseFile
@@ -154,7 +153,9 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         try:
             with store_errors_translated():
                 async with self._open(name) as upload:
-                    if not await self.uploads.remove(name, _DELETED, self.clock_us(), by=self.by):
+                    if not await self.uploads.remove(
+                        name, UploadDeletedEvent, self.clock_us(), by=self.by
+                    ):
                         raise missing("upload")
                     if not upload.record.done:
                         await _remove(upload.file)
@@ -361,7 +362,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                 self.intake.probe, file.path, _source_address(record), record.received
             )
         except FileRefused as error:
-            await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
+            await self.uploads.remove(record.name, UploadRefusedEvent, now_us, by=self.by)
             await _remove(file)
             raise invalid({"video": [error.reason]}) from error
         await file.keep(probed.source)
@@ -392,7 +393,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         except UploadLost as error:
             raise await self._lost_response(record.name, upload.file) from error
         except ApiError:
-            await self.uploads.remove(record.name, _REFUSED, now_us, by=self.by)
+            await self.uploads.remove(record.name, UploadRefusedEvent, now_us, by=self.by)
             # In a bucket the file is a copy; what came is still here.
             await _remove(upload.file)
             raise

@@ -24,8 +24,9 @@ from headend.config.listen_sockets import bind
 from headend.install.certificates import tls_context
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import listening
-from ingest.stream.ports import Grant, LiveEvent, LiveState
+from ingest.stream.ports import Grant, LiveState
 from media.packet import MediaPacket
+from media.stream_events import StreamEvent
 from media.stream_keys import Slot, StreamKey
 from media.track import Track
 
@@ -98,7 +99,7 @@ class Anyone:
 
     def expect(self, hash_: str) -> None: ...
 
-    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None: ...
+    async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None: ...
 
 
 async def serve(limits: Limits, tls: list[str] | None) -> None:

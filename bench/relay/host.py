@@ -27,10 +27,11 @@ from headend.roles.loop_watch import watch_loop
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import OtherHosts, RtmpListener, listening
 from ingest.stream.one_host import OneHost
-from ingest.stream.ports import Grant, LiveEvent, LiveState, Ownership
+from ingest.stream.ports import Grant, LiveState, Ownership
 from ingest.stream.slot_session import CloseReason
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
+from media.stream_events import StreamEvent
 from media.stream_keys import StreamKey
 from media.track import Track
 
@@ -65,7 +66,7 @@ class _Totals:
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None: ...
 
-    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None: ...
+    async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None: ...
 
     def begin(
         self,

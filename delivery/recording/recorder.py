@@ -22,6 +22,7 @@ from delivery.run.observers import RunObserver
 from delivery.run.publication import Publication
 from delivery.run.run_state import RunState, Step
 from delivery.run.run_store import StoredRun, newest_run, read_state
+from media.stream_events import RecordingNotBegunEvent, RecordingStoppedEvent, StreamEvent
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.catalog.videos.recordings import RecordingRow
@@ -47,7 +48,7 @@ _MAX_LATE_TRIES: Final = 120
 # The longest that `release` waits for the last step to be linked.
 _SETTLE_SECONDS: Final = 1.0
 
-WriteEvent = Callable[[str, str, dict[str, object]], Awaitable[None]]
+WriteEvent = Callable[[str, StreamEvent], Awaitable[None]]
 
 
 class RecordingCatalog(RecordingFinisher, Protocol):
@@ -218,7 +219,7 @@ class Recorder:
         await self._write(queue, store, closed=cause is not None)
         if cause is not None:
             log.warning("recording stopped", extra={"stream": queue.stream, "cause": cause})
-            await self._write_owner_event(queue.stream, "recording stopped", {"cause": cause})
+            await self._write_owner_event(queue.stream, RecordingStoppedEvent(cause=cause))
 
     async def _open_store(self, queue: RecordingQueue) -> RecordingStore | None:
         """Open the recording of a run, or begin it if allowed; None if the run is not recorded."""
@@ -244,7 +245,7 @@ class Recorder:
         cause = await self._too_full()
         if cause is not None:
             log.warning("recording not begun", extra={"stream": queue.stream, "cause": cause})
-            await self._write_owner_event(queue.stream, "recording not begun", {"cause": cause})
+            await self._write_owner_event(queue.stream, RecordingNotBegunEvent(cause=cause))
             return None
         row = await self._catalog.begin(queue.stream, queue.run, queue.keep_days, self._now_us())
         if row is not None:
@@ -282,9 +283,9 @@ class Recorder:
         extra = {"stream": queue.stream, "run": queue.run, "cause": str(error)}
         log.warning(event, extra=extra)
 
-    async def _write_owner_event(self, stream: str, kind: str, facts: dict[str, object]) -> None:
+    async def _write_owner_event(self, stream: str, event: StreamEvent) -> None:
         try:
-            await self._write_event(stream, kind, facts)
+            await self._write_event(stream, event)
         except StorageError as error:
             log.warning("event not written", extra={"stream": stream, "cause": str(error)})
 

@@ -9,12 +9,12 @@ import msgspec
 from ingest.stream.failover import LEAST_PICTURE_SECONDS, LOW_LATENCY_POLICY, Mode, Policy
 from ingest.stream.ports import (
     Grant,
-    LiveEvent,
     LiveState,
     PacketSink,
     PortError,
     StreamEnded,
 )
+from media.stream_events import RefusedEvent, StreamEvent
 from media.stream_keys import PublicHash, Slot, StreamKey
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
@@ -72,7 +72,7 @@ class CatalogDirectory:
         self._defaults = defaults
         self._now_us = catalog.clock.now_us if now_us is None else now_us
         self._hold_us = round(end_holds_seconds * MICROSECONDS)
-        self._host: dict[str, object] = {} if host is None else {"host": host}
+        self._host = host
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         """Look up the key for every application, so that all refusals take the same time.
@@ -117,9 +117,9 @@ class CatalogDirectory:
         if not self._hold_us:
             return
         now_us = self._now_us()
-        facts = {"slot": str(slot), "reason": _ENDED, **self._host}
+        event = RefusedEvent(slot=str(slot), reason=_ENDED)
         until_us = await self._catalog.holds.refuse(
-            record, facts, hold_us=self._hold_us, now_us=now_us
+            record, event, hold_us=self._hold_us, now_us=now_us, host=self._host
         )
         if until_us is not None:
             raise StreamEnded(record.hash, (until_us - now_us) / MICROSECONDS)
@@ -156,9 +156,9 @@ class CatalogJournal:
     ) -> None:
         self._catalog = catalog
         self._now_us = now_us
-        self._host: dict[str, object] = {} if host is None else {"host": host}
+        self._host = host
 
-    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
+    async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None:
         """Write the state of a stream and the events that led to it in one transaction.
 
         Raises:
@@ -176,18 +176,19 @@ class CatalogJournal:
                 paused=state.paused,
                 generation=state.generation,
                 opening=state.opening,
-                happened=[(each.kind, each.facts | self._host) for each in events],
+                happened=events,
+                host=self._host,
             )
         except StorageError as error:
             raise PortError(str(error)) from error
 
-    async def happened(self, stream: str, kind: str, facts: dict[str, object]) -> None:
-        """Add an event of the stream with this hash.
+    async def happened(self, stream: str, event: StreamEvent) -> None:
+        """Announce an event of the stream with this hash.
 
         Raises:
             StorageError: it could not be written.
         """
-        await self._catalog.events.add(stream, kind, facts | self._host, self._now_us())
+        await self._catalog.events.add(stream, event, self._now_us(), host=self._host)
 
 
 class EngineSinks:

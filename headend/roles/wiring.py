@@ -59,7 +59,7 @@ from media.no_op import do_nothing, never
 from storage.bus.redis import RedisBus
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
-from storage.cleanup.cleanups import media_cleanups, upload_cleanups
+from storage.cleanup.cleanups import log_cleanups, media_cleanups, upload_cleanups
 from storage.cleanup.periodic import Cleanup, keep_cleaning
 from storage.cleanup.removals import keep_removing
 from storage.cleanup.withdrawn_copies import keep_deleting_withdrawn_copies
@@ -211,7 +211,7 @@ def _cleanups(context: RoleContext) -> tuple[BackgroundTask, ...]:
     days, catalog = context.settings.storage.trash_days, context.catalog
     media = media_cleanups(context.objects, catalog, trash_days=days)
     return (
-        *_repeated(context, media),
+        *_repeated(context, (*media, *log_cleanups(catalog))),
         *_clean_uploads(context),
         BackgroundTask("rest of the migration", catalog.finish_migration),
     )

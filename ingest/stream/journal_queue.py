@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from ingest.stream.ports import LiveEvent, LiveJournal, LiveState, PortError
+from ingest.stream.ports import LiveJournal, LiveState, PortError
+from media.stream_events import StreamEvent
 
 __all__ = ["JournalQueue"]
 
@@ -29,7 +30,7 @@ _MAX_EVENTS: Final = 64
 
 class _Entry(msgspec.Struct, frozen=True):
     state: LiveState
-    events: tuple[LiveEvent, ...]
+    events: tuple[StreamEvent, ...]
 
 
 class JournalQueue:
@@ -44,7 +45,7 @@ class JournalQueue:
         self._closed = False
         self._discarded = False
         self._failing = False
-        self._events: deque[LiveEvent] = deque(maxlen=_MAX_EVENTS)
+        self._events: deque[StreamEvent] = deque(maxlen=_MAX_EVENTS)
         self._entries: deque[_Entry] = deque()
 
     @property
@@ -52,11 +53,10 @@ class JournalQueue:
         """True while something is not yet written."""
         return bool(self._entries or self._events)
 
-    def add_event(self, kind: str, facts: dict[str, object]) -> None:
+    def add_event(self, event: StreamEvent) -> None:
         """Add an event to the entry of the next state."""
-        if self._discarded:
-            return
-        self._events.append(LiveEvent(kind=kind, facts=facts))
+        if not self._discarded:
+            self._events.append(event)
 
     def set_state(self, state: LiveState) -> None:
         """Queue the state with the events so far, unless there are none and it is unchanged."""

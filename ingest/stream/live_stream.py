@@ -21,6 +21,17 @@ from ingest.stream.switcher import DRILL_SECONDS, DrillRefused, Switcher
 from ingest.stream.track_finder import SourceItem
 from media.encoder_report import StreamReport
 from media.loop_lag import LoopLag
+from media.stream_events import (
+    EncoderOffEvent,
+    EncoderOnEvent,
+    EncoderSendingEvent,
+    EncoderSilentEvent,
+    PictureAwaitedEvent,
+    PictureUnusableEvent,
+    RefusedEvent,
+    SoundUnusableEvent,
+    TakenOverEvent,
+)
 from media.stream_keys import Slot
 
 __all__ = ["ALIVE_SECONDS", "ANSWER_SECONDS", "LiveStream", "SlotOccupied"]
@@ -40,6 +51,8 @@ _ROUNDING_SECONDS: Final = 0.001
 # An encoder that is refused, or sends what cannot be used, retries every few seconds, for days; its
 # owner gets an event this often.
 _FAULT_SECONDS: Final = 60.0
+
+_Fault = RefusedEvent | PictureUnusableEvent | SoundUnusableEvent | PictureAwaitedEvent
 
 
 class SlotOccupied(Exception):
@@ -75,7 +88,8 @@ class LiveStream:
         self._switcher.paused = grant.paused
         self._sending: set[Slot] = set()  # as the last events reported
         self._freed = asyncio.Event()
-        self._faults: dict[tuple[Slot, str], float] = {}  # when an event of a kind was last added
+        # When a fault of a slot was last told.
+        self._faults: dict[tuple[str, type[_Fault]], float] = {}
         self._last_left_at: float | None = None
         self._reconnect_seconds = 0.0  # how long the run waits for an encoder from then on
         self._opening_until: float | None = self._clock() + _OPENING_SECONDS
@@ -103,7 +117,8 @@ class LiveStream:
                 break
             remaining = ANSWER_SECONDS - self._lag.elapsed(began, now)
             if remaining <= 0:
-                self._add_fault(grant.slot, "refused", reason="another encoder is sending")
+                reason = "another encoder is sending"
+                self._add_fault(RefusedEvent(slot=str(grant.slot), reason=reason))
                 raise SlotOccupied
             self._freed.clear()
             try:
@@ -119,7 +134,7 @@ class LiveStream:
         self._switcher.set_policy(grant.policy)
         self._last_left_at = None
         self._sending.add(grant.slot)
-        self._add_slot_event(grant.slot, "encoder on")
+        self._add_slot_event(EncoderOnEvent, grant.slot)
         self._wake.set()
         return session
 
@@ -129,10 +144,11 @@ class LiveStream:
 
     def on_unusable(self, session: SlotSession, cause: str, *, video: bool) -> None:
         """Record why an encoder's picture or sound is not shown."""
-        kind = "picture unusable" if video else "sound unusable"
-        if self._add_fault(session.slot, kind, cause=cause):
+        event_type = PictureUnusableEvent if video else SoundUnusableEvent
+        event = event_type(slot=str(session.slot), cause=cause)
+        if self._add_fault(event):
             fields = self._log_fields(session.slot, peer=session.publisher.peer)
-            log.info(kind, extra={**fields, "cause": cause})
+            log.info(event.kind, extra={**fields, "cause": cause})
 
     def on_closed(self, session: SlotSession, reason: CloseReason) -> None:
         """Handle the end of a session; one that was replaced before is ignored."""
@@ -144,7 +160,11 @@ class LiveStream:
         grant, goodbye = self._grant, reason is CloseReason.GOODBYE
         self._reconnect_seconds = grant.goodbye_seconds if goodbye else grant.reconnect_seconds
         self._sending.discard(session.slot)
-        self._add_slot_event(session.slot, "encoder off", reason=reason.value)
+        self._journal.add_event(
+            EncoderOffEvent(
+                slot=str(session.slot), receiving_count=len(self._sending), reason=reason.value
+            )
+        )
         # A run that ends at once ends with its source's last picture.
         over = (
             self._draining or self._ending or (len(sessions) == 1 and not self._reconnect_seconds)
@@ -154,23 +174,27 @@ class LiveStream:
 
     def _replace(self, holder: SlotSession, publisher: ConnectedPublisher) -> None:
         log.info("encoder taken over", extra=self._log_fields(holder.slot, peer=publisher.peer))
-        self._journal.add_event("taken over", {"slot": str(holder.slot)})
+        self._journal.add_event(TakenOverEvent(slot=str(holder.slot)))
         holder.close(goodbye=False, reason=CloseReason.TAKEN_OVER)
         holder.publisher.disconnect("another connection took over")
 
-    def _add_fault(self, slot: Slot, kind: str, **facts: object) -> bool:
+    def _add_fault(self, event: _Fault) -> bool:
         """Add an event unless the slot had one of this kind lately; return whether it was added."""
-        now = self._clock()
-        if now - self._faults.get((slot, kind), -_FAULT_SECONDS) < _FAULT_SECONDS:
+        now, fault = self._clock(), (event.slot, type(event))
+        if now - self._faults.get(fault, -_FAULT_SECONDS) < _FAULT_SECONDS:
             return False
-        self._faults[slot, kind] = now
-        self._journal.add_event(kind, {"slot": str(slot), **facts})
+        self._faults[fault] = now
+        self._journal.add_event(event)
         self._wake.set()
         return True
 
-    def _add_slot_event(self, slot: Slot, kind: str, **facts: object) -> None:
-        count = len(self._sending)
-        self._journal.add_event(kind, {"slot": str(slot), "receiving_count": count, **facts})
+    def _add_slot_event(
+        self,
+        event_type: type[EncoderOnEvent | EncoderSilentEvent | EncoderSendingEvent],
+        slot: Slot,
+    ) -> None:
+        event = event_type(slot=str(slot), receiving_count=len(self._sending))
+        self._journal.add_event(event)
 
     def _note_silence(self, session: SlotSession, now: float) -> None:
         """Record when a connected encoder stops sending, and when it sends again."""
@@ -181,7 +205,7 @@ class LiveStream:
             self._sending.add(session.slot)
         else:
             self._sending.discard(session.slot)
-        self._add_slot_event(session.slot, "encoder sending" if sending else "encoder silent")
+        self._add_slot_event(EncoderSendingEvent if sending else EncoderSilentEvent, session.slot)
 
     def _note_missing_picture(self, session: SlotSession, now: float) -> None:
         """Record why an encoder's sound is not shown while viewers get no encoder."""
@@ -190,7 +214,7 @@ class LiveStream:
             had_one = self._feed.has_picture
             if had_one or session.picture_is_due:
                 cause = "the run has one" if had_one else "the encoder announced one"
-                self._add_fault(session.slot, "picture awaited", cause=cause)
+                self._add_fault(PictureAwaitedEvent(slot=str(session.slot), cause=cause))
 
     # -- commands ---------------------------------------------------------------------------------
 

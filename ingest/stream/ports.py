@@ -13,13 +13,13 @@ import msgspec
 
 from ingest.stream.failover import Policy
 from media.packet import MediaPacket
+from media.stream_events import StreamEvent
 from media.stream_keys import Slot, StreamKey
 from media.track import Track
 
 __all__ = [
     "Grant",
     "KeyDirectory",
-    "LiveEvent",
     "LiveJournal",
     "LiveState",
     "Ownership",
@@ -222,17 +222,10 @@ class LiveState(msgspec.Struct, frozen=True, kw_only=True):
     opening: bool = False
 
 
-class LiveEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event for a stream's owner: a fixed phrase and JSON-compatible facts."""
-
-    kind: str
-    facts: dict[str, object]
-
-
 class LiveJournal(Protocol):
     """Stores the states of streams."""
 
-    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
+    async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None:
         """Store a state and the events up to it, both or neither; the newest state wins.
 
         Raises:

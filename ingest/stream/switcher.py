@@ -20,6 +20,7 @@ from ingest.stream.slot_session import CloseReason, SlotSession
 from ingest.stream.track_finder import SourceBegun, SourceItem, keeps_picture
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
+from media.stream_events import BackOnAirEvent, SlateEvent, StreamEvent, SwitchedEvent
 from media.stream_keys import Slot
 from media.track import VideoTrack
 
@@ -65,7 +66,7 @@ class _Drill(msgspec.Struct, frozen=True):
 class Switcher:
     """Decides which of a stream's sessions is on air.
 
-    `on_event` receives events for the stream's owner: a kind and its facts. `lag` is that of the
+    `on_event` receives events for the stream's owner. `lag` is that of the
     loop that reads the sessions' publishers: their health is judged as of when they were read.
     """
 
@@ -74,7 +75,7 @@ class Switcher:
         stream: str,
         feed: RunFeed,
         policy: Policy,
-        on_event: Callable[[str, Facts], None],
+        on_event: Callable[[StreamEvent], None],
         lag: LoopLag | None = None,
     ) -> None:
         self.sessions: dict[Slot, SlotSession] = {}
@@ -296,10 +297,11 @@ class Switcher:
         splice = before is not None
         start = due if splice else arrived
         facts: Facts = {"reason": reason}
+        gap_ms = round(1000 * (start - shown_until))
         if begins:
             self._ahead = 0.0
         else:
-            facts["gap_ms"] = round(1000 * (start - shown_until))
+            facts["gap_ms"] = gap_ms
             reached = shown_until + self._ahead
             if slate:
                 reached = max(reached, now - _SLATE_BEHIND)
@@ -316,10 +318,16 @@ class Switcher:
         self._shown_until = max(dues, default=now)
         self._release_buffer()
         if before is not None and before is not session:
-            self._on_event("switched", {"from": str(before.slot), "to": str(session.slot), **facts})
-            self._complete_drill(before, session, facts, now)
+            event = SwitchedEvent(
+                from_=str(before.slot),
+                to=str(session.slot),
+                reason=reason,
+                gap_ms=msgspec.UNSET if begins else gap_ms,
+            )
+            self._on_event(event)
+            self._complete_drill(before, session, gap_ms, now)
         elif slate:
-            self._on_event("back on air", {"slot": str(session.slot), "gap_ms": facts["gap_ms"]})
+            self._on_event(BackOnAirEvent(slot=str(session.slot), gap_ms=gap_ms))
 
     def _take_off_air(self, reason: str, *, slate: bool = True) -> None:
         """Show no session: the slate from the end of the last one on, or nothing."""
@@ -328,7 +336,7 @@ class Switcher:
         log.info("no slot on air", extra=about)
         if slate:
             self._feed.slate(self._shown_until + self._ahead)
-            self._on_event("slate", {"reason": reason})
+            self._on_event(SlateEvent(reason=reason))
         else:
             self._feed.finish()
 
@@ -346,7 +354,8 @@ class Switcher:
             if len(self._held_sound) > _HELD_SOUND:
                 self._stalled = None  # the picture does not return
             return self._stalled is not None
-        facts: Facts = {"reason": "begins", "gap_ms": round(1000 * (now - self._shown_until))}
+        gap_ms = round(1000 * (now - self._shown_until))
+        facts: Facts = {"reason": "begins", "gap_ms": gap_ms}
         log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
         self._on_air, self._stalled = session, None
         reached = max(self._shown_until + self._ahead, now - _SLATE_BEHIND)
@@ -354,7 +363,7 @@ class Switcher:
         self._feed.begin(session.buffer.tracks, now, continues=True)
         for sound in self._held_sound:
             self._feed.offer(sound)
-        self._on_event("back on air", {"slot": str(session.slot), "gap_ms": facts["gap_ms"]})
+        self._on_event(BackOnAirEvent(slot=str(session.slot), gap_ms=gap_ms))
         return False
 
     def _forward(
@@ -420,7 +429,7 @@ class Switcher:
             self._cancel_drill("the request for it has ended", now)
 
     def _complete_drill(
-        self, before: SlotSession, session: SlotSession, facts: Facts, now: float
+        self, before: SlotSession, session: SlotSession, gap_ms: int, now: float
     ) -> None:
         """Deliver the outcome of the drill, if it caused this switch."""
         if self._drill is None or self._drill.session is not before:
@@ -432,7 +441,7 @@ class Switcher:
                 {
                     "from": str(before.slot),
                     "to": str(session.slot),
-                    "gap_ms": facts["gap_ms"],
+                    "gap_ms": gap_ms,
                     "switched_after_ms": round(1000 * (now - drill.began)),
                 }
             )

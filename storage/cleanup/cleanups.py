@@ -21,7 +21,7 @@ from storage.cleanup.periodic import Cleanup
 from storage.cleanup.store_clock import store_now_us
 from storage.objects.base import Objects
 
-__all__ = ["find_stopped", "media_cleanups", "upload_cleanups"]
+__all__ = ["find_stopped", "log_cleanups", "media_cleanups", "upload_cleanups"]
 
 _TEN_MINUTES: Final = 600.0
 _HOUR: Final = 3600.0
@@ -61,6 +61,16 @@ def media_cleanups(objects: Objects, catalog: Catalog, *, trash_days: int) -> tu
         Cleanup(what="orphans", seconds=6 * _HOUR, clean=clean),
         Cleanup(what="old trash", seconds=_HOUR, clean=trash),
     )
+
+
+def log_cleanups(catalog: Catalog) -> tuple[Cleanup, ...]:
+    """Return the cleanup of the event log; it bounds what a wrong clock takes, so never stops."""
+
+    async def clean(now_us: int, /, *, confirmed: bool) -> int:
+        del confirmed
+        return await catalog.events.remove_old(now_us)
+
+    return (Cleanup(what="old events", seconds=_HOUR, clean=clean),)
 
 
 async def find_stopped(catalog: Catalog, now_us: int) -> tuple[TooMuchDue, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
 from media.ticks import MICROSECONDS
+from storage.catalog.events.kinds import UploadEnd, UploadExpiredEvent
 from storage.catalog.queries.due import Due
 from storage.cleanup.cleanup_pass import CleanupPass, begin_pass
 from storage.cleanup.confirmation import TooMuchDue, is_unusual, require_usual
@@ -30,7 +31,6 @@ __all__ = [
 # An upload's row and its first byte are milliseconds apart, never an hour.
 AGE_US: Final = 3600 * MICROSECONDS
 _AT_ONCE: Final = 200
-_EXPIRED: Final = "upload expired"
 LINKS: Final = "upload links"
 UPLOADS: Final = "uploads"
 
@@ -47,7 +47,7 @@ class UploadCatalog(Protocol):
         ...
 
     async def remove(
-        self, name: str, kind: str, now_us: int, *, by: int | None, expired: bool = False
+        self, name: str, end: UploadEnd, now_us: int, *, by: int | None, expired: bool = False
     ) -> bool:
         """Delete an upload, with its video if that has no file."""
         ...
@@ -121,7 +121,7 @@ async def _remove_deleted(
     """Remove uploads whose video was deleted."""
     while names := await uploads.find_expired(None, _AT_ONCE):
         for name in names:
-            if await uploads.remove(name, _EXPIRED, now_us, by=None, expired=True):
+            if await uploads.remove(name, UploadExpiredEvent, now_us, by=None, expired=True):
                 this_pass.removed += 1
                 with this_pass.failing():
                     await remove_upload(files, name)
@@ -133,7 +133,7 @@ async def _remove_expired(
     while names := await uploads.find_expired(now_us, _AT_ONCE):
         for name in names:
             # Another process may have removed it, or a byte may have arrived meanwhile.
-            if await uploads.remove(name, _EXPIRED, now_us, by=None, expired=True):
+            if await uploads.remove(name, UploadExpiredEvent, now_us, by=None, expired=True):
                 this_pass.removed += 1
                 with this_pass.failing():
                     await discard(files, addresses.upload(name), now_us)

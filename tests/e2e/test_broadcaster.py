@@ -61,6 +61,11 @@ def last_state(events: list[ClientOutput]) -> ClientOutput:
     return {name: events[-1][name] for name in STATES[0]} if events else {}
 
 
+def of_stream(events: list[ClientOutput]) -> list[ClientOutput]:
+    """Leave out the events of videos: an earlier run may become one now."""
+    return [each for each in events if "live" in each]
+
+
 @pytest.mark.parametrize("library", ["pusher", _ECHO])
 def test_a_client_sees_every_state_of_a_stream_that_goes_live_and_ends(
     library: str, packages: Path, headend: ServiceProcess, small_source: Path
@@ -80,9 +85,10 @@ def test_a_client_sees_every_state_of_a_stream_that_goes_live_and_ends(
                         "live stream")  # fmt: skip
         for channel in channels:
             viewer.wait(
-                lambda _, on=channel: last_state(viewer.events(on)) == STATES[-1], 40, "its end"
-            )
-            events = viewer.events(channel)
+                lambda _, on=channel: last_state(of_stream(viewer.events(on))) == STATES[-1], 40,
+                "its end",
+            )  # fmt: skip
+            events = of_stream(viewer.events(channel))
             # Only the first two states may be merged into one event, as they are written together.
             # A state may be repeated for changes outside it: posters, the slot on air.
             states = [state for state, _ in groupby(last_state([each]) for each in events)]

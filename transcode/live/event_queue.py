@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from media.stream_events import StreamEvent
 from storage.errors import CatalogBusy, CatalogUnavailable, StorageError
 
 __all__ = ["MAX_EVENTS", "EventQueue", "WriteEvent"]
@@ -26,8 +27,8 @@ _RETRY_SECONDS: Final = 0.25
 # What is still queued when the role ends.
 _LAST_SECONDS: Final = 2.0
 
-# Writes an event of a stream: its hash, the kind and the facts. May raise `StorageError`.
-WriteEvent = Callable[[str, str, dict[str, object]], Awaitable[None]]
+# Writes an event of the stream with that hash. May raise `StorageError`.
+WriteEvent = Callable[[str, StreamEvent], Awaitable[None]]
 
 
 class EventQueue:
@@ -35,21 +36,21 @@ class EventQueue:
 
     def __init__(self, write: WriteEvent) -> None:
         self._write = write
-        self._waiting: deque[tuple[str, str, dict[str, object]]] = deque()
+        self._waiting: deque[tuple[str, StreamEvent]] = deque()
         self._more = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
         self._failing = False
         self._dropping = False
 
-    def add(self, stream: str, kind: str, facts: dict[str, object]) -> None:
+    def add(self, stream: str, event: StreamEvent) -> None:
         """Queue an event; drop the oldest if too many wait."""
         if len(self._waiting) == MAX_EVENTS:
             self._waiting.popleft()
             if not self._dropping:
                 log.warning("events dropped", extra={"stream": stream, "most": MAX_EVENTS})
             self._dropping = True
-        self._waiting.append((stream, kind, facts))
+        self._waiting.append((stream, event))
         self._empty.clear()
         self._more.set()
 
@@ -74,19 +75,19 @@ class EventQueue:
                     await self._empty.wait()
 
     async def _write_oldest(self) -> None:
-        event = self._waiting[0]
+        oldest = self._waiting[0]
         try:
             async with asyncio.timeout(_WRITE_SECONDS):
-                await self._write(*event)
+                await self._write(*oldest)
         except (CatalogBusy, CatalogUnavailable, TimeoutError) as error:
             if not self._failing:  # once per outage
-                log.warning("events are delayed", extra={"stream": event[0], "cause": repr(error)})
+                log.warning("events are delayed", extra={"stream": oldest[0], "cause": repr(error)})
             self._failing = True
             await asyncio.sleep(_RETRY_SECONDS)
             return
         except StorageError as error:  # another attempt would not help
-            log.warning("event not written", extra={"stream": event[0], "cause": repr(error)})
+            log.warning("event not written", extra={"stream": oldest[0], "cause": repr(error)})
         self._failing = False
         # The oldest may have been dropped meanwhile.
-        if self._waiting and self._waiting[0] is event:
+        if self._waiting and self._waiting[0] is oldest:
             self._waiting.popleft()

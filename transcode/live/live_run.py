@@ -17,6 +17,13 @@ from delivery.run.publication import Publication
 from delivery.run.run_objects import OwnershipLost
 from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from media.packet import MediaPacket
+from media.stream_events import (
+    EngineLostEvent,
+    RungReturnedEvent,
+    RungShedEvent,
+    SoundMovedEvent,
+    TopRungEncodedEvent,
+)
 from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE
 from media.track import Track
 from storage.cancellation import uncancelled
@@ -201,12 +208,10 @@ class LiveRun:
                 "rung shed",
                 extra={"stream": self.stream, "rendition": ",".join(shed), "late": late},
             )
-            self._services.record_event(
-                self.stream, "rung shed", {"renditions": shed, "late": late}
-            )
+            self._services.record_event(self.stream, RungShedEvent(renditions=shed, late=late))
         if back:
             self._log("rung returns", rendition=",".join(back))
-            self._services.record_event(self.stream, "rung returned", {"renditions": back})
+            self._services.record_event(self.stream, RungReturnedEvent(renditions=back))
 
     # -- the task ---------------------------------------------------------------------------------
 
@@ -456,7 +461,7 @@ class LiveRun:
             self._keyframe_monitor.watch(video)
         cause = "another picture than announced" if report.for_good else "keyframes too far apart"
         log.warning("top rung encoded", extra={"stream": self.stream, "cause": cause})
-        self._services.record_event(self.stream, "top rung encoded", {"cause": cause})
+        self._services.record_event(self.stream, TopRungEncodedEvent(cause=cause))
 
     def _sound_moved(self, report: SoundMoved) -> None:
         """Record that the encoder's sound was moved, unless the same was recorded in this run."""
@@ -464,9 +469,9 @@ class LiveRun:
         if abs(offset - self._sound_offset_ms) < _SAME_OFFSET_MS:
             return
         self._sound_offset_ms = offset
-        facts: dict[str, object] = {"offset_ms": offset, "moved_ms": -offset}
-        log.warning("sound moved", extra={"stream": self.stream, **facts})
-        self._services.record_event(self.stream, "sound moved", facts)
+        event = SoundMovedEvent(offset_ms=offset, moved_ms=-offset)
+        log.warning(event.kind, extra={"stream": self.stream, **event.facts})
+        self._services.record_event(self.stream, event)
 
     def _log(self, event: str, /, **facts: object) -> None:
         log.info(event, extra={"stream": self.stream, **facts})
@@ -517,7 +522,7 @@ class LiveRun:
         log.error("engine lost", extra={"stream": self.stream, "cause": causes})
         if lost.subgroup(WireError) is None:  # that is recorded already
             security.info("engine lost", extra={"stream": self.stream, "cause": causes})
-        self._services.record_event(self.stream, "engine lost", {"cause": causes})
+        self._services.record_event(self.stream, EngineLostEvent(cause=causes))
         if self._publication is not None:
             await self._publication.close_open()
         if self._deaths.are_too_many(now):

@@ -7,6 +7,7 @@ import msgspec
 
 from delivery.run.publication import Publication
 from media.loop_lag import LoopLag
+from media.stream_events import StreamEvent
 from transcode.live.engine_deaths import EngineDeaths
 from transcode.protocol.engine_process import EngineProcess
 
@@ -63,6 +64,6 @@ class RunServices(Protocol):
         """Handle that media which arrived until `until_us` (since 1970) are stored."""
         ...
 
-    def record_event(self, stream: str, kind: str, facts: dict[str, object], /) -> None:
+    def record_event(self, stream: str, event: StreamEvent, /) -> None:
         """Record an event for the stream's owner, without waiting."""
         ...

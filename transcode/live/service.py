@@ -15,6 +15,7 @@ from delivery.run.run_objects import RunOwner
 from delivery.run.run_store import newest_run
 from media.loop_lag import LoopLag
 from media.no_op import do_nothing
+from media.stream_events import StreamEvent
 from storage.errors import StorageError
 from storage.objects.base import Objects
 from storage.wall_clock import wall_clock_us
@@ -41,7 +42,7 @@ _PICTURE_SECONDS: Final = 2.0
 _PICTURE_BYTES: Final = 8 << 20
 
 # Stream, kind and facts of an event; returns at once.
-RecordEvent = Callable[[str, str, dict[str, object]], None]
+RecordEvent = Callable[[str, StreamEvent], None]
 
 
 class LiveTranscoding:

@@ -4,21 +4,23 @@ PostgreSQL aborts one of two transactions that deadlock; a common order prevents
 that locks rows of several of these kinds locks them in this order, and rows of one kind by ID:
 
 1. streams, then videos (select a row `with_for_update` before changing it);
-2. the project (`storage.catalog.queries.project_lookup.require`): each event and each new row of a
-   project locks it, too; deleting the project locks it after all its streams, and its rows are
-   removed later, streams and videos before all others (`storage.catalog.projects.removal`);
+2. the project (`storage.catalog.queries.project_lookup.require`): each event, when it is announced,
+   and each new row of a project lock it, too; deleting the project locks it after all its streams,
+   and its rows are removed later, streams and videos before all others
+   (`storage.catalog.projects.removal`);
 3. upload links, then uploads, recordings, imports, jobs and spans;
 4. tags, categories and players. A transaction that holds a stream or video may lock these before
    the project, since a project's removal locks them only after its streams and videos. Their own
    deletion locks streams and videos after them, and waits for none of these;
 5. totals, by project and kind;
-6. the lock that orders the outbox of broadcasts.
+6. the lock that orders the numbers of events and of the outbox of broadcasts.
 
 Hosts and then the owners of streams are locked in transactions that lock nothing of the above.
 Tokens are locked before their sessions and links, and these before the project.
 
-Nearly every transaction needs totals and the outbox. They are written at the end of the transaction
-(`defer`) and sorted, so that their order is always right and they are held as briefly as possible.
+Nearly every transaction needs totals, events and the outbox. They are written at the end of the
+transaction (`defer`) and sorted, so that their order is always right and they are held as briefly
+as possible.
 
 SQLite has one lock for all writers, and needs no order.
 """
@@ -27,20 +29,23 @@ from collections.abc import Awaitable, Callable
 from enum import IntEnum
 from typing import Final
 
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-__all__ = ["DEFERRED", "DeferredWrite", "DeferredWrites", "Rank", "defer"]
+__all__ = ["DEFERRED", "DeferredWrite", "DeferredWrites", "Rank", "defer", "lock_numbers"]
 
 DeferredWrite = Callable[[AsyncConnection], Awaitable[None]]
 # The key of a writing transaction's deferred writes in its connection's `info`.
 DEFERRED: Final = "deferred"
+_NUMBERS: Final = 0x48454144  # among PostgreSQL's advisory locks
 
 
 class Rank(IntEnum):
     """The kinds of rows that are written last, in lock order."""
 
     TOTALS = 5
-    OUTBOX = 6
+    EVENTS = 6
+    OUTBOX = 7  # under the same lock
 
 
 class DeferredWrites:
@@ -69,3 +74,13 @@ def defer(
     """Defer a write to the end of the caller's transaction; `row` sorts the rows of a rank."""
     writes: DeferredWrites = connection.info[DEFERRED]
     writes.add(rank, row, write)
+
+
+async def lock_numbers(connection: AsyncConnection) -> None:
+    """Lock the numbers of events and of the outbox, so that they rise as transactions end.
+
+    The lock is held until after the commit is visible: no higher number can be read before this
+    transaction's. For deferred writes alone: who holds it waits for nothing else.
+    """
+    if connection.dialect.name == "postgresql":
+        await connection.execute(select(func.pg_advisory_xact_lock(_NUMBERS)))

@@ -1,5 +1,6 @@
 """Events, for owners and for subscribers.
 
-`log` is each project's event log, `broadcast` the outbox of the web-socket broadcaster. Functions
-that take a connection write within the transaction that makes the change.
+`kinds` lists what can happen, one type each, and who is told; `announcement` writes what follows
+from an event, within the transaction that makes the change. `log` is each project's event log,
+`broadcast` the outbox of the web-socket broadcaster.
 """

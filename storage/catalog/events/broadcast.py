@@ -20,8 +20,9 @@ import msgspec
 from sqlalchemy import Row, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
-from storage.catalog.engine.lock_order import Rank, defer
+from storage.catalog.engine.lock_order import Rank, defer, lock_numbers
 from storage.catalog.queries import project_lookup
 from storage.catalog.schema.tables import notices, projects, stream_backups, streams, videos
 
@@ -38,7 +39,6 @@ __all__ = [
 KEPT_US: Final = 600_000_000
 LIVE: Final = "live"  # the one event of a stream's channel
 _TRIM_EVERY: Final = 64
-_LOCK: Final = 0x48454144  # of this table, among PostgreSQL's advisory locks
 
 
 class OutboxRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,9 +83,7 @@ def _enqueue(connection: AsyncConnection, events: Sequence[OutboxEvent], now_us:
 async def _write(
     connection: AsyncConnection, *, rows: list[dict[str, object]], now_us: int
 ) -> None:
-    if connection.dialect.name == "postgresql":
-        # Held until after the commit is visible: no higher number can be read before this one.
-        await connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    await lock_numbers(connection)
     # One statement for all: both databases number the rows in their order.
     numbers = (await connection.execute(insert(notices).returning(notices.c.id), rows)).scalars()
     if any(number % _TRIM_EVERY == 0 for number in numbers):
@@ -111,7 +109,7 @@ def _channels(kind: str, row: Row[*tuple[Any, ...]]) -> str:  # Any: columns of 
     return private if row.hidden or row.countries else f"{own} {private}"
 
 
-async def enqueue_stream(connection: AsyncConnection, stream: int, now_us: int) -> None:
+async def enqueue_stream(connection: AsyncConnection, hash_: PublicHash, now_us: int) -> None:
     """Broadcast a stream's state after its row was changed; nothing if it was deleted."""
     table = streams.c
     row = (
@@ -132,14 +130,14 @@ async def enqueue_stream(connection: AsyncConnection, stream: int, now_us: int) 
                 projects.c.key,
             )
             .join(projects, projects.c.id == table.project_id)
-            .where(table.id == stream)
+            .where(table.hash == hash_)
         )
     ).one_or_none()
     if row is None:
         return
     backups = await connection.execute(
         select(stream_backups.c.id, stream_backups.c.number, stream_backups.c.live)
-        .where(stream_backups.c.stream_id == stream)
+        .where(stream_backups.c.stream_id == row.id)
         .order_by(stream_backups.c.number)
     )
     body = {
@@ -161,16 +159,11 @@ async def enqueue_stream(connection: AsyncConnection, stream: int, now_us: int) 
 
 
 async def enqueue_video(
-    connection: AsyncConnection,
-    video: int,
-    event: str,
-    now_us: int,
-    *,
-    extra: Mapping[str, object] | None = None,
+    connection: AsyncConnection, hash_: PublicHash, now_us: int, *, extra: Mapping[str, object]
 ) -> None:
     """Broadcast a video's state after its row was changed; nothing if it was deleted.
 
-    `event` is one of progress, completed, failed; `extra` is added to its data.
+    The event is completed or failed if that is the state, else progress; `extra` is added to it.
     """
     table = videos.c
     row = (
@@ -189,7 +182,7 @@ async def enqueue_video(
                 projects.c.key,
             )
             .join(projects, projects.c.id == table.project_id)
-            .where(table.id == video)
+            .where(table.hash == hash_)
         )
     ).one_or_none()
     if row is None:
@@ -204,8 +197,9 @@ async def enqueue_video(
         "published": row.published,
         "failed": row.state == "failed",
         "version": row.version,
-        **(extra or {}),
+        **extra,
     }
+    event = row.state if row.state in ("completed", "failed") else "progress"
     state = OutboxEvent(channels=(_channels("video", row),), event=event, body=_text(body))
     _enqueue(connection, [state], now_us)
 

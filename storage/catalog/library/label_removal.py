@@ -13,7 +13,8 @@ from sqlalchemy import Table, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import LABEL_EVENTS
 from storage.catalog.library import label_locks
 from storage.catalog.queries import counters
 from storage.catalog.schema.tables import streams, videos
@@ -59,8 +60,8 @@ async def remove(
                 return False
             project, name = row
             counters.add(connection, project, table.name, -1)
-            facts = {kind: label, "name": name}
-            await event_log.record(connection, project, f"{kind} deleted", facts, now_us, by=by)
+            event = LABEL_EVENTS[kind].deleted(label=label, name=name)
+            await announce(connection, project, "", event, now_us=now_us, by=by)
             return True
     raise CatalogBusy(f"streams and videos keep getting the {kind}")
 

@@ -14,7 +14,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import LABEL_EVENTS
 from storage.catalog.library import label_locks, label_removal
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
@@ -242,8 +243,8 @@ class Labels:
                 raise NameTaken(kind, name) from error
             counters.add(connection, project, table.name, 1)
             record = _record(row)
-            facts = {kind: record.id, "name": name}
-            await event_log.record(connection, project, f"{kind} added", facts, now_us, by=by)
+            event = LABEL_EVENTS[kind].added(label=record.id, name=name)
+            await announce(connection, project, "", event, now_us=now_us, by=by)
             return record
 
     async def edit(
@@ -290,10 +291,8 @@ class Labels:
             if row is None:
                 return None
             record = _record(row)
-            facts = {kind: label, "keys": keys}
-            await event_log.record(
-                connection, record.project, f"{kind} edited", facts, now_us, by=by
-            )
+            event = LABEL_EVENTS[kind].edited(label=label, keys=keys)
+            await announce(connection, record.project, "", event, now_us=now_us, by=by)
             return record
 
     async def remove(self, kind: Kind, label: int, *, by: int | None, now_us: int) -> bool:

@@ -8,7 +8,8 @@ from sqlalchemy import Row, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import PlayerAddedEvent, PlayerEditedEvent
 from storage.catalog.library import label_locks, label_removal
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.text_search import searchable
@@ -113,8 +114,8 @@ class Players:
             await project_lookup.require(connection, project)
             record = _record((await connection.execute(statement.returning(players))).one())
             counters.add(connection, project, players.name, 1)
-            facts = {"player": record.id, "name": name}
-            await event_log.record(connection, project, "player added", facts, now_us, by=by)
+            event = PlayerAddedEvent(label=record.id, name=name)
+            await announce(connection, project, "", event, now_us=now_us, by=by)
             return record
 
     async def edit(
@@ -152,10 +153,8 @@ class Players:
                 values["options"] = _text(msgspec.structs.replace(before.options, **options))
             statement = update(players).where(is_player).values(values).returning(players)
             record = _record((await connection.execute(statement)).one())
-            facts = {"player": player, "keys": keys}
-            await event_log.record(
-                connection, record.project, "player edited", facts, now_us, by=by
-            )
+            event = PlayerEditedEvent(label=player, keys=keys)
+            await announce(connection, record.project, "", event, now_us=now_us, by=by)
             return record
 
     async def remove(self, player: int, *, by: int | None, now_us: int) -> bool:

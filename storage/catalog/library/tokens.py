@@ -13,7 +13,8 @@ from sqlalchemy import CTE, Row, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import TokenAddedEvent, TokenRevokedEvent
 from storage.catalog.library.sessions import remove_of_tokens, require_valid
 from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.queries.digest import digest
@@ -107,7 +108,7 @@ class Tokens:
             if by is not None:
                 await require_valid(connection, by)
             record, text = await add(connection, name, project, write, now_us, by=by)
-            await _record_event(connection, record, "token added", now_us, by=by)
+            await _announce(connection, record, TokenAddedEvent, now_us, by=by)
             return record, text
 
     async def find(self, token: int) -> TokenRecord | None:
@@ -169,7 +170,7 @@ class Tokens:
             revoked.sort(key=lambda record: record.id)
             await remove_of_tokens(connection, [record.id for record in revoked])
             for record in revoked:
-                await _record_event(connection, record, "token revoked", now_us, by=by)
+                await _announce(connection, record, TokenRevokedEvent, now_us, by=by)
             return tuple(revoked)
 
     async def authenticate(self, token: str) -> Principal | None:
@@ -187,10 +188,15 @@ def _family(token: int) -> CTE:
     return family.union(select(tokens.c.id).where(tokens.c.created_by == family.c.id))
 
 
-async def _record_event(
-    connection: AsyncConnection, record: TokenRecord, kind: str, now_us: int, *, by: int | None
+async def _announce(
+    connection: AsyncConnection,
+    record: TokenRecord,
+    event_type: type[TokenAddedEvent | TokenRevokedEvent],
+    now_us: int,
+    *,
+    by: int | None,
 ) -> None:
-    """Record an event about a token, by its number.
+    """Announce an event about a token, by its number.
 
     A token for all projects is recorded with the first project, the installation's own; nothing
     is recorded where there is no project at all yet.
@@ -199,5 +205,5 @@ async def _record_event(
     if project is None:
         project = await project_lookup.find_first(connection)
     if project is not None:
-        facts = {"token": record.id, "name": record.name, "write": record.write}
-        await event_log.record(connection, project, kind, facts, now_us, by=by)
+        event = event_type(token=record.id, name=record.name, write=record.write)
+        await announce(connection, project, "", event, now_us=now_us, by=by)

@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import new_hash
 from storage.catalog.engine.database import Database
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import ProjectAddedEvent, ProjectDeletedEvent, ProjectEditedEvent
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.records.common import Page, ProjectRecord
 from storage.catalog.schema.tables import projects, streams, tokens
@@ -53,8 +54,8 @@ class Projects:
         """Add a project."""
         async with self._database.writing() as connection:
             record = await add(connection, name, now_us)
-            facts = {"project": record.id, "name": name}
-            await event_log.record(connection, record.id, "project added", facts, now_us, by=by)
+            event = ProjectAddedEvent(project=record.id, name=name)
+            await announce(connection, record.id, "", event, now_us=now_us, by=by)
             return record
 
     async def find(self, name: str) -> ProjectRecord | None:
@@ -110,8 +111,8 @@ class Projects:
             row = (await connection.execute(statement.returning(projects))).one_or_none()
             if row is None:
                 return None
-            facts = {"project": project, "keys": list(values)}
-            await event_log.record(connection, project, "project edited", facts, now_us, by=by)
+            event = ProjectEditedEvent(project=project, keys=list(values))
+            await announce(connection, project, "", event, now_us=now_us, by=by)
             return project_lookup.record(row)
 
     async def remove(self, project: int, *, by: int | None, now_us: int) -> bool:
@@ -149,6 +150,6 @@ class Projects:
             statement = update(projects).where(projects.c.id == project)
             await connection.execute(statement.values(removed_us=now_us))
             # The project's own events are deleted with it: this one is the first project's.
-            facts = {"project": project, "key": row.key, "name": row.name}
-            await event_log.record(connection, first, "project deleted", facts, now_us, by=by)
+            event = ProjectDeletedEvent(project=project, key=row.key, name=row.name)
+            await announce(connection, first, "", event, now_us=now_us, by=by)
             return True

@@ -25,8 +25,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
-from storage.catalog.events import broadcast
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import FailoverDrillEvent, ResumedEvent, StreamEndedEvent
 from storage.catalog.queries.living_hosts import is_living, select_owned
 from storage.catalog.schema.tables import commands, hosts, stream_owners, streams
 from storage.catalog.streams import holds
@@ -247,7 +247,7 @@ class Commands:
             if _HELD_BEFORE in record.answer and not answer.get("ended"):
                 await holds.restore(connection, record.command.stream, record.answer[_HELD_BEFORE])
             if stream is not None:
-                await _record_event(connection, stream.project_id, record.command, answer, now_us)
+                await _announce_done(connection, stream.project_id, record.command, answer, now_us)
             if stream is not None and _pause_found_no_run(record.command.kind, answer):
                 await _unpause(connection, stream, record.command, now_us)
 
@@ -266,32 +266,25 @@ class Commands:
             await connection.execute(delete(commands).where(commands.c.id == number))
 
 
-def _done_kind(kind: CommandKind, answer: Mapping[str, object]) -> str | None:
-    """Return the kind of event that a command becomes once carried out; None for none."""
-    if kind is CommandKind.END and answer.get("ended"):
-        return "stream ended"
-    if kind is CommandKind.DRILL and "refused" not in answer:
-        return "failover drill"
-    return None
-
-
-async def _record_event(
+async def _announce_done(
     connection: AsyncConnection,
     project: int,
     command: StreamCommand,
     answer: Mapping[str, object],
     now_us: int,
 ) -> None:
-    """Record that a command was carried out, if that is an event."""
-    kind = _done_kind(command.kind, answer)
-    if kind is None:
+    """Announce that a command was carried out, if that is an event."""
+    if command.kind is CommandKind.END and answer.get("ended"):
+        event = StreamEndedEvent(stream=command.stream)
+    elif command.kind is CommandKind.DRILL and "refused" not in answer:
+        event = msgspec.convert({**answer, "stream": command.stream}, FailoverDrillEvent)
+    else:
         return
-    facts: dict[str, object] = {"stream": command.stream}
-    if command.kind is CommandKind.DRILL:
-        facts |= answer
-    await event_log.record(
-        connection, project, kind, facts, now_us, subject=command.hash, by=command.by
-    )
+    host = answer.get("host")  # of a drill, where there are several
+    await announce(
+        connection, project, command.hash, event,
+        now_us=now_us, by=command.by, host=None if host is None else str(host),
+    )  # fmt: skip
 
 
 def _pause_found_no_run(kind: CommandKind, answer: Mapping[str, object]) -> bool:
@@ -311,9 +304,8 @@ async def _unpause(
         return
     changed = update(streams).where(streams.c.id == number)
     await connection.execute(changed.values(paused=False, version=streams.c.version + 1))
-    facts = {"stream": number, "cause": "its run was over"}
-    await event_log.record(connection, project, "resumed", facts, now_us, subject=command.hash)
-    await broadcast.enqueue_stream(connection, number, now_us)
+    event = ResumedEvent(stream=number, cause="its run was over")
+    await announce(connection, project, command.hash, event, now_us=now_us)
 
 
 async def _lock_stream(connection: AsyncConnection, number: int) -> Row[int, int, bool] | None:

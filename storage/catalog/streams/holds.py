@@ -17,9 +17,10 @@ from typing import Final, TypeGuard
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.stream_events import RefusedEvent
 from storage.catalog.engine.database import Database
-from storage.catalog.events import broadcast
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import StreamAllowedEvent, StreamState
 from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.common import IngestRecord
 from storage.catalog.schema.tables import streams
@@ -82,22 +83,28 @@ class Holds:
         self._database = database
 
     async def refuse(
-        self, stream: IngestRecord, facts: Mapping[str, object], *, hold_us: int, now_us: int
+        self,
+        stream: IngestRecord,
+        event: RefusedEvent,
+        *,
+        hold_us: int,
+        now_us: int,
+        host: str | None = None,
     ) -> int | None:
         """Refuse an encoder of a stream and extend the hold; None if it is not held (any more).
 
         Returns until when encoders are refused if there is no further attempt. The first refusal of
-        a hold is an event with these facts.
+        a hold is this event; `host` is as in `announce`.
         """
         held_until_us = stream.held_until_us
         if not is_held(held_until_us, now_us):
             return None
         if extend(held_until_us, stream.refused_us, hold_us=hold_us, now_us=now_us) is None:
             return held_until_us
-        return await self._extend(stream.id, facts, hold_us=hold_us, now_us=now_us)
+        return await self._extend(stream.id, event, hold_us=hold_us, now_us=now_us, host=host)
 
     async def _extend(
-        self, stream: int, facts: Mapping[str, object], *, hold_us: int, now_us: int
+        self, stream: int, event: RefusedEvent, *, hold_us: int, now_us: int, host: str | None
     ) -> int | None:
         table = streams.c
         columns = select(table.project_id, table.hash, table.held_until_us, table.refused_us)
@@ -114,10 +121,10 @@ class Holds:
             await connection.execute(change.values(values))
             if row.refused_us is None:
                 await connection.execute(change.values(version=table.version + 1))
-                await event_log.record(
-                    connection, row.project_id, "refused", facts, now_us, subject=row.hash
-                )
-                await broadcast.enqueue_stream(connection, stream, now_us)
+                await announce(
+                    connection, row.project_id, row.hash, event, StreamState(),
+                    now_us=now_us, host=host,
+                )  # fmt: skip
             return until_us
 
     async def allow(self, stream: int, *, now_us: int, by: int | None) -> bool:
@@ -138,10 +145,6 @@ class Holds:
                 return True
             change = update(streams).where(table.id == stream)
             await connection.execute(change.values(**NO_HOLD, version=table.version + 1))
-            facts = {"stream": stream}
-            await event_log.record(
-                connection, row.project_id, "stream allowed", facts, now_us,
-                subject=row.hash, by=by,
-            )  # fmt: skip
-            await broadcast.enqueue_stream(connection, stream, now_us)
+            event = StreamAllowedEvent(stream=stream)
+            await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
             return True

@@ -5,17 +5,19 @@ where several hosts share a catalog, when the host that owned a stream does not 
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Final, NamedTuple, NotRequired, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ladder import BOX_LABELS
+from media.stream_events import EncoderOffEvent, LiveEvent, OffAirEvent, StreamEvent
 from media.stream_keys import PublicHash, Slot, StreamKey
 from storage.catalog.engine.database import Database
-from storage.catalog.events import broadcast
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import PublishedEvent, ResumedEvent, StreamState
 from storage.catalog.queries import project_lookup
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.living_hosts import is_living, select_owned
@@ -187,11 +189,12 @@ class LiveStates:
         stream: int,
         *,
         now_us: int,
-        happened: Sequence[tuple[str, Mapping[str, object]]] = (),
+        happened: Sequence[StreamEvent] = (),
+        host: str | None = None,
         generation: int = 0,
         **state: Unpack[AirState],
     ) -> None:
-        """Write a stream's state, after the events (kinds and facts) that led to it.
+        """Write a stream's state, after the events that led to it; `host` is as in `announce`.
 
         A stream is published the first time that it is live, unless its owner unpublished it
         before. A state that changes nothing does not raise the version; any other is broadcast.
@@ -226,10 +229,9 @@ class LiveStates:
                     .returning(backups.id)
                 )
             ).all()
-            for kind, facts in happened:
-                await event_log.record(
-                    connection, before.project_id, kind, facts, now_us, subject=before.hash
-                )
+            say = partial(announce, connection, before.project_id, before.hash, now_us=now_us)
+            if happened:
+                await say(*happened, host=host)
             live = state["live"] or (opening and before.live)
             processing = state["processing"] or (opening and before.processing)
             on_air = before.on_air if opening and state["on_air"] is None else state["on_air"]
@@ -248,18 +250,14 @@ class LiveStates:
             if first:
                 change = change.values(published=True, published_us=now_us)
             await connection.execute(change.values(**after, version=table.version + 1))
-            events: dict[str, dict[str, object]] = {}
+            events: list[StreamEvent] = [StreamState()]
             if before.paused and not after["paused"]:
-                events["resumed"] = {"stream": stream, "cause": _RUN_OVER}
+                events.append(ResumedEvent(stream=stream, cause=_RUN_OVER))
             if live != before.live:
-                events["live" if live else "off air"] = {}
+                events.append(LiveEvent() if live else OffAirEvent())
             if first:
-                events["published"] = {"cause": "live for the first time"}
-            for kind, facts in events.items():
-                await event_log.record(
-                    connection, before.project_id, kind, facts, now_us, subject=before.hash
-                )
-            await broadcast.enqueue_stream(connection, stream, now_us)
+                events.append(PublishedEvent(cause="live for the first time"))
+            await say(*events)
 
     async def reset(self, now_us: int) -> list[PublicHash]:
         """Mark every stream off air and return the hashes of those that were not.
@@ -303,9 +301,8 @@ class LiveStates:
             for stream, project, hash_ in rows:
                 change = update(streams).where(table.id == stream)
                 await connection.execute(change.values(paused=False, version=table.version + 1))
-                facts = {"stream": stream, "cause": _RUN_OVER}
-                await event_log.record(connection, project, "resumed", facts, now_us, subject=hash_)
-                await broadcast.enqueue_stream(connection, stream, now_us)
+                event = ResumedEvent(stream=stream, cause=_RUN_OVER)
+                await announce(connection, project, hash_, event, now_us=now_us)
 
 
 async def _is_older(connection: AsyncConnection, stream: int, generation: int) -> bool:
@@ -359,12 +356,10 @@ async def _reset(connection: AsyncConnection, rows: Sequence[_StaleRow], now_us:
                 version=table.version + 1,
             )
         )
-        events = _encoders_off(row.receiving_count, sent_slots[row.id])
+        events = [StreamState(), *_encoders_off(row.receiving_count, sent_slots[row.id])]
         if row.live:
-            events.append(("off air", {"cause": _NO_INGEST}))
-        for kind, facts in events:
-            await event_log.record(connection, row.project, kind, facts, now_us, subject=row.hash)
-        await broadcast.enqueue_stream(connection, row.id, now_us)
+            events.append(OffAirEvent(cause=_NO_INGEST))
+        await announce(connection, row.project, row.hash, *events, now_us=now_us)
 
 
 async def _reset_backups(
@@ -384,20 +379,17 @@ async def _reset_backups(
     return sent_slots
 
 
-def _encoders_off(count: int, backups: list[int]) -> list[tuple[str, dict[str, object]]]:
+def _encoders_off(count: int, backups: list[int]) -> list[StreamEvent]:
     """Return the events of `count` encoders whose connections ended with their ingest."""
     slots = [Slot(number) for number in sorted(backups)]
     if count > len(slots):
         slots.insert(0, Slot(0))
     return [
-        (
-            "encoder off",
-            {
-                "slot": str(slot),
-                "receiving_count": len(slots) - position,
-                "reason": "closed by us",
-                "cause": _NO_INGEST,
-            },
+        EncoderOffEvent(
+            slot=str(slot),
+            receiving_count=len(slots) - position,
+            reason="closed by us",
+            cause=_NO_INGEST,
         )
         for position, slot in enumerate(slots, start=1)
     ]

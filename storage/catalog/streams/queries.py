@@ -9,7 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.countries import decode_countries
 from media.ladder import SELECTABLE_BOXES
 from media.stream_keys import StreamKey, new_hash
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import StreamAddedEvent
 from storage.catalog.library import labels
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.digest import digest
@@ -71,10 +72,8 @@ async def add(
         ],
     )
     counters.add(connection, project, "streams", 1)
-    facts = {"stream": stream, "title": title}
-    await event_log.record(
-        connection, project, "stream added", facts, now_us, subject=key.hash, by=by
-    )
+    event = StreamAddedEvent(stream=stream, title=title)
+    await announce(connection, project, key.hash, event, now_us=now_us, by=by)
     (record,) = await to_records(connection, rows)
     return record
 

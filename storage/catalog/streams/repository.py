@@ -14,10 +14,22 @@ from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import Country, encode_countries
+from media.stream_events import StreamEvent
 from media.stream_keys import PublicHash, StreamKey
 from storage.catalog.engine.database import Database
-from storage.catalog.events import broadcast
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import (
+    BackupAddedEvent,
+    BackupRemovedEvent,
+    PausedEvent,
+    PublishedEvent,
+    ResumedEvent,
+    StreamDeletedEvent,
+    StreamEditedEvent,
+    StreamKeyChangedEvent,
+    StreamState,
+    UnpublishedEvent,
+)
 from storage.catalog.library import labels, players
 from storage.catalog.queries import counters, project_lookup, removals, text_search
 from storage.catalog.queries.digest import digest
@@ -163,8 +175,8 @@ class Streams:
                 if change.resolutions is not msgspec.UNSET:
                     await _set_resolutions(connection, stream, change.resolutions)
                 await _update(connection, stream, now_us, values)
-                facts = {"keys": change.keys}
-                await _record(connection, row, "stream edited", facts, now_us, by)
+                event = StreamEditedEvent(stream=stream, keys=change.keys)
+                await _announce(connection, row, event, now_us, by)
             # Last: a transaction that adds tags waits for others that do.
             if change.tags is not msgspec.UNSET:
                 await labels.link_tags(
@@ -179,8 +191,7 @@ class Streams:
                 since = row.published_us if row.published_us is not None else now_us
                 values = {"published": True, "hidden": False, "published_us": since}
                 await _update(connection, stream, now_us, values)
-                await _record(connection, row, "published", {}, now_us, by)
-                await broadcast.enqueue_stream(connection, stream, now_us)
+                await _announce(connection, row, PublishedEvent(stream=stream), now_us, by)
             return await stream_queries.find(connection, stream)
 
     async def unpublish(self, stream: int, *, now_us: int, by: int | None) -> StreamRecord | None:
@@ -189,8 +200,7 @@ class Streams:
             if row is not None and (row.published or not row.hidden):
                 values = {"published": False, "hidden": True}
                 await _update(connection, stream, now_us, values)
-                await _record(connection, row, "unpublished", {}, now_us, by)
-                await broadcast.enqueue_stream(connection, stream, now_us)
+                await _announce(connection, row, UnpublishedEvent(stream=stream), now_us, by)
             return await stream_queries.find(connection, stream)
 
     async def rotate(self, stream: int, *, now_us: int, by: int | None) -> int | None:
@@ -205,7 +215,7 @@ class Streams:
             secret = {"secret": key.secret, "secret_digest": digest(key.secret)}
             values = {**secret, **holds.NO_HOLD}
             await _update(connection, stream, now_us, values)
-            await _record(connection, row, "stream key changed", {}, now_us, by)
+            await _announce(connection, row, StreamKeyChangedEvent(stream=stream), now_us, by)
             return await _command(connection, row, CommandKind.DISCONNECT, now_us)
 
     async def request_end(
@@ -272,7 +282,6 @@ class Streams:
         async with self._locked(stream) as (connection, row):
             if row is None:
                 return None
-            await _record(connection, row, "stream deleted", {"title": row.title}, now_us, by)
             # The last state that its subscribers receive.
             last_state = {
                 "live": False,
@@ -281,7 +290,8 @@ class Streams:
                 "published": False,
             }
             await _update(connection, stream, now_us, {**last_state, "on_air": None})
-            await broadcast.enqueue_stream(connection, stream, now_us)
+            event = StreamDeletedEvent(stream=stream, title=row.title)
+            await _announce(connection, row, event, now_us, by)
             await connection.execute(delete(streams).where(streams.c.id == stream))
             await removals.of_streams(connection, [row.hash])
             counters.add(connection, row.project_id, "streams", -1)
@@ -306,9 +316,8 @@ class Streams:
             statement = insert(stream_backups).values(stream_id=stream, number=number, live=False)
             backup = (await connection.execute(statement.returning(table.id))).scalar_one()
             await _update(connection, stream, now_us, {"next_backup": number + 1})
-            facts = {"backup": backup, "number": number}
-            await _record(connection, row, "backup added", facts, now_us, by)
-            await broadcast.enqueue_stream(connection, stream, now_us)
+            event = BackupAddedEvent(stream=stream, backup=backup, number=number)
+            await _announce(connection, row, event, now_us, by)
             record = await stream_queries.find(connection, stream)
             return None if record is None else (record, backup)
 
@@ -331,9 +340,8 @@ class Streams:
                 raise BackupInUse(removed.number)
             await connection.execute(delete(stream_backups).where(*is_backup))
             await _update(connection, stream, now_us, {})
-            facts = {"backup": backup, "number": removed.number}
-            await _record(connection, row, "backup removed", facts, now_us, by)
-            await broadcast.enqueue_stream(connection, stream, now_us)
+            event = BackupRemovedEvent(stream=stream, backup=backup, number=removed.number)
+            await _announce(connection, row, event, now_us, by)
             return True
 
     async def set_posters(
@@ -346,7 +354,8 @@ class Streams:
         one at the same address.
         """
         table = streams.c
-        query = select(table.id, table.poster_labels).where(table.hash == hash_)
+        columns = select(table.id, table.project_id, table.poster_labels)
+        query = columns.where(table.hash == hash_)
         async with self._database.writing() as connection:
             row = (await connection.execute(query.with_for_update())).one_or_none()
             if row is None:
@@ -361,7 +370,7 @@ class Streams:
                 values |= {"poster_labels": text, "version": table.version + 1}
             await connection.execute(update(streams).where(table.id == row.id).values(values))
             if text != row.poster_labels:
-                await broadcast.enqueue_stream(connection, row.id, now_us)
+                await announce(connection, row.project_id, hash_, StreamState(), now_us=now_us)
             return True
 
     @asynccontextmanager
@@ -434,19 +443,14 @@ async def _update(
     await connection.execute(update(streams).where(streams.c.id == stream).values(changed))
 
 
-async def _record(
+async def _announce(
     connection: AsyncConnection,
     row: Row[Any],  # Any: a whole row has no static type
-    kind: str,
-    facts: Mapping[str, object],
+    event: StreamEvent,
     now_us: int,
     by: int | None,
 ) -> None:
-    """Record an event about a stream."""
-    all_facts = {"stream": row.id, **facts}
-    await event_log.record(
-        connection, row.project_id, kind, all_facts, now_us, subject=row.hash, by=by
-    )
+    await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
 
 
 async def _set_paused(
@@ -457,11 +461,10 @@ async def _set_paused(
     by: int | None,
 ) -> int:
     await _update(connection, row.id, now_us, {"paused": paused})
-    await _record(connection, row, "paused" if paused else "resumed", {}, now_us, by)
+    event_type = PausedEvent if paused else ResumedEvent
+    await _announce(connection, row, event_type(stream=row.id), now_us, by)
     kind = CommandKind.PAUSE if paused else CommandKind.RESUME
-    command = await _command(connection, row, kind, now_us, by=by)
-    await broadcast.enqueue_stream(connection, row.id, now_us)
-    return command
+    return await _command(connection, row, kind, now_us, by=by)
 
 
 async def _command(

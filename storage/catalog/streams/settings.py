@@ -8,15 +8,22 @@ address always shows the same picture. The values are `storage.catalog.records.s
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 from sqlalchemy import ColumnElement, Row, Select, Table, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from media.stream_events import OwnerEvent
 from storage.catalog.engine.database import Database
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import (
+    ProjectSettingsChangedEvent,
+    ProjectSlateChangedEvent,
+    StreamSettingsChangedEvent,
+    StreamSlateChangedEvent,
+)
 from storage.catalog.queries import project_lookup, removals
 from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.settings import (
@@ -78,35 +85,40 @@ def project_slate(key: str, name: str | None) -> str | None:
 
 
 class SettingsTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The table whose rows have settings: `noun` names one of them in events.
+    """The table whose rows have settings.
 
-    `name` is the hash or key that the address of a slate is made of, by `slate`; `is_present` is
-    the condition of a row that is not of a deleted project.
+    `settings_changed` and `slate_changed` return the events of a change, the second one for the
+    number of a row and whether it has a picture now. `name` is the
+    hash or key that the address of a slate is made of, by `slate`; `is_present` is the condition of
+    a row that is not of a deleted project.
     """
 
-    noun: str
     table: Table
     name: ColumnElement[str]
     project: ColumnElement[int]
     is_present: ColumnElement[bool]
     slate: Callable[[str, str | None], str | None]
+    settings_changed: Callable[[list[str]], OwnerEvent]
+    slate_changed: Callable[[int, bool], OwnerEvent]
 
 
 OF_STREAMS: Final = SettingsTable(
-    noun="stream",
     table=streams,
     name=streams.c.hash,
     project=streams.c.project_id,
     is_present=project_lookup.is_of_present(streams.c.project_id),
     slate=stream_slate,
+    settings_changed=lambda keys: StreamSettingsChangedEvent(keys=keys),
+    slate_changed=lambda stream, picture: StreamSlateChangedEvent(stream=stream, picture=picture),
 )
 OF_PROJECTS: Final = SettingsTable(
-    noun="project",
     table=projects,
     name=projects.c.key,
     project=projects.c.id,
     is_present=project_lookup.IS_PRESENT,
     slate=project_slate,
+    settings_changed=lambda keys: ProjectSettingsChangedEvent(keys=keys),
+    slate_changed=lambda _, picture: ProjectSlateChangedEvent(picture=picture),
 )
 
 
@@ -150,7 +162,7 @@ class SettingsRepository:
             settings, keys = _changed(row.settings, change)
             if keys:
                 await self._update(connection, number, {"settings": settings}, now_us)
-                await self._record(connection, row, "settings", {"keys": keys}, now_us, by)
+                await self._announce(connection, row, self._of.settings_changed(keys), now_us, by)
             return _owner_settings(settings, self._of.slate(row.name, row.slate))
 
     async def set_slate(
@@ -166,9 +178,8 @@ class SettingsRepository:
                 return None
             if row.slate != name:
                 await self._update(connection, number, {"slate": name}, now_us)
-                which = {"stream": number} if self._of is OF_STREAMS else {}
-                facts = {**which, "picture": name is not None}
-                await self._record(connection, row, "slate", facts, now_us, by)
+                event = self._of.slate_changed(number, name is not None)
+                await self._announce(connection, row, event, now_us, by)
             before, after = self._of.slate(row.name, row.slate), self._of.slate(row.name, name)
             unused = None if before == after else before
             if unused is not None:
@@ -198,21 +209,13 @@ class SettingsRepository:
         changed = {**values, "updated_us": now_us, "version": table.c.version + 1}
         await connection.execute(update(table).where(table.c.id == number).values(changed))
 
-    async def _record(
+    async def _announce(
         self,
         connection: AsyncConnection,
         row: Row[str, str | None, str, int],
-        what: str,
-        facts: Mapping[str, object],
+        event: OwnerEvent,
         now_us: int,
         by: int | None,
     ) -> None:
-        await event_log.record(
-            connection,
-            row.project,
-            f"{self._of.noun} {what} changed",
-            facts,
-            now_us,
-            subject=row.name if self._of is OF_STREAMS else "",
-            by=by,
-        )
+        subject = row.name if self._of is OF_STREAMS else ""
+        await announce(connection, row.project, subject, event, now_us=now_us, by=by)

@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import UploadLinkAddedEvent
 from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.due import Due, count_due
@@ -113,9 +114,8 @@ class UploadLinks:
             )
             inserted = await connection.execute(statement.returning(_TABLE.id))
             number = inserted.scalar_one()
-            facts = {"link": number, "most_bytes": most_bytes}
-            kind = "upload link added"
-            await event_log.record(connection, project, kind, facts, now_us, subject=subject, by=by)
+            event = UploadLinkAddedEvent(link=number, most_bytes=most_bytes)
+            await announce(connection, project, subject, event, now_us=now_us, by=by)
         return number, secret
 
     async def find(self, secret: str) -> LinkRecord | None:

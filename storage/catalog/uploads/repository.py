@@ -17,7 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Database
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import UploadDeletedEvent, UploadEnd, UploadLinkDeletedEvent
 from storage.catalog.queries import named_rows, project_lookup, removals
 from storage.catalog.queries.due import Due, count_due
 from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
@@ -44,7 +45,6 @@ __all__ = ["Uploads"]
 
 _TABLE: Final = uploads.c
 _OPEN, _DONE = "open", "done"
-_DELETED: Final = "upload deleted"
 _LONGEST_HOLD_US: Final = 60 * MICROSECONDS
 _ROW: Final = (
     select(
@@ -141,13 +141,13 @@ async def _remove_pieces(connection: AsyncConnection, name: str) -> None:
 async def _remove(
     connection: AsyncConnection,
     name: str,
-    kind: str,
+    end: UploadEnd,
     now_us: int,
     *,
     by: int | None,
     before_us: int | None = None,
 ) -> bool:
-    """Remove an upload, and its video unless that has a file; `kind` is the event's.
+    """Remove an upload, and its video unless that has a file.
 
     Its bytes are to be deleted, but for those of one that has expired (`before_us`: only if it had
     by then, or if its video was deleted): a clock may be wrong, so the caller moves them to the
@@ -168,12 +168,10 @@ async def _remove(
     if state != _OPEN or video is None:
         return True
     if not replaces:
-        await video_queries.remove(connection, video, now_us, by=by, kind=kind)
+        await video_queries.remove(connection, video, now_us, by=by, event=end())
     elif (row := await replacement.lock(connection, video)) is not None:
-        facts = {"replacing": True}
-        await event_log.record(
-            connection, row.project_id, kind, facts, now_us, subject=row.hash, by=by
-        )
+        event = end(replacing=True)
+        await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
     return True
 
 
@@ -375,17 +373,17 @@ class Uploads:
             return int((await connection.execute(query)).scalar_one())
 
     async def remove(
-        self, name: str, kind: str, now_us: int, *, by: int | None, expired: bool = False
+        self, name: str, end: UploadEnd, now_us: int, *, by: int | None, expired: bool = False
     ) -> bool:
         """Remove an upload, and its video if that has no file; return False if there is none.
 
         An upload that was to replace a file has an event, too, and its video stays.
 
-        `kind` is the event's. `expired`: only if its time is over, or its video is gone.
+        `expired`: only if its time is over, or its video is gone.
         """
         async with self._database.writing() as connection:
             before_us = now_us if expired else None
-            return await _remove(connection, name, kind, now_us, by=by, before_us=before_us)
+            return await _remove(connection, name, end, now_us, by=by, before_us=before_us)
 
     async def remove_link(
         self, project: int, link: int, now_us: int, *, by: int | None
@@ -410,10 +408,10 @@ class Uploads:
             name_query = select(_TABLE.name).where(_TABLE.link_id == link, _TABLE.state == _OPEN)
             names = tuple((await connection.execute(name_query)).scalars())
             for name in names:
-                await _remove(connection, name, _DELETED, now_us, by=by)
+                await _remove(connection, name, UploadDeletedEvent, now_us, by=by)
             await connection.execute(delete(upload_links).where(*conditions))
-            facts = {"link": link}
-            await event_log.record(connection, project, "upload link deleted", facts, now_us, by=by)
+            event = UploadLinkDeletedEvent(link=link)
+            await announce(connection, project, "", event, now_us=now_us, by=by)
             return names
 
     async def count_expired(self, now_us: int) -> Due:

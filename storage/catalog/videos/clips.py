@@ -15,7 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import ClipAddedEvent
 from storage.catalog.queries import project_lookup
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.schema.tables import streams, video_tags, videos
@@ -136,20 +137,9 @@ class Clips:
                 expires_us=None,
             )
             number = await add_video(connection, video, now_us)
-            event_facts = {
-                "stream": stream,
-                "video": clip.hash,
-                "seconds": round(clip.made.length_us / MICROSECONDS, 3),
-            }
-            await event_log.record(
-                connection,
-                row.project_id,
-                "clip added",
-                event_facts,
-                now_us,
-                subject=row.hash,
-                by=by,
-            )
+            seconds = round(clip.made.length_us / MICROSECONDS, 3)
+            event = ClipAddedEvent(stream=stream, video=clip.hash, seconds=seconds)
+            await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
             return await video_queries.read(connection, number)
 
 

@@ -4,15 +4,15 @@ A video is in the catalog from the moment that its file begins to arrive (`uploa
 file is whole. Each function runs within the caller's transaction.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import encode_countries, find_country
-from storage.catalog.events import broadcast
-from storage.catalog.events import log as event_log
+from media.stream_keys import PublicHash
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import BytesReceived, VideoAddedEvent, VideoState
 from storage.catalog.library import labels
 from storage.catalog.library.labels import TagById, TagByName
 from storage.catalog.queries import counters, project_lookup
@@ -86,18 +86,19 @@ async def attach_file(
 
     None if the video was deleted meanwhile, or has a file.
     """
-    if not await _attach(connection, video, file, now_us, by=by):
+    row = await _attach(connection, video, file, now_us, by=by)
+    if row is None:
         return None
-    await broadcast.enqueue_video(connection, video, "progress", now_us)
+    await announce(connection, row.project_id, row.hash, VideoState(), now_us=now_us)
     return await video_queries.read(connection, video)
 
 
 async def _attach(
     connection: AsyncConnection, video: int, file: VideoFile, now_us: int, *, by: int | None
-) -> bool:
+) -> Row[int, PublicHash] | None:
     row = await _uploading(connection, video)
     if row is None:
-        return False
+        return None
     await connection.execute(
         update(table)
         .where(_ROW.id == video)
@@ -115,11 +116,9 @@ async def _attach(
     )
     await rows.plan_resolutions(connection, video, file.rungs)
     await jobs.enqueue(connection, video, now_us)
-    facts = {"size": file.size}
-    await event_log.record(
-        connection, row.project_id, "video added", facts, now_us, subject=row.hash, by=by
-    )
-    return True
+    event = VideoAddedEvent(size=file.size)
+    await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
+    return row
 
 
 async def add(
@@ -150,9 +149,10 @@ async def report_received(
     """Broadcast how much of a video's file has arrived; `size` is None while it is unknown."""
     # Clients ignore a version that they have seen.
     change = update(table).where(_ROW.id == video).values(version=_ROW.version + 1)
-    await connection.execute(change)
-    facts: Mapping[str, object] = {"received_bytes": received, "size": size}
-    await broadcast.enqueue_video(connection, video, "progress", now_us, extra=facts)
+    changed = await connection.execute(change.returning(_ROW.project_id, _ROW.hash))
+    for project, hash_ in changed:  # none if it was deleted
+        event = BytesReceived(received_bytes=received, size=size)
+        await announce(connection, project, hash_, event, now_us=now_us)
 
 
 async def link_labels(
@@ -178,6 +178,6 @@ async def link_labels(
         await labels.link_tags(connection, project, "video", video, tags, now_us)
 
 
-async def _uploading(connection: AsyncConnection, video: int) -> Row[int, str] | None:
+async def _uploading(connection: AsyncConnection, video: int) -> Row[int, PublicHash] | None:
     query = select(_ROW.project_id, _ROW.hash).where(_ROW.id == video, _ROW.state == UPLOADING)
     return (await connection.execute(query.with_for_update())).one_or_none()

@@ -72,7 +72,7 @@ class FormerFiles:
             if former is None:
                 raise NoFormerFile(video)
             replaced = await replacement.replace(
-                connection, video, former.file, now_us, by=by, kind="video file taken back"
+                connection, video, former.file, now_us, by=by, taken_back=True
             )
             return None if replaced is None else replaced[0]
 

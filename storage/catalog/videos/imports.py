@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import ImportAskedForEvent
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
@@ -120,10 +121,8 @@ class Imports:
             values = {"video_id": video, "url": new.url, "token_id": by, "created_us": now_us}
             await connection.execute(insert(imports).values(values))
             await jobs.enqueue(connection, video, now_us, jobs.IMPORT)
-            facts = {"host": new.host}
-            await event_log.record(
-                connection, project, "import asked for", facts, now_us, subject=new.hash, by=by
-            )
+            event = ImportAskedForEvent(host=new.host)
+            await announce(connection, project, new.hash, event, now_us=now_us, by=by)
             return await video_queries.read(connection, video)
 
     async def begin(self, job: HeldJob, now_us: int) -> ImportWork:

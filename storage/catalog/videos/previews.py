@@ -6,10 +6,11 @@ Each step locks the video's row and then the job's; it changes nothing if the jo
 The video plays meanwhile, and none of this changes its state: one without previews is complete.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from storage.catalog.engine.database import Database
-from storage.catalog.events import broadcast
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import VideoState
 from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.schema.tables import videos
 from storage.catalog.videos import jobs, rows
@@ -17,8 +18,6 @@ from storage.catalog.videos.recordings import BORROWED_POSTERS
 from storage.job_leases import HeldJob
 
 __all__ = ["RecordingPreviews"]
-
-_COMPLETED: Final = "completed"
 
 
 def _needs_poster(posters: str | None) -> bool:
@@ -68,7 +67,7 @@ class RecordingPreviews:
                 unused = images.posters
             if values:
                 await rows.change(connection, row, now_us, values)
-                await broadcast.enqueue_video(connection, row.id, _COMPLETED, now_us)
+                await announce(connection, row.project_id, row.hash, VideoState(), now_us=now_us)
             return unused
 
     async def fail(self, job: HeldJob) -> None:

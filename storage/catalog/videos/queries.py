@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import decode_countries
 from media.stream_keys import PublicHash, new_hash
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import VideoDeletedEvent, VideoEvent
 from storage.catalog.library import labels
 from storage.catalog.queries import counters, named_rows, project_lookup, removals, text_search
 from storage.catalog.records.common import Named, Page
@@ -345,10 +346,12 @@ async def remove(
     now_us: int,
     *,
     by: int | None,
-    kind: str = "video deleted",
+    event: VideoEvent | None = None,
     expired: bool = False,
 ) -> PublicHash | None:
-    """Remove a video and its jobs; return its hash, None for none. `kind` is the event's.
+    """Remove a video and its jobs; return its hash, None for none.
+
+    `event` says what happened, if its owner did not delete it.
 
     Its media are to be deleted, unless it `expired`: a clock may be wrong, so the caller moves them
     to the trash.
@@ -360,7 +363,8 @@ async def remove(
     await connection.execute(delete(videos).where(_TABLE.id == video))
     if not expired:
         await removals.of_videos(connection, [hash_])
-    await event_log.record(connection, project, kind, {}, now_us, subject=hash_, by=by)
+    event = VideoDeletedEvent() if event is None else event
+    await announce(connection, project, hash_, event, now_us=now_us, by=by)
     await past_files.record(connection, row, now_us)
     counters.add(connection, project, "videos", -1)
     counters.add(connection, project, f"videos.{row.phase}", -1)

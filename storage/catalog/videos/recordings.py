@@ -15,8 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.stream_keys import PublicHash
 from media.ticks import DAY_US, MICROSECONDS, utc
 from storage.catalog.engine.database import Database
-from storage.catalog.events import broadcast
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import RecordedEvent, RecordingExpiredEvent, VideoState
 from storage.catalog.library import labels, players
 from storage.catalog.library.labels import TagById
 from storage.catalog.queries import counters, project_lookup, removals
@@ -212,7 +212,7 @@ async def add_video(connection: AsyncConnection, video: RecordedVideo, now_us: i
         await jobs.enqueue(connection, number, now_us, jobs.PREVIEWS)
     new_tags = [TagById(tag) for tag in video.facts.tags]
     await labels.link_tags(connection, project, "video", number, new_tags, now_us)
-    await broadcast.enqueue_video(connection, number, _COMPLETED, now_us)
+    await announce(connection, project, video.hash, VideoState(), now_us=now_us)
     counters.add(connection, project, "videos", 1)
     counters.add(connection, project, f"videos.{_COMPLETED}", 1)
     return number
@@ -396,18 +396,9 @@ class Recordings:
                 from_us, to_us = made.time
                 values = {"stream_id": stream.id, "from_us": from_us, "to_us": to_us}
                 await connection.execute(insert(recorded_times).values(video_id=number, **values))
-            event_facts = {
-                "video": recording.hash,
-                "seconds": round(made.length_us / MICROSECONDS, 3),
-            }
-            await event_log.record(
-                connection,
-                recording.project,
-                "recorded",
-                event_facts,
-                now_us,
-                subject=recording.stream,
-            )
+            seconds = round(made.length_us / MICROSECONDS, 3)
+            event = RecordedEvent(video=recording.hash, seconds=seconds)
+            await announce(connection, recording.project, recording.stream, event, now_us=now_us)
             return number
 
     async def remove(self, recording: int) -> bool:
@@ -437,7 +428,7 @@ class Recordings:
             if video is None:
                 return None
             hash_ = await video_queries.remove(
-                connection, video, now_us, by=None, kind="recording expired", expired=True
+                connection, video, now_us, by=None, event=RecordingExpiredEvent(), expired=True
             )
             if hash_ is None:
                 return None

@@ -11,8 +11,8 @@ from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
-from storage.catalog.events import broadcast
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import VideoFileTakenBackEvent, VideoReplacedEvent
 from storage.catalog.queries import counters, named_rows, removals
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as table
@@ -75,13 +75,13 @@ async def replace(
     now_us: int,
     *,
     by: int | None,
-    kind: str = "video replaced",
+    taken_back: bool = False,
 ) -> tuple[WholeVideo, str | None] | None:
     """Replace a video's file by the one at `file.source`, and queue the job for it.
 
     A job at work on the old one ends, and its workers lose it. The old file becomes the former one.
     Returns the video and the address of the file that was the former one until now, which nothing
-    references any more; None if there is no such video. `kind` is the event's.
+    references any more; None if there is no such video. `taken_back`: the file is the former one.
 
     Raises:
         UploadInProgress: its first file has not arrived yet.
@@ -123,9 +123,9 @@ async def replace(
     await connection.execute(delete(imports).where(imports.c.video_id == video))
     dropped = await _keep_former(connection, row, file.source, now_us)
     await jobs.enqueue(connection, video, now_us)
-    facts = {"size": file.size, "generation": row.generation + 1}
-    await event_log.record(connection, row.project_id, kind, facts, now_us, subject=row.hash, by=by)
-    await broadcast.enqueue_video(connection, video, "progress", now_us)
+    event_type = VideoFileTakenBackEvent if taken_back else VideoReplacedEvent
+    event = event_type(size=file.size, generation=row.generation + 1)
+    await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
     counters.move_video(connection, row.project_id, row.phase, _IN_PROGRESS)
     return await video_queries.read(connection, video), dropped
 

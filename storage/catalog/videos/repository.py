@@ -16,8 +16,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.countries import Country, encode_countries
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
-from storage.catalog.events import broadcast
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import (
+    RecordingKeptEvent,
+    VideoEditedEvent,
+    VideoEvent,
+    VideoPublishedEvent,
+    VideoQueuedAgainEvent,
+    VideoUnpublishedEvent,
+)
 from storage.catalog.library import labels, players
 from storage.catalog.library.labels import TagWanted
 from storage.catalog.queries import counters, removals
@@ -74,15 +81,14 @@ class VideoChange(msgspec.Struct, frozen=True, kw_only=True):
         return [name for name in self.__struct_fields__ if getattr(self, name) is not msgspec.UNSET]
 
 
-async def _record(
+async def _announce(
     connection: AsyncConnection,
     row: Row[Any],  # Any: the row of a whole table has no static type
-    kind: str,
-    facts: dict[str, object],
+    event: VideoEvent,
     now_us: int,
     by: int | None,
 ) -> None:
-    await event_log.record(connection, row.project_id, kind, facts, now_us, subject=row.hash, by=by)
+    await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
 
 
 async def _retry(
@@ -112,14 +118,8 @@ async def _retry(
         "transcoding_us": None,
     }
     await rows.change(connection, row, now_us, values)
-    await _record(connection, row, "video queued again", {}, now_us, by)
-    await broadcast.enqueue_video(connection, row.id, _event("queued"), now_us)
+    await _announce(connection, row, VideoQueuedAgainEvent(), now_us, by)
     counters.move_video(connection, row.project_id, row.phase, "inprogress")
-
-
-def _event(state: str) -> str:
-    """Return the event that a change is broadcast as."""
-    return state if state in ("completed", "failed") else "progress"
 
 
 class Videos:
@@ -243,7 +243,7 @@ class Videos:
                     connection, row.project_id, "video", video, change.tags, now_us
                 )
             await rows.change(connection, row, now_us, values)
-            await _record(connection, row, "video edited", {"keys": change.keys}, now_us, by)
+            await _announce(connection, row, VideoEditedEvent(keys=change.keys), now_us, by)
             return await video_queries.read(connection, video)
 
     async def set_player(
@@ -261,7 +261,7 @@ class Videos:
             if player is not None:
                 await players.require(connection, row.project_id, player)
             await rows.change(connection, row, now_us, {"player_id": player})
-            await _record(connection, row, "video edited", {"keys": ["player"]}, now_us, by)
+            await _announce(connection, row, VideoEditedEvent(keys=["player"]), now_us, by)
             return await video_queries.read(connection, video)
 
     async def publish(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
@@ -276,8 +276,7 @@ class Videos:
                 if published and not row.published:
                     values["published_us"] = now_us
                 await rows.change(connection, row, now_us, values)
-                await _record(connection, row, "video published", {"plays": published}, now_us, by)
-                await broadcast.enqueue_video(connection, video, _event(row.state), now_us)
+                await _announce(connection, row, VideoPublishedEvent(plays=published), now_us, by)
             return await video_queries.read(connection, video)
 
     async def unpublish(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
@@ -288,8 +287,7 @@ class Videos:
                 return None
             if row.published or not row.hidden:
                 await rows.change(connection, row, now_us, {"hidden": True, "published": False})
-                await _record(connection, row, "video unpublished", {}, now_us, by)
-                await broadcast.enqueue_video(connection, video, _event(row.state), now_us)
+                await _announce(connection, row, VideoUnpublishedEvent(), now_us, by)
             return await video_queries.read(connection, video)
 
     async def keep(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
@@ -300,7 +298,7 @@ class Videos:
                 return None
             if row.expires_us is not None:
                 await rows.change(connection, row, now_us, {"expires_us": None})
-                await _record(connection, row, "recording kept", {}, now_us, by)
+                await _announce(connection, row, RecordingKeptEvent(), now_us, by)
             return await video_queries.read(connection, video)
 
     async def retry(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
@@ -361,5 +359,5 @@ class Videos:
             await rows.change(connection, row, now_us, values)
             if row.posters is not None:
                 await removals.record(connection, folders=[video_folder(row.hash, row.posters)])
-            await _record(connection, row, "video edited", {"keys": ["poster"]}, now_us, by)
+            await _announce(connection, row, VideoEditedEvent(keys=["poster"]), now_us, by)
             return await video_queries.read(connection, video), row.posters

@@ -4,7 +4,7 @@ Each step locks the video's row and then the job's; it changes nothing if the jo
 Each is broadcast to the video's channel; the beginning and the end are events for the owner too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,8 +12,14 @@ from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
-from storage.catalog.events import broadcast
-from storage.catalog.events import log as event_log
+from storage.catalog.events.announcement import announce
+from storage.catalog.events.kinds import (
+    TranscodingBeganEvent,
+    VideoCompletedEvent,
+    VideoEvent,
+    VideoFailedEvent,
+    VideoState,
+)
 from storage.catalog.queries import counters, named_rows
 from storage.catalog.records.transcoding import (
     MadeRung,
@@ -29,7 +35,6 @@ from storage.job_leases import HeldJob
 __all__ = ["Transcoding", "fail", "mark_failed", "record_progress"]
 
 _TABLE: Final = videos.c
-_PROGRESS, _COMPLETED, _FAILED = "progress", "completed", "failed"
 _NEARLY: Final = 99  # percent, shown until it plays
 
 
@@ -80,8 +85,7 @@ async def mark_failed(
         "warnings": _texts(warnings),
     }
     await rows.change(connection, row, now_us, values)
-    await _record(connection, row, "video failed", {"reason": reason}, now_us)
-    await broadcast.enqueue_video(connection, row.id, _FAILED, now_us)
+    await _announce(connection, row, VideoFailedEvent(reason=reason), now_us=now_us)
     counters.move_video(connection, row.project_id, row.phase, "failed")
 
 
@@ -100,17 +104,16 @@ async def record_progress(
     if (percent, eta) == (row.progress, row.eta):
         return
     await rows.change(connection, row, now_us, {"progress": percent, "eta": eta})
-    await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
+    await _announce(connection, row, VideoState(), now_us=now_us)
 
 
-async def _record(
+async def _announce(
     connection: AsyncConnection,
     row: Row[Any],  # Any: as above
-    kind: str,
-    facts: Mapping[str, object],
+    *events: VideoEvent,
     now_us: int,
 ) -> None:
-    await event_log.record(connection, row.project_id, kind, facts, now_us, subject=row.hash)
+    await announce(connection, row.project_id, row.hash, *events, now_us=now_us)
 
 
 def _are_replaceable(posters: str | None) -> bool:
@@ -150,12 +153,11 @@ class Transcoding:
             values: dict[str, object] = {"state": "transcoding"}
             if row.transcoding_us is None:
                 values |= {"transcoding_us": now_us, "eta": 0}
-            if row.transcoding_us is None or row.state != "transcoding" or job.failures:
-                await _record(
-                    connection, row, "transcoding began", {"attempt": job.attempt}, now_us
-                )
             await rows.change(connection, row, now_us, values)
-            await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
+            events: list[VideoEvent] = [VideoState()]
+            if row.transcoding_us is None or row.state != "transcoding" or job.failures:
+                events.append(TranscodingBeganEvent(attempt=job.attempt))
+            await _announce(connection, row, *events, now_us=now_us)
             return VideoWork(
                 video=row.id,
                 hash=row.hash,
@@ -242,9 +244,8 @@ class Transcoding:
             replaced += [] if row.previews in (None, made.previews) else [row.previews]
             await rows.change(connection, row, now_us, values)
             await _mark_playable(connection, row.id, made.rungs)
-            facts = {"size": made.size, "warnings": len(made.warnings)}
-            await _record(connection, row, "video completed", facts, now_us)
-            await broadcast.enqueue_video(connection, row.id, _COMPLETED, now_us)
+            event = VideoCompletedEvent(size=made.size, warnings=len(made.warnings))
+            await _announce(connection, row, event, now_us=now_us)
             counters.move_video(connection, row.project_id, row.phase, "completed")
             return tuple(replaced)
 
@@ -266,7 +267,7 @@ class Transcoding:
                 values |= {"published": True, "published_us": now_us}
             await rows.change(connection, row, now_us, values)
             await _mark_playable(connection, row.id, made.rungs)
-            await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
+            await _announce(connection, row, VideoState(), now_us=now_us)
 
     async def fail(
         self, job: HeldJob, reason: str, now_us: int, *, warnings: Sequence[str] = ()
@@ -285,4 +286,4 @@ class Transcoding:
             row = await rows.lock_for_job(connection, job)
             await jobs.requeue(connection, job, now_us, failed=failed)
             await rows.change(connection, row, now_us, {"state": "queued", "eta": 0})
-            await broadcast.enqueue_video(connection, row.id, _PROGRESS, now_us)
+            await _announce(connection, row, VideoState(), now_us=now_us)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from media.stream_events import EncoderOnEvent, RefusedEvent, SlateEvent
 from media.stream_keys import StreamKey
+from storage.catalog.events.kinds import BackupAddedEvent
 from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.catalog.streams.live_state import AirState
 from tests.support.api.application import NOW_US, ApiService, Json
@@ -15,6 +17,8 @@ from tests.support.sql import run_sql
 from tests.support.storage.new_videos import new_video
 
 HOSTILE = "\"><script>alert('title')</script>"
+CONNECTED = EncoderOnEvent(slot="primary", receiving_count=1)
+REFUSED = RefusedEvent(slot="primary", reason="the stream was ended")
 FRAGMENTS = ("state", "slots", "actions", "setup", "events", "details", "settings")
 BOTH_SEND = AirState(live=True, processing=True, on_air=0, sending=[0, 1], no_audio=False)
 SLATE = AirState(live=True, processing=True, on_air=None, sending=[], no_audio=False)
@@ -84,7 +88,7 @@ async def test_a_stream_on_air_shows_since_when_and_can_be_stopped(
 ) -> None:
     stream = await api_service.add()
     await api_service.catalog.live_state.set(
-        stream["id"], now_us=NOW_US, happened=[("encoder on", {"slot": "primary"})], **BOTH_SEND
+        stream["id"], now_us=NOW_US, happened=[CONNECTED], **BOTH_SEND
     )
     page = (await browser.get(room_of(stream))).text
     state = (await browser.fragment(room_of(stream), "state")).text
@@ -105,7 +109,7 @@ async def test_a_stream_without_an_encoder_shows_that_viewers_see_the_slate(
 ) -> None:
     stream = await api_service.add()
     await api_service.catalog.live_state.set(
-        stream["id"], now_us=NOW_US, happened=[("slate", {"reason": "lost"})], **SLATE
+        stream["id"], now_us=NOW_US, happened=[SlateEvent(reason="lost")], **SLATE
     )
     state = (await browser.fragment(room_of(stream), "state")).text
     assert 'class="state bad">Slate<' in state
@@ -135,7 +139,7 @@ async def test_an_ended_stream_says_that_encoders_are_refused_and_can_go_live_ag
     assert "data-poll" in acts
     record = await catalog.live_state.find_ingest(key_of(stream))
     assert record is not None
-    await catalog.holds.refuse(record, {"slot": "primary"}, hold_us=60_000_000, now_us=NOW_US)
+    await catalog.holds.refuse(record, REFUSED, hold_us=60_000_000, now_us=NOW_US)
     state = (await browser.fragment(room, "state")).text
     assert "an encoder that tries to go live is refused" in state
     answer = await api_service.client.post(
@@ -223,15 +227,20 @@ async def test_every_fragment_is_a_part_of_its_page(
         assert f'id="{name}"' in page
 
 
-async def test_texts_of_people_are_text(api_service: ApiService, browser: Browser) -> None:
+async def test_texts_of_people_are_text(
+    api_service: ApiService, browser: Browser, catalog_database: Path
+) -> None:
     stream = await api_service.add(HOSTILE)
     tag = {"tags": [{"name": HOSTILE}], "description": HOSTILE}
     assert (await browser.act("PUT", f"/api/streams/{stream['id']}", tag)).status_code == 200
     category = {"name": HOSTILE}
     await browser.act("POST", "/api/projects/1/categories", category)
     await browser.act("POST", "/api/projects/1/players", category)
-    await api_service.catalog.events.add(stream["hash"], HOSTILE, {"reason": HOSTILE}, NOW_US)
-    await api_service.catalog.events.add(stream["hash"], "refused", {"reason": HOSTILE}, NOW_US)
+    event = RefusedEvent(slot="primary", reason=HOSTILE)
+    await api_service.catalog.events.add(stream["hash"], event, NOW_US)
+    # A kind of another version, of which there are no words.
+    quoted = HOSTILE.replace("'", "''")
+    run_sql(catalog_database, f"UPDATE events SET kind = '{quoted}' WHERE kind = 'stream edited'")
     page = (await browser.get(room_of(stream))).text
     assert page.count("alert(") > 8
     assert "<script>alert" not in page
@@ -244,7 +253,9 @@ async def test_events_are_ten_a_page_the_newest_first(
     stream = await api_service.add()
     for number in range(12):
         await api_service.catalog.events.add(
-            stream["hash"], "backup added", {"number": number}, NOW_US + number
+            stream["hash"],
+            BackupAddedEvent(stream=stream["id"], backup=number, number=number),
+            NOW_US + number,
         )
     first = (await browser.fragment(room_of(stream), "events")).text
     assert first.index("Backup 11 was added.") < first.index("Backup 10 was added.")

@@ -2,16 +2,20 @@
 
 import pytest
 
+from api.library import events
+from media.stream_events import EngineLostEvent, RungShedEvent
+from storage.catalog.events import log as event_log
 from tests.support.api.application import NOW_US, ApiService
 
 EVENTS = "/api/projects/1/events"
+SHED = RungShedEvent(renditions=["720p"], late=3.1)
 
 
 async def test_events_are_listed_newest_first(api_service: ApiService) -> None:
     stream = await api_service.add("A stream")
-    await api_service.catalog.events.add(stream["hash"], "engine lost", {"cause": "x"}, NOW_US)
+    await api_service.catalog.events.add(stream["hash"], EngineLostEvent(cause="x"), NOW_US)
     await api_service.catalog.events.add(
-        stream["hash"], "rung shed", {"renditions": ["720p"], "late": 3.1}, NOW_US + 1_000_000
+        stream["hash"], RungShedEvent(renditions=["720p"], late=3.1), NOW_US + 1_000_000
     )
     body = await api_service.listed(path=EVENTS)
     assert body["data"][:2] == [
@@ -54,9 +58,7 @@ async def test_since_leaves_out_what_is_older(
 ) -> None:
     stream = await api_service.add("A stream")
     for second in (0, 1):
-        await api_service.catalog.events.add(
-            stream["hash"], "rung shed", {}, NOW_US + second * 1_000_000
-        )
+        await api_service.catalog.events.add(stream["hash"], SHED, NOW_US + second * 1_000_000)
     body = await api_service.listed(f"?since={since}", path=EVENTS)
     assert [event["id"] for event in body["data"]] == numbers
     assert "since=" in body["links"]["first"]
@@ -67,7 +69,7 @@ async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(
 ) -> None:
     streams = [await api_service.add(title) for title in ("One", "Two")]
     for stream in streams * 6:
-        await api_service.catalog.events.add(stream["hash"], "rung shed", {}, NOW_US)
+        await api_service.catalog.events.add(stream["hash"], SHED, NOW_US)
     await api_service.catalog.projects.edit(1, name="New", by=None, now_us=NOW_US)
     for stream in streams:
         query = f"?stream={stream['id']}"
@@ -83,6 +85,63 @@ async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(
     assert (everything["data"][0]["type"], everything["data"][0]["number"]) == (
         "project edited", None,
     )  # fmt: skip
+
+
+async def test_a_program_reads_on_from_the_last_event_that_it_has(
+    api_service: ApiService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (event_log, events):
+        monkeypatch.setattr(module, "MOST_AFTER", 3)
+    streams = [await api_service.add(title) for title in ("One", "Two")]
+    for stream in streams * 3:
+        await api_service.catalog.events.add(stream["hash"], SHED, NOW_US)
+    oldest_first = [event["id"] for event in (await api_service.listed(path=EVENTS))["data"][::-1]]
+    after = oldest_first[0]
+    page = await api_service.listed(f"?after={after}", path=EVENTS)
+    assert [event["id"] for event in page["data"]] == oldest_first[1:4]
+    assert (page["meta"]["per_page"], page["meta"]["total"], page["meta"]["last_page"]) == (3, 8, 3)
+    assert page["links"]["prev"] is None
+    # What is written meanwhile comes last, and nothing is read twice.
+    await api_service.catalog.events.add(streams[0]["hash"], SHED, NOW_US)
+    last = (await api_service.listed(path=EVENTS))["data"][0]["id"]
+    seen = [event["id"] for event in page["data"]]
+    while following := page["links"]["next"]:
+        page = (await api_service.client.get(following, headers=api_service.owner)).json()
+        seen += [event["id"] for event in page["data"]]
+        assert page["links"]["last"].endswith(f"after={oldest_first[6]}")
+    assert seen == [*oldest_first[1:], last]
+    nothing = await api_service.listed(f"?after={last}", path=EVENTS)
+    assert (nothing["data"], nothing["meta"]["from"], nothing["meta"]["to"]) == ([], None, None)
+    assert nothing["links"]["next"] is None
+
+
+async def test_a_program_reads_on_about_one_stream(api_service: ApiService) -> None:
+    streams = [await api_service.add(title) for title in ("One", "Two")]
+    for stream in streams * 2:
+        await api_service.catalog.events.add(stream["hash"], SHED, NOW_US)
+    query = f"?stream={streams[1]['id']}&after=0"
+    page = await api_service.listed(query, path=EVENTS)
+    assert [each["number"] for each in page["data"]] == [1, 2, 3]
+    assert page["links"]["first"].endswith(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        ("after=-1", "The after must be the id of an event, or 0."),
+        ("after=", "The after must be the id of an event, or 0."),
+        ("after=01", "The after must be the id of an event, or 0."),
+        ("after=9999999999999999999", "The after must be the id of an event, or 0."),
+        ("after=1&page=1", "The after cannot be combined with page."),
+        ("after=1&since=2026-01-01", "The after cannot be combined with since."),
+    ],
+)
+async def test_what_makes_no_sense_with_after_is_refused(
+    api_service: ApiService, query: str, fault: str
+) -> None:
+    answer = await api_service.client.get(f"{EVENTS}?{query}", headers=api_service.owner)
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == {"after": [fault]}
 
 
 async def test_a_stream_of_another_project_has_no_events_here(api_service: ApiService) -> None:

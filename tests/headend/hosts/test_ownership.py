@@ -16,8 +16,9 @@ from delivery.run.run_store import newest_run
 from headend.hosts.ownership import CatalogOwnership, OrphanedRuns, OwnershipWatch, SoleRuns
 from headend.hosts.presence import HostIdentity, HostPresence
 from headend.roles.adapters import CatalogJournal
-from ingest.stream.ports import LiveEvent, LiveState, Ownership, PortError
+from ingest.stream.ports import LiveState, Ownership, PortError
 from ingest.stream.registry import LiveStreams
+from media.stream_events import StreamEvent
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.hosts import owners
 from storage.catalog.records.common import StreamRecord
@@ -108,7 +109,7 @@ class KeptJournal(CatalogJournal):
         super().__init__(catalog, lambda: 1)
         self.states: list[LiveState] = []
 
-    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
+    async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None:
         self.states.append(state)
         await super().write(state, events)
 

@@ -15,7 +15,8 @@ from headend.roles.adapters import (
     GrantDefaults,
 )
 from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
-from ingest.stream.ports import Grant, LiveEvent, LiveState, PortError, StreamEnded
+from ingest.stream.ports import Grant, LiveState, PortError, StreamEnded
+from media.stream_events import EngineLostEvent, SlateEvent
 from media.stream_keys import Slot, StreamKey
 from storage.catalog import open_catalog
 from storage.catalog.records.settings import FailoverChange, SettingsChange
@@ -174,10 +175,10 @@ async def test_events_name_the_host_where_several_receive_streams(tmp_path: Path
             sending=frozenset(), no_audio=False,
         )  # fmt: skip
         for name in (None, "ingest-1"):
-            event = LiveEvent(kind="slate", facts={"reason": "lost"})
+            event = SlateEvent(reason="lost")
             journal = CatalogJournal(catalog, lambda: 5, name)
             await journal.write(state, (event,))
-            await journal.happened(stream.hash, "engine lost", {"cause": "killed"})
+            await journal.happened(stream.hash, EngineLostEvent(cause="killed"))
         found = [(each.kind, each.facts) for each in (await catalog.events.find_page(1)).items]
     assert found[:4] == [
         ("engine lost", {"cause": "killed", "host": "ingest-1"}),

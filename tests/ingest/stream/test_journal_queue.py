@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from ingest.stream.journal_queue import JournalQueue
-from ingest.stream.ports import LiveEvent, LiveState, PortError
+from ingest.stream.ports import LiveState, PortError
+from media.stream_events import BackOnAirEvent, StreamEvent
 from media.stream_keys import Slot
 from tests.support.ingest.virtual_clock import run
 
@@ -23,12 +24,12 @@ class BlockedJournal:
     """A journal that refuses the first writes, or never answers."""
 
     def __init__(self, *, refusals: int = 0, hangs: bool = False) -> None:
-        self.took: list[tuple[LiveState, tuple[LiveEvent, ...]]] = []
+        self.took: list[tuple[LiveState, tuple[StreamEvent, ...]]] = []
         self.tries = 0
         self.refusals = refusals
         self.hangs = hangs
 
-    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
+    async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None:
         self.tries += 1
         if self.hangs:
             await asyncio.Event().wait()
@@ -38,8 +39,8 @@ class BlockedJournal:
         self.took.append((state, events))
 
 
-def number(count: int) -> LiveEvent:
-    return LiveEvent(kind="switched", facts={"number": count})
+def number(count: int) -> StreamEvent:
+    return BackOnAirEvent(slot="primary", gap_ms=count)
 
 
 @asynccontextmanager
@@ -55,13 +56,13 @@ def test_a_state_is_written_once_with_its_events() -> None:
     async def scenario() -> None:
         journal = BlockedJournal()
         async with writing(journal) as written:
-            written.add_event("switched", {"number": 1})
+            written.add_event(number(1))
             for _ in range(3):
                 written.set_state(STATE)
                 await asyncio.sleep(1)
             written.set_state(OTHER)
             await asyncio.sleep(1)
-            written.add_event("switched", {"number": 2})
+            written.add_event(number(2))
             written.set_state(OTHER)
         assert journal.took == [(STATE, (number(1),)), (OTHER, ()), (OTHER, (number(2),))]
 
@@ -76,7 +77,7 @@ def test_refused_writes_are_retried_in_order_and_logged_once(
         with caplog.at_level(logging.WARNING):
             async with writing(journal) as written:
                 for count, state in enumerate((STATE, OTHER, STATE)):
-                    written.add_event("switched", {"number": count})
+                    written.add_event(number(count))
                     written.set_state(state)
                 assert written.is_pending
                 await asyncio.sleep(2)
@@ -108,12 +109,12 @@ def test_unwritten_events_are_bounded_and_the_newest_are_kept() -> None:
         journal = BlockedJournal()
         async with writing(journal) as written:
             for count in range(1_000):
-                written.add_event("switched", {"number": count})
+                written.add_event(number(count))
                 written.set_state(STATE if count % 2 else OTHER)
         assert len(journal.took) < 20
         recorded = [each for _, some in journal.took for each in some]
         assert len(recorded) < 150
-        assert recorded == sorted(recorded, key=lambda each: str(each.facts["number"]).zfill(4))
+        assert recorded == sorted(recorded, key=lambda each: str(each.facts["gap_ms"]).zfill(4))
         assert recorded[-1] == number(999)
         assert journal.took[-1][0] == STATE
 
@@ -125,7 +126,7 @@ def test_events_without_states_in_between_are_bounded_too() -> None:
         journal = BlockedJournal()
         async with writing(journal) as written:
             for count in range(1_000):
-                written.add_event("switched", {"number": count})
+                written.add_event(number(count))
             written.set_state(STATE)
         ((_, recorded),) = journal.took
         assert len(recorded) < 100
@@ -145,7 +146,7 @@ def test_waiting_for_a_state_ends_once_it_is_written_with_all_events() -> None:
             written.set_state(STATE)
             await asyncio.sleep(1)
             assert waiting.done()
-            written.add_event("switched", {})
+            written.add_event(number(0))
             waiting = tasks.create_task(written.wait_for(lambda: STATE))
             await asyncio.sleep(1)
             assert not waiting.done()
@@ -161,7 +162,7 @@ def test_a_write_in_progress_finishes_after_the_end_of_its_queue() -> None:
         began, over = asyncio.Event(), asyncio.Event()
 
         class SlowJournal(BlockedJournal):
-            async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
+            async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None:
                 began.set()
                 await over.wait()
                 await super().write(state, events)

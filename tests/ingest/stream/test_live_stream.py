@@ -5,10 +5,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ingest.stream.live_stream import ANSWER_SECONDS, SlotOccupied
-from ingest.stream.ports import Grant, LiveEvent, LiveState, PortError, StreamOwnership
+from ingest.stream.ports import Grant, LiveState, PortError, StreamOwnership
 from ingest.stream.registry import LiveStreams
 from ingest.stream.slot_session import PublisherSession
 from media.packet import MediaPacket
+from media.stream_events import StreamEvent
 from media.stream_keys import Slot
 from media.track import AudioCodec, AudioTrack, Track, VideoCodec, VideoTrack
 from tests.support.ingest.virtual_clock import run
@@ -93,8 +94,8 @@ class FakePorts:
         self.closed = 0
         self.store: Callable[[Grant], Awaitable[None]] = store_at_once
         self.states: list[LiveState] = []
-        self.recorded: list[LiveEvent] = []
-        self.entries: list[tuple[LiveState, tuple[LiveEvent, ...]]] = []
+        self.recorded: list[StreamEvent] = []
+        self.entries: list[tuple[LiveState, tuple[StreamEvent, ...]]] = []
         self.hangs = False
         self.refusals = 0
         self.expected: list[str] = []
@@ -123,7 +124,7 @@ class FakePorts:
         """The newest state."""
         return self.states[-1]
 
-    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
+    async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None:
         if self.refusals:
             self.refusals -= 1
             raise PortError("busy")

@@ -7,7 +7,6 @@ import pytest
 
 from ingest.stream.failover import Mode, Policy
 from ingest.stream.live_stream import SlotOccupied
-from ingest.stream.ports import LiveEvent
 from tests.ingest.stream.test_live_stream import FakePorts
 from tests.support.ingest.simulated_encoders import (
     BACKUP,
@@ -40,8 +39,12 @@ def test_each_encoders_event_has_its_slot_and_the_number_of_encoders() -> None:
             await stream.add_encoder(PRIMARY)
             await asyncio.sleep(1)
             assert await stream.live.disconnect(1, "another", "the key was changed") == 1
-            assert [each for each in ports.recorded if each.kind.startswith("encoder")] == [
-                LiveEvent(kind=kind, facts={"slot": slot, "receiving_count": count, **why})
+            assert [
+                (each.kind, each.facts)
+                for each in ports.recorded
+                if each.kind.startswith("encoder")
+            ] == [
+                (kind, {"slot": slot, "receiving_count": count, **why})
                 for kind, slot, count, why in (
                     ("encoder on", "primary", 1, {}),
                     ("encoder on", "backup-1", 2, {}),

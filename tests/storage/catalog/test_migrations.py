@@ -9,6 +9,7 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
+from media.stream_events import RungShedEvent
 from storage.catalog import migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.migrations import REVISION, check, migrate
@@ -284,7 +285,7 @@ async def test_what_was_there_before_the_whole_interface_is_there_after(
             (7, "hash-0000002", {"rung": "7"}),
         ]
         # Numbers and totals continue.
-        await catalog.events.add("hash-0000002", "rung shed", {}, 9)
+        await catalog.events.add("hash-0000002", RungShedEvent(renditions=[], late=1.0), 9)
         assert (await catalog.events.find_page(1)).items[0].id > 8
     assert run_sql(empty_location, "SELECT count(*) FROM totals") == [(24,)]
     secrets = run_sql(empty_location, "SELECT broadcaster_secret, relay_secret FROM installation")

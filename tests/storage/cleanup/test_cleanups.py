@@ -9,7 +9,7 @@ import pytest
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile
-from storage.cleanup.cleanups import find_stopped, media_cleanups, upload_cleanups
+from storage.cleanup.cleanups import find_stopped, log_cleanups, media_cleanups, upload_cleanups
 from storage.cleanup.confirmation import Unconfirmed
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
@@ -114,3 +114,15 @@ async def test_orphans_go_once_both_clocks_say_that_they_are_old(
         os.utime(objects.path(f"sources/{STRAY}"), ns=(old_ns, old_ns))
         assert await clean(catalog, objects, now_us - MONTH_US) == (0, 0)
         assert await clean(catalog, objects, now_us) == (1, 0)
+
+
+async def test_old_events_go_by_the_clock_alone(sqlite_database: Path) -> None:
+    async with open_catalog(sqlite_database, migrate=False) as catalog:
+        now_us = wall_clock_us()
+        await catalog.installation.first_start(now_us - 4 * MONTH_US)
+        await catalog.projects.edit(1, name="New", by=None, now_us=now_us)
+        (cleanup,) = log_cleanups(catalog)
+        assert await cleanup.clean(now_us, confirmed=False) == 1
+        assert [each.kind for each in (await catalog.events.find_page(1)).items] == [
+            "project edited"
+        ]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.events.kinds import UploadDeletedEvent
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile
 from storage.cleanup.cleanup_pass import MAX_FAILURES
@@ -191,7 +192,7 @@ async def test_what_an_owner_deleted_never_goes_to_the_trash(
         video = await begin(catalog, objects, "first", NOW + HOUR)
         await catalog.videos.remove(video, NOW, by=None)
         await begin(catalog, objects, "second", NOW + 9 * HOUR)
-        await catalog.uploads.remove("second", "upload deleted", NOW, by=None)
+        await catalog.uploads.remove("second", UploadDeletedEvent, NOW, by=None)
         assert await remove_expired_uploads(objects, catalog.uploads, NOW + HOUR) == 1
         objects.stuck.clear()
         await remove_expired_uploads(objects, catalog.uploads, NOW + 3 * HOUR)

@@ -9,7 +9,8 @@ from delivery.run.publication import LiveWindow
 from headend.roles.adapters import EngineSinks
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import RtmpListener, listening
-from ingest.stream.ports import Grant, LiveEvent, LiveState
+from ingest.stream.ports import Grant, LiveState
+from media.stream_events import StreamEvent
 from media.stream_keys import StreamKey
 from storage.objects.disk import DiskObjects
 from transcode.live.service import LiveTranscoding
@@ -23,7 +24,7 @@ class _EmptyPorts:
     async def grant(self, application: str, key: StreamKey) -> Grant | None:
         return None
 
-    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None: ...
+    async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None: ...
 
 
 @asynccontextmanager

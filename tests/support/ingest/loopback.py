@@ -15,9 +15,10 @@ from headend.install.certificates import CertificateFiles, tls_context
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import OtherHosts, RtmpListener, listening
 from ingest.stream.failover import Policy
-from ingest.stream.ports import Grant, LiveEvent, LiveState
+from ingest.stream.ports import Grant, LiveState
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
+from media.stream_events import StreamEvent
 from media.stream_keys import Slot, StreamKey
 from media.track import Track
 from tests.support.ingest import rtmp_peer
@@ -111,7 +112,7 @@ class LoopbackPorts:
         self.meanwhile: Callable[[], None] | None = None
         self.runs: list[RecordedRun] = []
         self.states: list[LiveState] = []
-        self.recorded: list[LiveEvent] = []
+        self.recorded: list[StreamEvent] = []
         self.policy = Policy()
         self._window = window
         self._goodbye = goodbye
@@ -147,7 +148,7 @@ class LoopbackPorts:
 
     def expect(self, hash_: str) -> None: ...
 
-    async def write(self, state: LiveState, events: tuple[LiveEvent, ...]) -> None:
+    async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None:
         self.states.append(state)
         self.recorded += events
 

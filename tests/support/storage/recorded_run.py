@@ -13,6 +13,7 @@ from delivery.recording.recording_store import RecordingStore
 from delivery.run.publication import Publication
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from media.stream_events import StreamEvent
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.videos import VideoQuery, VideoRecord, WholeVideo
 from storage.catalog.videos.recordings import MadeRecording, RecordingRow
@@ -73,7 +74,7 @@ class RecorderFixture(msgspec.Struct):
     edge: CheckedEdge
     clock: ManualClock
     recorder: Recorder
-    events: list[tuple[str, str, dict[str, object]]]
+    events: list[StreamEvent]
     free: int = 1 << 40
 
     @property
@@ -178,7 +179,7 @@ class RecorderFixture(msgspec.Struct):
 
     def events_of(self, kind: str) -> list[dict[str, object]]:
         """Return the facts of the events of a kind."""
-        return [facts for _, each, facts in self.events if each == kind]
+        return [each.facts for each in self.events if each.kind == kind]
 
 
 @asynccontextmanager
@@ -203,10 +204,10 @@ async def run_recorder(
             await asyncio.to_thread(run_sql, location, f"UPDATE streams SET hash = '{HASH}'")
         with DiskObjects(objects or folder / "objects") as disk:
             frail = FailingObjects(disk, writes=writes)
-            recorded: list[tuple[str, str, dict[str, object]]] = []
+            recorded: list[StreamEvent] = []
 
-            async def record_event(stream: str, kind: str, facts: dict[str, object]) -> None:
-                recorded.append((stream, kind, facts))
+            async def record_event(_stream: str, event: StreamEvent) -> None:
+                recorded.append(event)
 
             def find_lack() -> str | None:
                 lacks = fixture.free < min_free_bytes

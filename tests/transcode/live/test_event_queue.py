@@ -4,11 +4,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from media.stream_events import EngineLostEvent, RungShedEvent, StreamEvent
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable, StorageError
 from tests.support.ingest.virtual_clock import run
 from transcode.live.event_queue import MAX_EVENTS, EventQueue
 
-Event = tuple[str, str, dict[str, object]]
+FIRST = EngineLostEvent(cause="x")
+
+Event = tuple[str, StreamEvent]
 
 
 class FailingJournal:
@@ -19,11 +22,11 @@ class FailingJournal:
         self.seconds = seconds
         self._errors = list(errors)
 
-    async def write(self, stream: str, kind: str, facts: dict[str, object]) -> None:
+    async def write(self, stream: str, event: StreamEvent) -> None:
         await asyncio.sleep(self.seconds)
         if self._errors:
             raise self._errors.pop(0)
-        self.written.append((stream, kind, facts))
+        self.written.append((stream, event))
 
 
 @asynccontextmanager
@@ -37,7 +40,10 @@ async def queue_to(journal: FailingJournal) -> AsyncGenerator[EventQueue, None]:
 
 
 def some_events(count: int) -> list[Event]:
-    return [(f"stream {number % 3}", "rung shed", {"number": number}) for number in range(count)]
+    return [
+        (f"stream {number % 3}", RungShedEvent(renditions=[], late=number))
+        for number in range(count)
+    ]
 
 
 def test_events_are_written_in_order_without_blocking_the_caller() -> None:
@@ -105,14 +111,14 @@ def test_the_oldest_are_dropped_when_too_many_wait(caplog: pytest.LogCaptureFixt
 
     async def scenario() -> None:
         async with queue_to(journal) as queue:
-            queue.add("stream", "first", {})
+            queue.add("stream", FIRST)
             await asyncio.sleep(0.5)  # it is being written
             for event in some_events(MAX_EVENTS + 5):
                 queue.add(*event)
             await asyncio.sleep(MAX_EVENTS + 10)
 
     run(scenario())
-    assert journal.written == [("stream", "first", {}), *some_events(MAX_EVENTS + 5)[5:]]
+    assert journal.written == [("stream", FIRST), *some_events(MAX_EVENTS + 5)[5:]]
     assert [record.msg for record in caplog.records] == ["events dropped"]
 
 

@@ -17,6 +17,7 @@ from delivery.run.publication import LiveWindow
 from delivery.run.run_state import RunState
 from delivery.run.run_store import next_run_name
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.stream_events import StreamEvent
 from storage.objects.addresses import live_state
 from storage.objects.disk import DiskObjects
 from storage.wall_clock import wall_clock_us
@@ -203,8 +204,8 @@ async def test_an_engine_that_cannot_be_started_is_started_later(
 
 
 async def test_a_run_that_fails_ends_its_playlists(tmp_path: Path, source: Source) -> None:
-    def record(_stream: str, kind: str, _facts: dict[str, object]) -> None:
-        raise ZeroDivisionError(kind)
+    def record(_stream: str, event: StreamEvent) -> None:
+        raise ZeroDivisionError(event.kind)
 
     async def scenario() -> None:
         with DiskObjects(tmp_path) as objects:
@@ -292,10 +293,10 @@ async def test_the_owner_is_told_once_that_the_sound_was_moved(
             for packet in source.packets
         ),
     )
-    events: list[tuple[str, dict[str, object]]] = []
+    events: list[StreamEvent] = []
 
-    def record(_: str, kind: str, facts: dict[str, object]) -> None:
-        events.append((kind, facts))
+    def record(_: str, event: StreamEvent) -> None:
+        events.append(event)
 
     async def scenario() -> None:
         with DiskObjects(tmp_path) as objects:
@@ -307,8 +308,8 @@ async def test_the_owner_is_told_once_that_the_sound_was_moved(
                 run.end()
 
     await scenario()
-    assert [kind for kind, _ in events] == ["sound moved"]
-    ((_, facts),) = events
+    assert [each.kind for each in events] == ["sound moved"]
+    facts = events[0].facts
     assert facts == {"offset_ms": pytest.approx(60_000, abs=50), "moved_ms": facts["moved_ms"]}
     assert facts["moved_ms"] == pytest.approx(-60_000, abs=50)
 

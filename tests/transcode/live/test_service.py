@@ -12,6 +12,7 @@ from delivery.edge.memory import MemoryEdge
 from delivery.run.publication import LiveWindow, Publication
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
+from media.stream_events import RungShedEvent, StreamEvent
 from media.ticks import VIDEO_SCALE
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of
@@ -222,8 +223,8 @@ async def test_a_run_that_ends_while_rungs_are_shed_ends_no_shedding(
     shed: list[str] = []
     ended = asyncio.Event()
 
-    async def write(stream: str, kind: str, facts: dict[str, object]) -> None:
-        if kind == "rung shed":
+    async def write(stream: str, event: StreamEvent) -> None:
+        if isinstance(event, RungShedEvent):
             shed.append(stream)
             await ended.wait()
 

@@ -87,10 +87,14 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))
 # with its state, with the answer to a command.
 WITNESS = """
 import asyncio, sys
+from media.stream_events import RungShedEvent, SlateEvent, SwitchedEvent
 from storage.catalog import open_catalog
 from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.catalog.streams.repository import StreamChange
 from storage.errors import CatalogBusy
+
+SHED = RungShedEvent(renditions=["720p"], late=1.0)
+SWITCHED = SwitchedEvent(from_="primary", to="backup-1", reason="lost", gap_ms=1)
 
 async def main(place, rounds, me):
     async with open_catalog(place, migrate=False) as catalog:
@@ -102,12 +106,12 @@ async def main(place, rounds, me):
             await catalog.commands.answer(number, {"ended": True}, turn)
 
         ways = (
-            lambda turn: catalog.events.add(first.hash, "rung shed", {"of": me}, turn),
+            lambda turn: catalog.events.add(first.hash, SHED, turn),
             lambda turn: catalog.streams.edit(
                 first.id, StreamChange(title=f"{me} {turn}"), now_us=turn, by=me),
             lambda turn: catalog.live_state.set(
                 first.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False,
-                now_us=turn, happened=(("switched", {"of": me}), ("slate", {"of": me}))),
+                now_us=turn, happened=(SWITCHED, SlateEvent(reason="lost"))),
             ended,
         )
         together()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from media.stream_events import RungShedEvent
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.migrations import migrate
@@ -100,6 +101,7 @@ def _lists(of: int) -> dict[str, Question]:
         "tags": lambda catalog: catalog.labels.find_page("tag", of, page=2),
         "events": lambda catalog: catalog.events.find_page(of),
         "events of late": lambda catalog: catalog.events.find_page(of, since_us=late),
+        "events after one": lambda catalog: catalog.events.find_after(of, ROWS - 20),
     }
 
 
@@ -180,8 +182,8 @@ async def test_lists_go_by_an_index(filled: Database) -> None:
     for name, question in (_lists(SMALL) | QUESTIONS).items():
         costly |= _costly(name, await _plans(filled, question))
     for name, question in _lists(BIG).items():
-        # Events are counted, up to the 10 000 that are kept; where one project has nearly all of
-        # them, reading the table is the shortest way to that.
+        # Events are counted, 10 000 at most; where one project has nearly all of them, reading the
+        # table is the shortest way to that.
         costly |= _costly(name, await _plans(filled, question), counts=name != "events")
 
     with caught_statements() as statements:
@@ -198,7 +200,7 @@ async def test_events_of_one_subject_are_found_without_those_of_others(filled: D
     subject = str(ROWS - 1)
     questions: dict[str, Question] = {
         "page": lambda catalog: catalog.events.find_page(BIG, subject=subject),
-        "newest": lambda catalog: catalog.events.find_newest(BIG, subject, ["rung shed"]),
+        "newest": lambda catalog: catalog.events.find_newest(BIG, subject, [RungShedEvent]),
     }
     for name, question in questions.items():
         for statement, steps in (await _plans(filled, question)).items():

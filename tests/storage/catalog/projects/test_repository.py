@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from media.stream_events import EngineLostEvent
 from storage.catalog import Catalog
 from storage.errors import ProjectNotDeletable
 from tests.support.shared_engines import ON_BOTH
@@ -131,7 +132,7 @@ async def test_a_project_is_deleted_while_its_streams_change_and_no_caller_is_bl
                 turn += 1
                 await catalog.live_state.set(
                     stream, live=False, processing=False, on_air=None, sending=(),
-                    no_audio=bool(turn % 2), now_us=turn, happened=(("rung shed", {}),),
+                    no_audio=bool(turn % 2), now_us=turn, happened=(EngineLostEvent(cause="x"),),
                 )  # fmt: skip
             return turn
 

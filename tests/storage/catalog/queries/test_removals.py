@@ -5,6 +5,7 @@ import pytest
 from media.ticks import DAY_US
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database
+from storage.catalog.events.kinds import UploadDeletedEvent
 from storage.catalog.projects.removal import RemovedRows
 from storage.catalog.queries import removals
 from storage.catalog.records.common import ProjectRecord
@@ -134,7 +135,7 @@ async def test_uploads(catalog: Catalog, project: ProjectRecord) -> None:
     again = new_upload("b", expires_us=NOW, replaces=whole.video.id)
     await catalog.uploads.begin(project.id, again, NOW)
     for name in ("a", "b"):
-        assert await catalog.uploads.remove(name, "upload deleted", NOW, by=None)
+        assert await catalog.uploads.remove(name, UploadDeletedEvent, NOW, by=None)
     assert await recorded(catalog) == {
         *("uploads/a", "pieces/a/", "uploads/b", "pieces/b/"),
         *(f"videos/{begun.hash}/", f"sources/{begun.hash}/"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from media.stream_events import RefusedEvent
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import IngestRecord, StreamRecord
 from storage.catalog.streams.commands import CommandKind, StreamCommand
@@ -15,7 +16,7 @@ from tests.support.shared_engines import ON_BOTH
 SECOND = 1_000_000
 HOLD = 60 * SECOND
 NOW = 1_700_000_000 * SECOND
-FACTS = {"slot": "primary", "reason": "the stream was ended"}
+REFUSED = RefusedEvent(slot="primary", reason="the stream was ended")
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ async def looked_up(catalog: Catalog, stream: StreamRecord) -> IngestRecord:
 async def refused(catalog: Catalog, stream: StreamRecord, now_us: int) -> int | None:
     """Let an encoder try; return until when it is refused, None if it is let in."""
     record = await looked_up(catalog, stream)
-    return await catalog.holds.refuse(record, FACTS, hold_us=HOLD, now_us=now_us)
+    return await catalog.holds.refuse(record, REFUSED, hold_us=HOLD, now_us=now_us)
 
 
 async def kinds(catalog: Catalog, stream: StreamRecord) -> list[str]:
@@ -175,7 +176,7 @@ async def test_the_first_refusal_of_an_end_is_an_event_and_a_broadcast(catalog: 
         assert await refused(catalog, stream, NOW + tries * 2 * SECOND) is not None
     page = await catalog.events.find_page(stream.project, subject=stream.hash)
     assert [event.kind for event in page.items] == ["refused", "stream ended", "stream added"]
-    assert page.items[0].facts == FACTS
+    assert page.items[0].facts == REFUSED.facts
     sent, _ = await catalog.outbox.read_after(newest, 10)
     assert len(sent) == 1
     after = await shown(catalog, stream.id)
@@ -193,7 +194,7 @@ async def test_the_owner_allows_encoders_again(catalog: Catalog, second: Catalog
     assert await second.holds.allow(stream.id, now_us=NOW + 1, by=1)
     assert await refused(catalog, stream, NOW + 2) is None
     # It read the hold before it was allowed, and asks to extend it afterwards.
-    late = await catalog.holds.refuse(looked_up_before, FACTS, hold_us=HOLD, now_us=NOW + 3)
+    late = await catalog.holds.refuse(looked_up_before, REFUSED, hold_us=HOLD, now_us=NOW + 3)
     assert late is None
     page = await catalog.events.find_page(stream.project, subject=stream.hash)
     assert (page.items[0].kind, page.items[0].facts, page.items[0].token) == (

@@ -4,11 +4,18 @@ import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import Engine, event, update
 
+from media.stream_events import (
+    EncoderOnEvent,
+    RefusedEvent,
+    SlateEvent,
+    StreamEvent,
+    TakenOverEvent,
+)
 from media.stream_keys import StreamKey, new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import database_url, open_database
@@ -57,7 +64,7 @@ async def _set(
     sending: tuple[int, ...] = (0,),
     now_us: int = 50,
     paused: bool = False,
-    happened: tuple[tuple[str, dict[str, object]], ...] = (),
+    happened: tuple[StreamEvent, ...] = (),
 ) -> None:
     await catalog.live_state.set(
         stream,
@@ -227,10 +234,11 @@ async def _events(catalog: Catalog) -> list[tuple[str, dict[str, object], int | 
 async def test_a_state_comes_with_what_led_to_it_in_its_order(catalog: Catalog) -> None:
     stream = await _first(catalog)
     before = len(await _events(catalog))
-    facts: dict[str, object] = {"slot": "primary"}
-    await _set(catalog, stream.id, happened=(("encoder on", facts), ("taken over", facts)))
+    connected = EncoderOnEvent(slot="primary", receiving_count=1)
+    await _set(catalog, stream.id, happened=(connected, TakenOverEvent(slot="primary")))
     version = (await _now(catalog, stream)).version
-    await _set(catalog, stream.id, happened=(("refused", {"slot": "primary"}),))
+    refused = RefusedEvent(slot="primary", reason="another encoder is sending")
+    await _set(catalog, stream.id, happened=(refused,))
     assert [(kind, number) for kind, _, number in (await _events(catalog))[before:]] == [
         (kind, before + index)
         for index, kind in enumerate(
@@ -246,7 +254,8 @@ async def test_what_cannot_be_written_of_it_leaves_no_state_either(catalog: Cata
     stream = await _first(catalog)
     before = await _events(catalog)
     with pytest.raises(TypeError):
-        await _set(catalog, stream.id, happened=(("slate", {"reason": object()}),))
+        what = cast("str", object())  # no JSON
+        await _set(catalog, stream.id, happened=(SlateEvent(reason=what),))
     assert await _now(catalog, stream) == stream
     assert await _events(catalog) == before
 
@@ -254,7 +263,7 @@ async def test_what_cannot_be_written_of_it_leaves_no_state_either(catalog: Cata
 async def test_events_of_a_deleted_stream_are_dropped(catalog: Catalog) -> None:
     await catalog.installation.first_start(1)
     before = await _events(catalog)
-    await _set(catalog, 99, happened=(("slate", {"reason": "lost"}),))
+    await _set(catalog, 99, happened=(SlateEvent(reason="lost"),))
     assert await _events(catalog) == before
 
 
@@ -368,7 +377,7 @@ async def test_a_host_that_owned_a_stream_before_writes_nothing_of_it(catalog: C
     async def end(generation: int) -> None:
         await catalog.live_state.set(
             stream.id, live=False, processing=False, on_air=None, sending=(), no_audio=False,
-            now_us=60, happened=[("slate", {})], generation=generation,
+            now_us=60, happened=[SlateEvent(reason="lost")], generation=generation,
         )  # fmt: skip
 
     await end(gone)

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from storage.catalog import Catalog
+from storage.catalog.events.kinds import UploadExpiredEvent
 from storage.catalog.records.uploads import UploadDetails
 from storage.errors import UploadLinkSpent
 from tests.support.sql import run_sql
@@ -34,7 +35,7 @@ async def test_a_link_is_used_once(catalog: Catalog, project: int) -> None:
     assert results == [True, False]
     assert await count_videos(catalog) == (1, 1)
     assert await catalog.links.remove_expired(NOW + 30 * 24 * HOUR) == 0
-    await catalog.uploads.remove("one", "upload expired", NOW, by=None)
+    await catalog.uploads.remove("one", UploadExpiredEvent, NOW, by=None)
     assert await catalog.links.remove_expired(NOW + 30 * 24 * HOUR) == 1
     assert await catalog.links.find(secret) is None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.events.kinds import UploadDeletedEvent, UploadExpiredEvent
 from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import VideoFile
 from storage.errors import UploadHeld
@@ -74,7 +75,7 @@ async def test_a_finished_upload_is_a_video_with_a_job(catalog: Catalog, project
     assert claimed.done
     # An upload finishes once: no writer finishes it again, and removing it leaves the video.
     assert await catalog.uploads.finish("one", "b", landed, NOW, by=1) is None
-    assert await catalog.uploads.remove("one", "upload deleted", NOW, by=1)
+    assert await catalog.uploads.remove("one", UploadDeletedEvent, NOW, by=1)
     assert await count_videos(catalog) == (1, 1)
     page = await catalog.events.find_page(project)
     assert [each.kind for each in page.items[:1]] == ["video added"]
@@ -82,8 +83,8 @@ async def test_a_finished_upload_is_a_video_with_a_job(catalog: Catalog, project
 
 async def test_an_upload_that_ends_takes_its_video_along(catalog: Catalog, project: int) -> None:
     record = await catalog.uploads.begin(project, new(), NOW)
-    assert await catalog.uploads.remove("one", "upload expired", NOW, by=None)
-    assert not await catalog.uploads.remove("one", "upload expired", NOW, by=None)
+    assert await catalog.uploads.remove("one", UploadExpiredEvent, NOW, by=None)
+    assert not await catalog.uploads.remove("one", UploadExpiredEvent, NOW, by=None)
     assert await catalog.videos.find(record.video) is None
     assert await count_videos(catalog) == (0, 0)
 
@@ -102,7 +103,7 @@ async def test_those_whose_time_is_over_are_named(catalog: Catalog, project: int
         await catalog.uploads.begin(project, new(name), NOW)
     assert await catalog.uploads.find_expired(NOW + HOUR - 1, 10) == ()
     assert await catalog.uploads.find_expired(NOW + HOUR, 10) == ("one", "two")
-    assert not await catalog.uploads.remove("one", "x", NOW, by=None, expired=True)
+    assert not await catalog.uploads.remove("one", UploadExpiredEvent, NOW, by=None, expired=True)
     assert await catalog.uploads.find_kept(["one", "nine"]) == {"one"}
 
 
@@ -168,7 +169,7 @@ async def test_pieces_are_known_with_the_bytes_that_they_have(
     assert upload is not None
     assert await received(catalog, upload, 40)
     assert await catalog.uploads.find_pieces("one") == (first,)
-    assert await catalog.uploads.remove("one", "upload deleted", NOW, by=None)
+    assert await catalog.uploads.remove("one", UploadDeletedEvent, NOW, by=None)
     assert await catalog.uploads.find_pieces("two") == (first,)
     landed = VideoFile(source="sources/x/1", size=40)
     assert await catalog.uploads.finish("two", "a", landed, NOW, by=None) is not None

@@ -7,6 +7,7 @@ import pytest
 
 from storage.catalog import Catalog, migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
+from storage.catalog.events.kinds import UploadDeletedEvent, UploadExpiredEvent
 from storage.catalog.queries.digest import digest
 from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
 from storage.catalog.records.videos import VideoFile, VideoQuery, WholeVideo
@@ -99,7 +100,7 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
     assert finished.done
     assert (await kinds(catalog))[:2] == ["video replaced", "video added"]
     # Removing the upload later leaves the video.
-    assert await catalog.uploads.remove("one", "upload expired", NOW, by=None)
+    assert await catalog.uploads.remove("one", UploadExpiredEvent, NOW, by=None)
     assert (await find_video(catalog, video)).video.id == video.video.id
 
 
@@ -133,7 +134,7 @@ async def test_a_writer_that_lost_its_upload_replaces_nothing(
     await catalog.uploads.claim("one", "b")
     with pytest.raises(UploadLost):
         await catalog.uploads.replace(record, "a", FILE, NOW, by=1)
-    await catalog.uploads.remove("one", "upload deleted", NOW, by=1)
+    await catalog.uploads.remove("one", UploadDeletedEvent, NOW, by=1)
     with pytest.raises(UploadLost):
         await catalog.uploads.replace(record, "b", FILE, NOW, by=1)
     assert await find_video(catalog, video) == video
@@ -144,13 +145,13 @@ async def test_an_upload_that_ends_leaves_the_video(
     catalog: Catalog, video: WholeVideo, expired: bool
 ) -> None:
     await begun(catalog, video)
-    kind = "upload expired" if expired else "upload deleted"
-    assert await catalog.uploads.remove("one", kind, NOW + HOUR, by=None, expired=expired)
+    end = UploadExpiredEvent if expired else UploadDeletedEvent
+    assert await catalog.uploads.remove("one", end, NOW + HOUR, by=None, expired=expired)
     assert await find_video(catalog, video) == video
     page = await catalog.events.find_page(1)
     event = page.items[0]
     assert (event.kind, event.subject, event.facts) == (
-        kind, video.video.hash, {"replacing": True},
+        end().kind, video.video.hash, {"replacing": True},
     )  # fmt: skip
 
 
@@ -266,7 +267,7 @@ async def test_a_deletion_meanwhile_causes_no_deadlock(catalog: Catalog, video: 
         tasks.create_task(catalog.uploads.record_received(record, "a", 5, NOW + HOUR, NOW))
         tasks.create_task(catalog.uploads.remove_link(1, link, NOW, by=1))
         tasks.create_task(catalog.videos.remove(number, NOW, by=1))
-        tasks.create_task(catalog.uploads.remove("two", "upload deleted", NOW, by=1))
+        tasks.create_task(catalog.uploads.remove("two", UploadDeletedEvent, NOW, by=1))
     assert await catalog.videos.find(number) is None
     assert (await catalog.links.find_page(1, 1)).items == ()
 

@@ -1,0 +1,579 @@
+"""Every kind of event there is, one type each: what can be recorded, and who is told.
+
+Those of a stream on air are `media.stream_events`, which says how types, stored names, facts and
+`docs/events.md` belong together; those of changes that callers make are here. `EVENTS` is the one
+list of what gets a row in the log, in the order of the page. `STATES` are never logged, but
+broadcast alone: progress, and states that several events led to.
+
+A new kind is a class in `EVENTS`, and, of a stream, a sentence in `api.console.event_words`; then
+run `scripts/events_page.py`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final
+
+import msgspec
+
+from media import stream_events as on_air
+from media.stream_events import OwnerEvent, StreamEvent
+
+__all__ = ["EVENTS", "LABEL_EVENTS", "STATES", "LabelEvents", "ProjectEvent", "VideoEvent"]
+
+_Meta = msgspec.Meta
+_Keys = Annotated[list[str], _Meta(description="the keys that were sent")]
+_ChangedKeys = Annotated[list[str], _Meta(description="such as `failover.mode`")]
+_HasPicture = Annotated[bool, _Meta(description="whether it has its own picture now")]
+_VideoHash = Annotated[str, _Meta(description="its hash")]
+_Size = Annotated[int, _Meta(description="of the file, in bytes")]
+_Link = Annotated[int, _Meta(description="its id")]
+_Replacing = Annotated[
+    bool | msgspec.UnsetType, _Meta(description="true if it was to replace a file")
+]
+_FileNumber = Annotated[int, _Meta(description="the number of the file, from 2 on")]
+_Cause = Annotated[str | msgspec.UnsetType, _Meta(description="if no owner asked for it")]
+
+
+class VideoEvent(OwnerEvent, frozen=True, kw_only=True):
+    """An event of a video."""
+
+
+class ProjectEvent(OwnerEvent, frozen=True, kw_only=True):
+    """An event of a project that is about none of its streams and videos."""
+
+
+class _OwnersStreamEvent(StreamEvent, frozen=True, kw_only=True):
+    """A change that an owner made to the stream with this id."""
+
+    stream: int
+
+
+# -- changes to streams ----------------------------------------------------------------------------
+
+
+class StreamAddedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="stream added"):
+    """A stream was added."""
+
+    title: str
+
+
+class StreamDeletedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="stream deleted"):
+    """A stream was deleted."""
+
+    is_broadcast: ClassVar = True
+    title: str
+
+
+class StreamEditedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="stream edited"):
+    """Its texts, labels, player, countries or resolutions were changed."""
+
+    keys: _Keys
+
+
+class StreamSettingsChangedEvent(
+    StreamEvent, frozen=True, kw_only=True, tag="stream settings changed"
+):
+    """Settings of its runs, as of failover or recording, were set or removed."""
+
+    keys: _ChangedKeys
+
+
+class StreamSlateChangedEvent(
+    _OwnersStreamEvent, frozen=True, kw_only=True, tag="stream slate changed"
+):
+    """Its slate's picture was set or removed."""
+
+    picture: _HasPicture
+
+
+class StreamKeyChangedEvent(
+    _OwnersStreamEvent, frozen=True, kw_only=True, tag="stream key changed"
+):
+    """Its key was replaced: the old one is refused."""
+
+
+class PublishedEvent(StreamEvent, frozen=True, kw_only=True, tag="published"):
+    """The owner published it, or it was live for the first time."""
+
+    is_broadcast: ClassVar = True
+    stream: Annotated[int | msgspec.UnsetType, _Meta(description="if the owner did")] = (
+        msgspec.UNSET
+    )
+    cause: _Cause = msgspec.UNSET
+
+
+class UnpublishedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="unpublished"):
+    """The owner hid it from viewers."""
+
+    is_broadcast: ClassVar = True
+
+
+class PausedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="paused"):
+    """The owner paused it: viewers get the slate."""
+
+    is_broadcast: ClassVar = True
+
+
+class ResumedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="resumed"):
+    """The owner resumed it, or its run was over."""
+
+    is_broadcast: ClassVar = True
+    cause: _Cause = msgspec.UNSET
+
+
+class FailoverDrillEvent(
+    _OwnersStreamEvent, frozen=True, kw_only=True, tag="failover drill", rename={"from_": "from"}
+):
+    """A drill succeeded: another encoder took over."""
+
+    from_: str
+    to: str
+    gap_ms: int
+    switched_after_ms: int
+
+
+class StreamEndedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="stream ended"):
+    """The owner ended a run; written once it is over."""
+
+
+class StreamAllowedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="stream allowed"):
+    """The owner let encoders in again after an end."""
+
+    is_broadcast: ClassVar = True
+
+
+class BackupAddedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="backup added"):
+    """It got another ingest address."""
+
+    is_broadcast: ClassVar = True
+    backup: int
+    number: int
+
+
+class BackupRemovedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="backup removed"):
+    """One of its ingest addresses was removed."""
+
+    is_broadcast: ClassVar = True
+    backup: int
+    number: int
+
+
+# -- videos ----------------------------------------------------------------------------------------
+
+
+class UploadLinkAddedEvent(VideoEvent, frozen=True, kw_only=True, tag="upload link added"):
+    """Someone without a token may upload one file, or replace that of `subject`.
+
+    See [uploads.md](uploads.md).
+    """
+
+    link: _Link
+    most_bytes: int
+
+
+class UploadLinkDeletedEvent(VideoEvent, frozen=True, kw_only=True, tag="upload link deleted"):
+    """The address of an upload link no longer works."""
+
+    link: _Link
+
+
+class UploadDeletedEvent(VideoEvent, frozen=True, kw_only=True, tag="upload deleted"):
+    """A resumable upload ended without a video: its client deleted it.
+
+    `subject` is the video it would have become, or whose file it would have replaced.
+    """
+
+    replacing: _Replacing = msgspec.UNSET
+
+
+class UploadExpiredEvent(VideoEvent, frozen=True, kw_only=True, tag="upload expired"):
+    """The same, as nothing came for too long."""
+
+    replacing: _Replacing = msgspec.UNSET
+
+
+class UploadRefusedEvent(VideoEvent, frozen=True, kw_only=True, tag="upload refused"):
+    """The same, as the file is not a video."""
+
+    replacing: _Replacing = msgspec.UNSET
+
+
+# How an upload ends without a video.
+UploadEnd = type[UploadDeletedEvent | UploadExpiredEvent | UploadRefusedEvent]
+
+
+class ImportAskedForEvent(VideoEvent, frozen=True, kw_only=True, tag="import asked for"):
+    """A video will be downloaded from an address; see [imports.md](imports.md)."""
+
+    host: str
+
+
+class VideoAddedEvent(VideoEvent, frozen=True, kw_only=True, tag="video added"):
+    """The whole file of a video has arrived."""
+
+    size: _Size
+
+
+class VideoDeletedEvent(VideoEvent, frozen=True, kw_only=True, tag="video deleted"):
+    """A video was deleted."""
+
+
+class RecordingExpiredEvent(VideoEvent, frozen=True, kw_only=True, tag="recording expired"):
+    """A recording was removed, as its retention is over."""
+
+
+class RecordingKeptEvent(VideoEvent, frozen=True, kw_only=True, tag="recording kept"):
+    """The owner keeps a recording: it does not expire any more."""
+
+
+class VideoReplacedEvent(VideoEvent, frozen=True, kw_only=True, tag="video replaced"):
+    """A video's file was replaced."""
+
+    is_broadcast: ClassVar = True
+    size: _Size
+    generation: _FileNumber
+
+
+class VideoFileTakenBackEvent(VideoEvent, frozen=True, kw_only=True, tag="video file taken back"):
+    """The file before a video's present one took its place again."""
+
+    is_broadcast: ClassVar = True
+    size: _Size
+    generation: _FileNumber
+
+
+class RecordedEvent(StreamEvent, frozen=True, kw_only=True, tag="recorded"):
+    """A run of the stream ended and became a video; see [recording.md](recording.md)."""
+
+    video: _VideoHash
+    seconds: float
+
+
+class ClipAddedEvent(StreamEvent, frozen=True, kw_only=True, tag="clip added"):
+    """A part of the stream became a video; see [recording.md](recording.md#clips)."""
+
+    stream: int
+    video: _VideoHash
+    seconds: float
+
+
+class TranscodingBeganEvent(VideoEvent, frozen=True, kw_only=True, tag="transcoding began"):
+    """A worker began to transcode a video."""
+
+    attempt: Annotated[int, _Meta(description="from 1 on")]
+
+
+class VideoCompletedEvent(VideoEvent, frozen=True, kw_only=True, tag="video completed"):
+    """All renditions of a video are ready."""
+
+    is_broadcast: ClassVar = True
+    size: Annotated[int, _Meta(description="of all renditions, in bytes")]
+    warnings: Annotated[int, _Meta(description="how many there are")]
+
+
+class VideoFailedEvent(VideoEvent, frozen=True, kw_only=True, tag="video failed"):
+    """A video could not be transcoded."""
+
+    is_broadcast: ClassVar = True
+    reason: str
+
+
+class VideoQueuedAgainEvent(VideoEvent, frozen=True, kw_only=True, tag="video queued again"):
+    """The owner retried a video that had failed."""
+
+    is_broadcast: ClassVar = True
+
+
+class VideoEditedEvent(VideoEvent, frozen=True, kw_only=True, tag="video edited"):
+    """A video's texts, labels, player, countries or poster were changed."""
+
+    keys: _Keys
+
+
+class VideoPublishedEvent(VideoEvent, frozen=True, kw_only=True, tag="video published"):
+    """The owner published a video."""
+
+    is_broadcast: ClassVar = True
+    plays: Annotated[bool, _Meta(description="false if it is shown once it plays")]
+
+
+class VideoUnpublishedEvent(VideoEvent, frozen=True, kw_only=True, tag="video unpublished"):
+    """The owner hid a video from viewers."""
+
+    is_broadcast: ClassVar = True
+
+
+# -- the project -----------------------------------------------------------------------------------
+
+
+class ProjectAddedEvent(ProjectEvent, frozen=True, kw_only=True, tag="project added"):
+    """The project was added."""
+
+    project: int
+    name: str
+
+
+class ProjectEditedEvent(ProjectEvent, frozen=True, kw_only=True, tag="project edited"):
+    """Its name or its upload origins were changed."""
+
+    project: int
+    keys: _Keys
+
+
+class ProjectDeletedEvent(ProjectEvent, frozen=True, kw_only=True, tag="project deleted"):
+    """A project was deleted; written in the first project."""
+
+    project: int
+    key: str
+    name: str
+
+
+class ProjectSettingsChangedEvent(
+    ProjectEvent, frozen=True, kw_only=True, tag="project settings changed"
+):
+    """Settings that its streams have by default were set or removed."""
+
+    keys: _ChangedKeys
+
+
+class ProjectSlateChangedEvent(
+    ProjectEvent, frozen=True, kw_only=True, tag="project slate changed"
+):
+    """The picture of its slate was set or removed."""
+
+    picture: _HasPicture
+
+
+class TokenAddedEvent(ProjectEvent, frozen=True, kw_only=True, tag="token added"):
+    """A token was added; the token itself is never written."""
+
+    token: int
+    name: str
+    write: Annotated[bool, _Meta(description="whether it may change things")]
+
+
+class TokenRevokedEvent(ProjectEvent, frozen=True, kw_only=True, tag="token revoked"):
+    """A token was revoked."""
+
+    token: int
+    name: str
+    write: Annotated[bool, _Meta(description="whether it could change things")]
+
+
+class _LabelNamed(ProjectEvent, frozen=True, kw_only=True):
+    """A tag, a category or a player that was added or deleted.
+
+    The name of `label` is the noun: a class that renames a field must declare it itself.
+    """
+
+    label: int
+    name: str
+
+
+class _LabelEdited(ProjectEvent, frozen=True, kw_only=True):
+    """A tag, a category or a player that was changed (see `_LabelNamed`)."""
+
+    label: int
+    keys: _Keys
+
+
+class TagAddedEvent(
+    _LabelNamed, frozen=True, kw_only=True, tag="tag added", rename={"label": "tag"}
+):
+    """A tag was added."""
+
+    label: int
+
+
+class TagEditedEvent(
+    _LabelEdited, frozen=True, kw_only=True, tag="tag edited", rename={"label": "tag"}
+):
+    """A tag was changed."""
+
+    label: int
+
+
+class TagDeletedEvent(
+    _LabelNamed, frozen=True, kw_only=True, tag="tag deleted", rename={"label": "tag"}
+):
+    """A tag was deleted."""
+
+    label: int
+
+
+class CategoryAddedEvent(
+    _LabelNamed, frozen=True, kw_only=True, tag="category added", rename={"label": "category"}
+):
+    """A category was added."""
+
+    label: int
+
+
+class CategoryEditedEvent(
+    _LabelEdited, frozen=True, kw_only=True, tag="category edited", rename={"label": "category"}
+):
+    """A category was changed."""
+
+    label: int
+
+
+class CategoryDeletedEvent(
+    _LabelNamed, frozen=True, kw_only=True, tag="category deleted", rename={"label": "category"}
+):
+    """A category was deleted."""
+
+    label: int
+
+
+class PlayerAddedEvent(
+    _LabelNamed, frozen=True, kw_only=True, tag="player added", rename={"label": "player"}
+):
+    """A player was added."""
+
+    label: int
+
+
+class PlayerEditedEvent(
+    _LabelEdited, frozen=True, kw_only=True, tag="player edited", rename={"label": "player"}
+):
+    """A player was changed."""
+
+    label: int
+
+
+class PlayerDeletedEvent(
+    _LabelNamed, frozen=True, kw_only=True, tag="player deleted", rename={"label": "player"}
+):
+    """A player was deleted."""
+
+    label: int
+
+
+class LabelEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """The events of tags, of categories or of players."""
+
+    added: type[_LabelNamed]
+    edited: type[_LabelEdited]
+    deleted: type[_LabelNamed]
+
+
+LABEL_EVENTS: Final[Mapping[str, LabelEvents]] = {
+    "tag": LabelEvents(added=TagAddedEvent, edited=TagEditedEvent, deleted=TagDeletedEvent),
+    "category": LabelEvents(
+        added=CategoryAddedEvent, edited=CategoryEditedEvent, deleted=CategoryDeletedEvent
+    ),
+    "player": LabelEvents(
+        added=PlayerAddedEvent, edited=PlayerEditedEvent, deleted=PlayerDeletedEvent
+    ),
+}
+
+
+# -- states, which are broadcast and not logged ----------------------------------------------------
+
+
+class StreamState(StreamEvent, frozen=True, kw_only=True, tag="stream state"):
+    """A host that receives streams wrote another state, or a stream got its first posters."""
+
+    is_logged: ClassVar = False
+    is_broadcast: ClassVar = True
+
+
+class VideoState(VideoEvent, frozen=True, kw_only=True, tag="video state"):
+    """Its progress rose, more of it plays, it was queued, or a recording or a clip became it."""
+
+    is_logged: ClassVar = False
+    is_broadcast: ClassVar = True
+
+
+class BytesReceived(VideoEvent, frozen=True, kw_only=True, tag="bytes received"):
+    """More of its file has arrived, about once a second."""
+
+    is_logged: ClassVar = False
+    is_broadcast: ClassVar = True
+    received_bytes: int
+    size: Annotated[int | None, _Meta(description="null while it is unknown")]
+
+
+STATES: Final[tuple[type[OwnerEvent], ...]] = (StreamState, VideoState, BytesReceived)
+
+# By the sections of `docs/events.md`.
+EVENTS: Final[Mapping[str, tuple[type[OwnerEvent], ...]]] = {
+    "on air": (
+        on_air.EncoderOnEvent,
+        on_air.EncoderSilentEvent,
+        on_air.EncoderSendingEvent,
+        on_air.EncoderOffEvent,
+        on_air.TakenOverEvent,
+        on_air.RefusedEvent,
+        on_air.PictureUnusableEvent,
+        on_air.SoundUnusableEvent,
+        on_air.PictureAwaitedEvent,
+        on_air.LiveEvent,
+        on_air.SwitchedEvent,
+        on_air.SlateEvent,
+        on_air.BackOnAirEvent,
+        on_air.OffAirEvent,
+    ),
+    "the machine": (
+        on_air.RungShedEvent,
+        on_air.RungReturnedEvent,
+        on_air.TopRungEncodedEvent,
+        on_air.SoundMovedEvent,
+        on_air.EngineLostEvent,
+        on_air.RecordingStoppedEvent,
+        on_air.RecordingNotBegunEvent,
+    ),
+    "changes to streams": (
+        StreamAddedEvent,
+        StreamDeletedEvent,
+        StreamEditedEvent,
+        StreamSettingsChangedEvent,
+        StreamSlateChangedEvent,
+        StreamKeyChangedEvent,
+        PublishedEvent,
+        UnpublishedEvent,
+        PausedEvent,
+        ResumedEvent,
+        FailoverDrillEvent,
+        StreamEndedEvent,
+        StreamAllowedEvent,
+        BackupAddedEvent,
+        BackupRemovedEvent,
+    ),
+    "videos": (
+        UploadLinkAddedEvent,
+        UploadLinkDeletedEvent,
+        UploadDeletedEvent,
+        UploadExpiredEvent,
+        UploadRefusedEvent,
+        ImportAskedForEvent,
+        VideoAddedEvent,
+        VideoDeletedEvent,
+        RecordingExpiredEvent,
+        RecordingKeptEvent,
+        VideoReplacedEvent,
+        VideoFileTakenBackEvent,
+        RecordedEvent,
+        ClipAddedEvent,
+        TranscodingBeganEvent,
+        VideoCompletedEvent,
+        VideoFailedEvent,
+        VideoQueuedAgainEvent,
+        VideoEditedEvent,
+        VideoPublishedEvent,
+        VideoUnpublishedEvent,
+    ),
+    "the project": (
+        ProjectAddedEvent,
+        ProjectEditedEvent,
+        ProjectDeletedEvent,
+        ProjectSettingsChangedEvent,
+        ProjectSlateChangedEvent,
+        TokenAddedEvent,
+        TokenRevokedEvent,
+        *(
+            kind
+            for each in LABEL_EVENTS.values()
+            for kind in (each.added, each.edited, each.deleted)
+        ),
+    ),
+}
