@@ -133,13 +133,15 @@ class KilledSite:
         else:
             command += [str(target), "--media-endpoint", target.endpoint]
             command += ["--media-region", target.region]
-        self._migrate(command, self._chance.uniform(0.0, self._took["move"]))
+        self._run(command, self._chance.uniform(0.0, self._took["move"]))
         began = time.monotonic()
-        self._migrate(command, None)
+        self._run(command, None)
         self._took["move"] = time.monotonic() - began
         self.bucket = target
+        # Else the next start waits to see whether anybody still uses the other store.
+        self._run(["take-over", "--data", str(self.data)], None)
 
-    def _migrate(self, command: list[str], seconds: float | None) -> None:
+    def _run(self, command: list[str], seconds: float | None) -> None:
         """Run a command to its end, or kill it after some seconds."""
         environment = {**self._server.credentials, **self._environment()}
         with TemporaryFile("w+") as output:
