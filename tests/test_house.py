@@ -152,6 +152,34 @@ def test_every_module_says_what_it_offers() -> None:
     assert silent == []
 
 
+def unnamed(package: Path) -> list[str]:
+    """Return the modules and packages in a package that its docstring does not name."""
+    face = ast.get_docstring(ast.parse(text(package))) or ""
+    modules = [each.stem for each in package.parent.glob("[!_]*.py")]
+    packages = [each.parent.name for each in package.parent.glob("*/__init__.py")]
+    return sorted(each for each in modules + packages if not re.search(rf"`{each}\b", face))
+
+
+def test_every_package_names_what_it_contains() -> None:
+    """Its docstring is where a stranger begins to read."""
+    silent = {
+        name(path): missing
+        for path in SOURCES
+        if path.name == "__init__.py"
+        and path.parent.name != "versions"  # its modules are numbered steps
+        and (missing := unnamed(path))
+    }
+    assert silent == {}
+
+
+def test_a_module_that_its_package_does_not_name_is_noticed(tmp_path: Path) -> None:
+    for file in ("__init__.py", "__main__.py", "named.py", "omitted.py", "inner/__init__.py"):
+        path = tmp_path / file
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('"""Only `named.Thing`, and words such as omitted."""\n')
+    assert unnamed(tmp_path / "__init__.py") == ["inner", "omitted"]
+
+
 def mirrored(test: Path, root: Path = ROOT) -> bool:
     """Return whether a test is in its subject's folder, and begins with the subject's name.
 

@@ -1,9 +1,9 @@
 """What the handlers of all nouns use.
 
 Errors first: `errors`, `error_statuses`. Requests: `auth`, `rate_limit`, `fair_share`,
-`concurrency_limit`, `client_address`, `preconditions`, then the bodies `json_body`, `multipart`
-(`filenames`, `multipart_schemas`) and `tus`. Lists: `parameters`, `paging`. Browsers: `cors`,
-`options`, `browser_sessions`, `security_headers`. Responses that bypass Litestar (origin, pages,
-static files): `response`, with `conditional`, `open_file` and `static_files`.
-Around all of it: `access_log` and `openapi`. No endpoints and no bodies of a noun.
+`concurrency_limit`, `client_address`, `preconditions`, `known_query`, then the bodies `json_body`,
+`multipart` (`filenames`, `multipart_schemas`) and `tus`. Lists: `parameters`, `paging`. Browsers:
+`cors`, `options`, `browser_sessions`, `security_headers`. Responses that bypass Litestar (origin,
+pages, static files): `response`, with `conditional`, `open_file` and `static_files`. Around all of
+it: `access_log` and `openapi`. No endpoints and no bodies of a noun.
 """

@@ -5,5 +5,5 @@ No socket and no clock; sockets are in `ingest.server`. Every input leads to eve
 
 Read in this order: `session` (the entry point), `handshake`, `chunks`, `messages` with `amf`,
 `amf0` and `amf3`, `dialogue` (commands) with `address` and `outbox`, then the media: `flv`,
-`enhanced`, `codecs` and `clock`. `events` and `errors` are what comes out.
+`enhanced`, `metadata`, `codecs` and `clock`. `events` and `errors` are what comes out.
 """

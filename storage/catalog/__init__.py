@@ -4,9 +4,9 @@
 transaction each. Functions that take an `AsyncConnection` run within the caller's transaction, and
 share it. Media are not here: they are objects and files, which rows name by their addresses.
 
-Read `engine` (connections and transactions), `schema` (tables), `records` (the values returned),
-`queries` (what several nouns share), `events`, and then the nouns: `projects`, `library`,
-`streams`, `videos`, `uploads`, `hosts`; `maintenance` checks the whole.
+Read `engine` (connections and transactions), `schema` (tables, and `migrations` to them), `records`
+(the values returned), `queries` (what several nouns share), `events`, and then the nouns:
+`projects`, `library`, `streams`, `videos`, `uploads`, `hosts`; `maintenance` checks the whole.
 """
 
 from collections.abc import AsyncGenerator

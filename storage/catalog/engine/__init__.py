@@ -4,5 +4,6 @@
 `postgres` and `sqlite` create the connections and translate errors. `sqlite_engine` gives SQLite
 the interface of SQLAlchemy's asyncio extension; `sqlite_reader`, `sqlite_writer` and
 `sqlite_threads` execute its statements. `compiled` caches compiled statements; `lock_order` is the
-order in which all transactions lock rows. The statements themselves are elsewhere.
+order in which all transactions lock rows, `clock` the database's own time. The statements
+themselves are elsewhere.
 """

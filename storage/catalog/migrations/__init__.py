@@ -8,7 +8,8 @@ read by guess.
 Where the revision of a step has a point, such as `0021.1`, the step only adds to the form `0021`:
 tables, indexes, and columns that older code may leave out. Versions of Headend that know the same
 form work side by side, so such a step is taken while they do. It makes no index on a table that
-exists: `finishing` does, and whatever else takes long, while the service runs.
+exists: `finishing` does, and whatever else takes long, while the service runs. Part of that is
+`widening`, after which numbers have 64 bits. `steps` calls Alembic, whose environment is `env`.
 """
 
 from typing import Final
