@@ -42,9 +42,9 @@ comes before the reports of each source, and `append` takes these in the order i
 sent them. If the engine dies, `close_open` makes segments of the parts that there are, and the next
 engine's first source is prepared; its numbers begin at `next_sequence` and `next_inits`. The last
 call is `finish`, after which viewers see the end, or `suspend` for a process that resumes the run.
-One task makes all these calls; another calls `store_next` again and again meanwhile. From a source
-on, a failure of the store raises nothing: it is logged, and costs what could not be stored.
-`PublicationError` is the fault of the engine.
+One task makes all these calls; another calls `store_next` again and again meanwhile. Once a
+publication is made, a failure of the store raises nothing: it is logged, and costs what could not
+be stored. `PublicationError` is the fault of the engine.
 """
 
 import asyncio
