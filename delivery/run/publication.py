@@ -306,7 +306,7 @@ class Publication:
                     step.playlist_entry(name) if closed is None else closed.segment,
                     parts=() if closed is None else closed.parts,
                 )
-            self._timelines.set(name, timeline)
+            self._timelines[name] = timeline
             await asyncio.sleep(0)  # each takes 0.1 s in a window of 12 h
         # Viewers may have seen media where the gaps are, for which older steps left the playlists.
         durations = (each.duration for step in listed for each in step.segments.values())
@@ -493,14 +493,14 @@ class Publication:
         await self._edge.put_part(live_part(self.hash, self.run, name, uri), part.data)
         listed = PartialSegment(uri=uri, duration=part.duration, independent=part.independent)
         timeline = timeline.with_part(listed, hint=live_part_name(sequence, part.index + 1))
-        self._timelines.set(name, timeline)
+        self._timelines[name] = timeline
         await self._show({name: timeline})
 
     async def _drop_parts(self, gap: GapStart) -> None:
         """Drop the parts of an open segment, which viewers have not seen at normal latency."""
         name, timeline = gap.rendition, self._timelines[gap.rendition]
         if self._steps.drop_parts(gap):
-            self._timelines.set(name, timeline.without_open())
+            self._timelines[name] = timeline.without_open()
             await self._edge.drop_parts(
                 live_part(self.hash, self.run, name, part.uri) for part in timeline.parts
             )

@@ -21,27 +21,19 @@ __all__ = ["RunTimelines"]
 _UNLISTED_TICKS: Final = TARGET_SECONDS * VIDEO_SCALE
 
 
-class RunTimelines(Mapping[str, Timeline]):
+class RunTimelines(dict[str, Timeline]):
     """The timelines of one run, by rendition; empty before its first source.
 
-    `part_target` is that of the newest source's parts, `listed_ticks` how much is to be listed.
+    Set one only if it lists all parts that it did; else `replace` it. `part_target` is that of the
+    newest source's parts, `listed_ticks` how much is to be listed.
     """
 
     def __init__(self, part_target: int, listed_ticks: int) -> None:
+        super().__init__()
         self.part_target = part_target
         self._listed_ticks = listed_ticks
-        self._timelines: dict[str, Timeline] = {}
         # Parts that left the playlists, by rendition and URI, with `until` at that time.
         self._unlisted: deque[tuple[int, list[tuple[str, str]]]] = deque()
-
-    def __getitem__(self, name: str) -> Timeline:
-        return self._timelines[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._timelines)
-
-    def __len__(self) -> int:
-        return len(self._timelines)
 
     @property
     def beginning(self) -> tuple[int, int]:
@@ -58,27 +50,24 @@ class RunTimelines(Mapping[str, Timeline]):
         if self and tuple(names) != tuple(self):
             if _list_media(self):
                 raise PublicationError("a run keeps its renditions")
-            self._timelines = {}
+            self.clear()
         self.part_target = part_target
         target = common_part_target(self.values(), part_target)
         for name in names:
             timeline = self.get(name)
-            self._timelines[name] = (
+            self[name] = (
                 Timeline(part_target=part_target, sequence=sequence)
                 if timeline is None
                 else timeline.with_part_target(target)
             )
 
-    def set(self, name: str, timeline: Timeline) -> None:
-        """Set a timeline that still lists the parts that it did."""
-        self._timelines[name] = timeline
-
     def end(self) -> bool:
         """End the run for its viewers; return False if no playlist lists anything."""
         ended = {name: timeline.end() for name, timeline in self.items()}
-        if _list_media(ended):
-            self._timelines = ended
-        return self._timelines is ended
+        if not _list_media(ended):
+            return False
+        self.update(ended)
+        return True
 
     def replace(self, name: str, timeline: Timeline, *, until: int) -> None:
         """Replace a timeline; parts that it does not list any more are due after some time."""
@@ -86,7 +75,7 @@ class RunTimelines(Mapping[str, Timeline]):
         parts = [(name, part.uri) for part in self[name].listed_parts if part.uri not in listed]
         if parts:
             self._unlisted.append((until, parts))
-        self._timelines[name] = timeline
+        self[name] = timeline
 
     def due_parts(self, until: int) -> Iterator[list[tuple[str, str]]]:
         """Yield the parts, by rendition and URI, that can leave the edge, and forget them."""
@@ -95,7 +84,7 @@ class RunTimelines(Mapping[str, Timeline]):
 
     def with_common_target(self, name: str, timeline: Timeline) -> Timeline:
         """Return a rendition's next timeline with the part target that all will announce."""
-        timelines = {**self, name: timeline}.values()
+        timelines = (self | {name: timeline}).values()
         return timeline.with_part_target(common_part_target(timelines, self.part_target))
 
     def drop_surplus(self, *, until: int, lost: int = 0, first: int = 0) -> bool:
@@ -110,7 +99,7 @@ class RunTimelines(Mapping[str, Timeline]):
         )
         drop = min(surpluses, default=0)
         if drop:
-            for name, timeline in self._timelines.items():
+            for name, timeline in self.items():
                 self.replace(name, timeline.trimmed(drop), until=until)
         return drop > 0
 

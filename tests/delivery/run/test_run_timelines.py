@@ -17,7 +17,7 @@ def timelines(segments: int = 0) -> RunTimelines:
     made = RunTimelines(PART, LISTED)
     made.prepare(NAMES, PART, sequence=7)
     for name in NAMES:
-        made.set(name, extended(made[name], segments))
+        made[name] = extended(made[name], segments)
     return made
 
 
@@ -33,7 +33,7 @@ def test_renditions_change_until_something_is_listed() -> None:
     run = timelines()
     run.prepare(("720p", "audio"), PART, sequence=9)
     assert {name: timeline.sequence for name, timeline in run.items()} == {"720p": 9, "audio": 9}
-    run.set("audio", extended(run["audio"], 1))
+    run["audio"] = extended(run["audio"], 1)
     run.prepare(("720p", "audio"), PART, sequence=10)
     with pytest.raises(PublicationError, match="keeps its renditions"):
         run.prepare(NAMES, PART, sequence=10)
@@ -41,7 +41,7 @@ def test_renditions_change_until_something_is_listed() -> None:
 
 def test_the_oldest_steps_leave_once_every_rendition_can_spare_them() -> None:
     run = timelines(14)
-    run.set(NAMES[0], extended(run[NAMES[0]], 20))
+    run[NAMES[0]] = extended(run[NAMES[0]], 20)
     assert run.drop_surplus(until=0)
     assert run.beginning == (11, 0)
     assert [timeline.count for timeline in run.values()] == [30, 10]
@@ -80,12 +80,12 @@ def test_all_renditions_announce_the_longest_part_target_that_one_needs() -> Non
     run.prepare(NAMES, 2 * PART, sequence=8)
     assert [timeline.part_target for timeline in run.values()] == [2 * PART, 2 * PART]
     longer = run[NAMES[0]].open("init-0.mp4").with_part(part(8, 0, duration=2 * PART))
-    run.set(NAMES[0], longer)
+    run[NAMES[0]] = longer
     run.prepare(NAMES, PART, sequence=8)
     assert run.part_target == PART
     assert [timeline.part_target for timeline in run.values()] == [2 * PART, 2 * PART]
     assert run.with_common_target("audio", run["audio"]).part_target == 2 * PART
-    run.set(NAMES[0], longer.without_open())
+    run[NAMES[0]] = longer.without_open()
     assert run.with_common_target("audio", run["audio"]).part_target == PART
 
 
