@@ -18,7 +18,7 @@ COMPILED := .venv/.tests-compiled
 # What pyright said beside the last `make test`.
 TYPES := .venv/.types
 
-.PHONY: help pictures run demo demo-hosts install setup tools fmt lint types house compiled quick test spare-types all-tests e2e bench fuzz prove proofs cover web requirements advisories images engines clean
+.PHONY: help pictures drawings run demo demo-hosts install setup tools fmt lint types house compiled quick test spare-types all-tests e2e bench fuzz prove proofs cover web requirements advisories images engines clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ web: setup ## build the player and pages from web/ into the served bundle
 pictures: setup ## retake the screenshots of docs/console.md in Chromium
 	@scripts/test-tools.sh all
 	HEADEND_TEST_PICTURES=docs/pictures $(BIN)/pytest -q -m prove tests/e2e/test_console_walk.py -k mouse $(ARGS)
+
+drawings: setup ## draw docs/pictures/*.svg from the texts in docs/drawings
+	@$(BIN)/python -m scripts.drawings
 
 requirements: ## compile requirements/ from pyproject.toml anew (needs uv; ARGS=--upgrade)
 	@scripts/pins.sh $(ARGS)

@@ -204,10 +204,12 @@ def test_the_page_of_sources_has_a_row_for_each_that_is_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["architecture", "publish", "playback", "settings", "metrics", "inputs", "rtmp"]
+    "name",
+    ["architecture", "how-to-add", "publish", "playback", "settings", "metrics", "inputs", "rtmp"],
 )
 def test_files_that_pages_name_exist(name: str) -> None:
-    named = re.findall(r"`((?:docs|tests|ingest|transcode|api|scripts)/[\w/.]+)`", page(name))
+    folders = "|".join((*ROOMS, "docs", "tests", "scripts"))
+    named = re.findall(rf"`((?:{folders})/[\w/.]+)`", page(name))
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 

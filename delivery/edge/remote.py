@@ -1,15 +1,49 @@
 """The edge of a process that serves viewers of streams which other processes make.
 
-It reads what `delivery.edge.publishing` wrote to Redis. A stream is followed from the first request
-for it until some time after the last one: its state is read once, then updated by the published
-changes. Parts are read once for all viewers, and kept in memory up to a limit. While viewers wait
-for the parts of a rendition, each new part is read before the playlist lists it, so that it is in
-memory when they request it.
+It reads what `delivery.edge.publishing` wrote to Redis: a state of each stream, which says what its
+playlists list; the changes of states, which are published; and the parts. It is a `MemoryEdge` that
+fills itself: viewers are served from memory, and what is missing there is read.
 
-While Redis is unavailable for longer than a moment, this edge is empty, and viewers get the stored
-playlists. Afterwards, and after this process was stopped or cut off, Redis is queried before
-anything is shown: the old state, and the stored playlists, may be older than what viewers got
-elsewhere.
+A stream is *followed* from the first request for it until 30 s after the last one, by a task of its
+own (`_follow`), which subscribes first and then reads, so that it misses nothing between the two:
+
+    first request            a state            4.5 s without confirmation
+    ------------> reading -----------> known -------------> stale
+                     |                 ^   |                  |
+       no state, or  |         a state |   | gone, or Redis   | read again:
+       no answer     |                 |   v away for 3 s     | known or empty
+                     '---------------> empty <----------------'
+
+- *Known*: memory has the state with number `revision`, which Redis had at `confirmed`. Each
+  published change is applied to it. After 3 s without one, Redis is asked whether it has the same
+  revision.
+- *Empty*: `revision` is None. The stream is off air, or Redis is away. There is nothing to show:
+  viewers get the stored playlists, or a 503 if they wait. The state is read again after 3 s; while
+  Redis is away (`failed`) requests cause that, too, at most once a second.
+- *Stale*: there is a state, but it may be older than what viewers got elsewhere, and so may be the
+  stored playlists: this process was stopped or cut off, and its mailbox may hold old changes.
+  Nothing is shown before Redis was read.
+
+After 30 s without a request the task ends, and the stream's media leave the memory.
+
+Every change names the revision that it changes. If that is the present one, the change is applied;
+if the change is older, it is a duplicate; otherwise some were missed, and the state is read.
+
+The generation in a state says which host made it. The names of parts are used again by the next
+owner of a stream, so parts are read by the generation of the state that lists them, and a state of
+another generation empties the memory of the stream's parts first.
+
+A part is read once for all viewers (`_fetching`). While viewers wait for the parts of a rendition
+(`wanted`), a new part is read before the playlist that lists it is shown, so that they find it in
+memory. A segment that is not stored yet is joined from its parts. A part that is not listed may
+have been listed by another process a moment earlier: Redis is asked for it, but at most 20 times a
+second for a stream, since more of such requests are guesses.
+
+What may be called when: `local_part`, `local_playlist` and `timeline` at any time; they return at
+once, and return None for a stream that is not known. Where `knows` returns False, `catch_up` comes
+first, which waits for a bounded time; `get_part` calls it by itself. Only the task of a stream
+changes its `state`, `revision` and `generation`, except that `drop_folder` removes the state. A
+failure of Redis is no exception for callers: what cannot be read is not there.
 """
 
 import asyncio

@@ -1,25 +1,55 @@
 """The publication of a run: shows viewers what an engine produces, and stores it.
 
+    reports of an engine
+            |
+      BorrowedMedia      a rung that is shed lists the media of another one
+            |
+       StepBuilder       parts become segments, the segments of all renditions a step
+            |
+            +-----> the edge: init sections, parts, segments, and the timelines that list them
+            |       (`append`: at once)
+            |
+            '-----> StoreQueue ----> RunWriter: segments, steps, state, playlists
+                    (`store_next`: a task of its own, later)
+
 Memory comes first. A part is listed at the edge as soon as the engine has sent it, and requests
 that wait for it are answered; a segment is listed with its last part. Storing follows in the same
-order, by a task of its own (`store_next`), so a slow disk delays no viewer: until a segment is
-stored, the edge has it. What is listed is final: a segment that cannot be stored stays in memory as
-long as it is listed, if there is room for it. See `delivery.run.run_writer` for what is stored.
+order, so a slow disk delays no viewer. The life of a segment:
 
-Every sequence number of the engine is listed in every rendition, so a Media Sequence Number is the
-number in a segment's name. What has no media is a gap; a rung that is shed lists those of another
-one (`delivery.run.borrowed_media`).
+          its last part                stored               not listed any more
+    open --------------> in memory only ------> in the store -------------------> deleted, after
+    (parts are listed)     |                                                      `kept_seconds`
+                           '--> not stored: in memory for as long as it is listed,
+                                or a gap if there is no room
 
-A part has the name that its hint gave it: the segment that was open then, and how many parts that
-had. So the hint is right whichever segment the part is of. With another init section, or after a
-discontinuity, a first part is named by its own segment and not hinted: a player would read it with
-the init section that it has. No name is used twice. Version 0.2 waits for such parts, too.
+What holds at any time:
+
+- What is listed is final: no name, duration or number changes afterwards. Media are put at the
+  edge before the timeline that lists them is shown, and then stay there or in the store.
+- Every sequence number of the engine is listed in every rendition, so a Media Sequence Number is
+  the number in a segment's name. What has no media is a gap. All playlists begin with the same step
+  (`RunTimelines`).
+- A part has the name that its hint gave it: the segment that was open then, and how many parts that
+  had. So the hint is right whichever segment the part is of. With another init section, or after a
+  discontinuity, a first part is named by its own segment and not hinted: a player would read it
+  with the init section that it has. No name is used twice. Version 0.2 waits for such parts, too.
+- What is stored can be continued from after a kill at any point (`RunWriter` has the order). Only
+  parts and segments that nothing but memory had are lost then, and not even these if the edge is in
+  Redis (`shown_steps`).
+
+A publication is made by `open` (another run) or `resume` (the newest one goes on). Then `prepare`
+comes before the reports of each source, and `append` takes these in the order in which the engine
+sent them. If the engine dies, `close_open` makes segments of the parts that there are, and the next
+engine's first source is prepared; its numbers begin at `next_sequence` and `next_inits`. The last
+call is `finish`, after which viewers see the end, or `suspend` for a process that resumes the run.
+One task makes all these calls; another calls `store_next` again and again meanwhile. Once a
+publication is made, a failure of the store raises nothing: it is logged, and costs what could not
+be stored. `PublicationError` is the fault of the engine.
 """
 
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, assert_never
@@ -46,13 +76,14 @@ from delivery.run.run_store import (
     next_run_name,
     read_steps,
 )
+from delivery.run.run_timelines import RunTimelines
 from delivery.run.run_writer import RunWriter
 from delivery.run.shown_steps import ShownSteps, read_shown_steps
 from delivery.run.step_builder import FinishedSegment, PublicationError, StepBuilder
 from delivery.run.store_queue import SegmentKey, StepToList, StoreQueue
-from media.hls.playlist import TARGET_SECONDS, PartialSegment
+from media.hls.playlist import PartialSegment
 from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
-from media.hls.timeline import Timeline, common_part_target
+from media.hls.timeline import Timeline
 from media.hls.timeline_segments import ClosedSegment
 from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE
@@ -71,8 +102,6 @@ __all__ = ["LiveWindow", "Publication", "PublicationError"]
 
 log = logging.getLogger(__name__)
 
-# Parts stay at the edge for so long after they left the playlists, for viewers with an older one.
-_UNLISTED_TICKS: Final = TARGET_SECONDS * VIDEO_SCALE
 # Segments that are not stored, because the disk is slow or full, are kept in memory up to this
 # size: half a minute of five renditions. Then the oldest become gaps.
 _UNSTORED_BYTES: Final = 64 << 20
@@ -126,12 +155,10 @@ class Publication:
         )
         self._end = state.end
         self._has_ended = False  # viewers saw its end
-        self._listed_ticks = round(window.listed_seconds * VIDEO_SCALE)
-        self._timelines: dict[str, Timeline] = {}
-        self._part_target = state.part_target or _PART_TARGET
+        self._timelines = RunTimelines(
+            state.part_target or _PART_TARGET, round(window.listed_seconds * VIDEO_SCALE)
+        )
         self._inits: dict[str, int] = {}  # of each rendition's newest part
-        # Parts that are not listed any more, with the end of the complete steps at that time.
-        self._unlisted: deque[tuple[int, list[str]]] = deque()
         self._queue = StoreQueue(self._writer, edge, run, lambda: dict(self._steps.needed_codecs))
 
     # -- opening ----------------------------------------------------------------------------------
@@ -270,7 +297,7 @@ class Publication:
         for name in rendition_names(state.renditions):
             timeline = Timeline.of(
                 (step.playlist_entry(name) for step in steps[:whole]),
-                part_target=self._part_target,
+                part_target=self._timelines.part_target,
                 sequence=state.first,
                 discontinuities=state.discontinuities,
             )
@@ -284,14 +311,14 @@ class Publication:
             await asyncio.sleep(0)  # each takes 0.1 s in a window of 12 h
         # Viewers may have seen media where the gaps are, for which older steps left the playlists.
         durations = (each.duration for step in listed for each in step.segments.values())
-        self._drop_surplus(
-            lost=len(gaps) * max(durations, default=0), first=0 if shown is None else shown.first
-        )
+        lost = len(gaps) * max(durations, default=0)
+        first = 0 if shown is None else shown.first
+        self._timelines.drop_surplus(until=self._end, lost=lost, first=first)
         if shown is not None:
             self._has_ended = shown.ended
             await self._continue_after(shown)
         await self._show(self._timelines)
-        first, discontinuities = self._beginning()
+        first, discontinuities = self._timelines.beginning
         await self._writer.resume(gaps, first=first, discontinuities=discontinuities)
 
     async def _continue_after(self, shown: ShownSteps) -> None:
@@ -315,7 +342,7 @@ class Publication:
             self._end = max(self._end, step.end)
             for name in step.segments.keys() - step.gaps:
                 self._queue.add_segment(step.sequence, name, shown.media[step.sequence, name])
-            self._queue.add(StepToList(step, *self._beginning()))
+            self._queue.add(StepToList(step, *self._timelines.beginning))
         self._borrowed.begin(self._steps.next_sequence)
 
     def add_observer(self, observer: RunObserver) -> None:
@@ -383,23 +410,11 @@ class Publication:
             PublicationError: the names differ from those of the run, whose playlists are in use.
         """
         names = rendition_names(renditions)
-        if self._timelines and names != tuple(self._timelines):
-            if any(timeline.newest is not None for timeline in self._timelines.values()):
-                raise PublicationError("a run keeps its renditions")
-            self._timelines = {}
+        self._timelines.prepare(names, part, sequence=self._steps.next_sequence)
         self._steps.prepare(epoch, renditions, wall_us)
         self._borrowed.prepare(renditions)
-        self._part_target = part
         self._writer.prepare(renditions, max(self.epochs, epoch + 1), reused, part_target=part)
         self._queue.add(None)  # a restart must know what viewers see from now on
-        target = common_part_target(self._timelines.values(), part)
-        for name in names:
-            timeline = self._timelines.get(name)
-            self._timelines[name] = (
-                Timeline(part_target=part, sequence=self._steps.next_sequence)
-                if timeline is None
-                else timeline.with_part_target(target)
-            )
 
     async def append(
         self, report: EpochStart | InitSection | SegmentStart | GapStart | Part | Segment
@@ -457,10 +472,8 @@ class Publication:
     async def finish(self) -> None:
         """End the run: show the end to viewers at once, then store the rest and the end."""
         await self.close_open()
-        ended = {name: timeline.end() for name, timeline in self._timelines.items()}
-        if any(timeline.newest is not None for timeline in ended.values()):
-            self._timelines = ended
-            await self._show(ended)
+        if self._timelines.end():
+            await self._show(self._timelines)
         async with self._queue.emptied():
             await self._writer.finish()
 
@@ -510,13 +523,12 @@ class Publication:
             timeline = timeline.close(uri, segment.duration, gap=segment.gap, hint=hint)
         else:
             timeline = timeline.with_segment(step.playlist_entry(name), hint=hint)
-        timelines = (self._timelines | {name: timeline}).values()
-        timeline = timeline.with_part_target(common_part_target(timelines, self._part_target))
+        timeline = self._timelines.with_common_target(name, timeline)
         if not segment.gap:
             address = live_segment(self.hash, self.run, name, step.sequence)
             await self._edge.put_part(address, closed.data)
             self._queue.add_segment(step.sequence, name, closed.data)
-        self._replace(name, timeline)
+        self._timelines.replace(name, timeline, until=self._end)
         await self._show({name: timeline})
         await self._bound_memory()
 
@@ -524,42 +536,15 @@ class Publication:
         for step in self._steps.complete():
             self._borrowed.forget(step.sequence)
             self._end = max(self._end, step.end)
-            if self._drop_surplus():
+            if self._timelines.drop_surplus(until=self._end):
                 await self._show(self._timelines)
-            while self._unlisted and self._unlisted[0][0] + _UNLISTED_TICKS <= self._end:
-                await self._edge.drop_parts(self._unlisted.popleft()[1])
-            self._queue.add(StepToList(step, *self._beginning()))
+            for parts in self._timelines.due_parts(self._end):
+                await self._edge.drop_parts(
+                    [live_part(self.hash, self.run, name, uri) for name, uri in parts]
+                )
+            self._queue.add(StepToList(step, *self._timelines.beginning))
 
-    def _replace(self, name: str, timeline: Timeline) -> None:
-        """Replace a timeline; parts that it does not list any more will leave the edge."""
-        listed = {part.uri for part in timeline.listed_parts}
-        parts = [part.uri for part in self._timelines[name].listed_parts if part.uri not in listed]
-        if parts:
-            addresses = [live_part(self.hash, self.run, name, uri) for uri in parts]
-            self._unlisted.append((self._end, addresses))
-        self._timelines[name] = timeline
-
-    def _beginning(self) -> tuple[int, int]:
-        """Return the first step in the playlists, and the discontinuities before it."""
-        first = next(iter(self._timelines.values()))
-        return first.sequence, first.discontinuities
-
-    def _drop_surplus(self, *, lost: int = 0, first: int = 0) -> bool:
-        """Let the oldest steps leave the playlists, in all renditions at once, if it is time.
-
-        Those before the step `first` have left them.
-        """
-        surpluses = (
-            max(each.surplus(self._listed_ticks, lost=lost), min(each.count, first - each.sequence))
-            for each in self._timelines.values()
-        )
-        drop = min(surpluses, default=0)
-        if drop:
-            for name, timeline in self._timelines.items():
-                self._replace(name, timeline.trimmed(drop))
-        return drop > 0
-
-    async def _show(self, timelines: dict[str, Timeline]) -> None:
+    async def _show(self, timelines: Mapping[str, Timeline]) -> None:
         await self._edge.put_timelines(
             self._folder, timelines, low_latency=self._low_latency, generation=self._generation
         )
@@ -589,7 +574,7 @@ class Publication:
             self._writer.leave_out(key[1], key[0])
             if key[0] >= listed_from:
                 timeline = self._timelines[key[1]].with_gap(key[0])
-                self._replace(key[1], timeline)
+                self._timelines.replace(key[1], timeline, until=self._end)
                 await self._show({key[1]: timeline})
             await self._edge.drop_parts([self._address(key)])
 

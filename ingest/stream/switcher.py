@@ -2,8 +2,54 @@
 
 `ingest.stream.failover.decide` chooses the slot that viewers get; this module calls it with the
 health of the sessions and executes the decision: from which packet on a session is shown, and which
-event the owner gets. A drill's switch differs from others in its cause only. Times are seconds of
-the event loop's clock.
+event the owner gets. Times are seconds of the event loop's clock.
+
+What viewers get is one of three, as `RunFeed` passes it on:
+
+                 a keyframe
+    nothing ---------------------> a session <---.
+       |    <---------------------  |  ^  |      | at a keyframe
+       |     the run ends with it   |  |  '------' of another
+       |                            |  |
+       | paused from   no other is  |  | at its keyframe, or
+       | the start on  healthy, or  |  | where it had stalled
+       |               paused       v  |
+       '-------------------------> slate
+
+`_on_air` is the session, and None for the other two. It may be a session that has ended: then
+`_lost_reason` says why, and the next one is on its way, but its next keyframe is awaited.
+
+`choose` is asked again and again: by the stream four times a second and whenever something has
+changed, here when a session whose packets do not go on air gets a keyframe and when the one on air
+ends. It decides from the present state alone, so no event that was missed can leave viewers without
+media.
+
+A switch costs as little as possible, so it matters when it happens:
+
+- From a healthy session, or from the slate, only at a keyframe of the new session, the moment that
+  it arrives. No frame is lost or repeated.
+- From a failed session at once, from the keyframe in the new session's buffer that is nearest to
+  where the failed one ended. If the next keyframe will be nearer, it is awaited. So at most half of
+  the distance between two keyframes is lost or repeated.
+- Back to a session that stalled until the slate came, in the middle of a GOP if nothing of it is
+  missing (`_stalled`): all that was held up arrives then.
+
+Where a session ended is counted in times at which its packets were due (`ArrivalClock`), since a
+network may hold them up. What was lost and repeated adds up: `_ahead` is by how much the run's own
+time is ahead of those times. Once that is more than a second, switches from failed sessions correct
+what exceeds it, each by a second at most.
+
+Every session keeps its newest groups of pictures in its buffer. The one on air does too, so that a
+cancelled drill continues without a hole; only one that is on air alone needs none. A drill counts
+the session on air as silent from a moment on (`cut_off_at`): its media go into the buffer, and not
+on air. The rest is as with any failed session, so a drill shows what a failure would. It ends with
+the switch, or is cancelled, and either way its session counts as before.
+
+All calls are made by the event loop of the stream, none of them waits, and `now` never goes back.
+The stream puts a session into `sessions` itself and calls `set_policy`; from then on `on_media` may
+come at any time, and `on_closed` once. `on_media` of a session that was replaced does nothing; the
+stream passes on no `on_closed` of such a one. `pause` is for a run that is open, and `run_ended`
+comes after each run.
 """
 
 import asyncio
@@ -170,12 +216,7 @@ class Switcher:
     ) -> None:
         """Put the right session on air; `keyframe_of` has just received a keyframe.
 
-        Switch away from a healthy session, or from the slate, only at a keyframe of the new one, so
-        that no frame is lost or repeated. Switch away from a failed session at once, from the
-        keyframe of the new one that is nearest to where the failed one ended (see `_wanted_start`).
-        Wait only if the next keyframe is expected to be nearer: so at most half of the distance
-        between two keyframes is lost or repeated, and a second more if earlier switches left the
-        dates too far off.
+        The beginning of this module says when a switch waits for a keyframe.
         """
         if self.paused and not self._feed.has_begun:
             self._begin_paused(now)

@@ -1,10 +1,49 @@
 """The pipeline of one epoch: packets in, the renditions' samples out.
 
-It is called by one thread, on which the source's own packets and the sound are processed at once;
-pictures to be decoded go to `VideoPipeline`. Every decision (first keyframe, clock, cuts) is made
-here and in `source`, from the packets in the order in which they arrive. One source may follow
-another in an epoch (`splice`) if nothing changes for players; between two sources, or before any,
-there may be a slate (`show_slate`, `extend_slate`).
+    packets --> LiveSource --> SegmentGrid --+--> top rendition: the source's own packets (`_copy`)
+                usable? when   cuts          |
+                on the output                +--> VideoPipeline: decoder and scaler on one thread,
+                clock?                       |    an encoder for each other rendition on its own
+                                             |
+                                             '--> AudioPipeline: decoded and encoded at once
+
+An epoch is what players get between two discontinuities: its times go on without a jump, and
+decoders need not begin anew. Usually it is one source. Another may follow it (`splice`) if nothing
+changes for players: the renditions are the same, and either both sources' own packets make the top
+one, with the same parameter sets, or neither's do and the encoders fit the new source. The same
+source may change its sound or its clock (`continue_source`). Where these return False,
+`LiveSession` finishes the epoch and opens another.
+
+    opened --- first packet to be shown ---> source <---.
+       |                                     |  ^  ^    | splice,
+       |                          show_slate |  |  '----' continue_source
+       |                                     v  | splice
+       '------------ show_slate ----------> slate <---- extend_slate: shown up to that time
+
+`_started` is False until the first packet is shown or the slate comes. Nothing can be spliced
+before that. A slate shows the last picture for 2 s and then its own; it has no source, so packets
+that arrive meanwhile are ignored. `finish` may be called in any state, and nothing after it.
+
+What holds at any time:
+
+- All decisions (first keyframe, place on the clock, cuts) are made here and in `source`, on the one
+  thread that calls this class, from the packets in the order in which they arrive. The threads
+  behind carry them out; they cannot get out of step, however far behind each is.
+- A cut is passed to every rendition before the packet that caused it. So all have the same
+  segments with the same numbers, and one that is not made has a gap (`off`).
+- Media never go back in time: a source begins at `_origin`, where those before it ended, whichever
+  of picture and sound was longer.
+- A segmenter belongs to one thread. That of the top rendition belongs to this one as long as
+  `_copy` is set. When the source's packets are not fit for it any more (no keyframe in time,
+  another size, a slate), a cut says `takeover`: `_copy` becomes None, and its encoder continues,
+  until the end of the epoch.
+- If no rendition needs decoded pictures, none are decoded. `_undecoded` has the packets since the
+  last point of entry then, so that an encoder can begin at any cut.
+- Sound waits until the grid has settled its place (`_release_sound`), and does not wait for a
+  picture that stays away: the last one is held then (`_hold_picture`).
+
+Without a picture (`_renditions` is empty) the sound leads: it starts the clock and the segments.
+Times are ticks of 90 000 a second on the output clock, unless a name says otherwise.
 """
 
 from collections.abc import Callable
@@ -167,11 +206,7 @@ class EpochPipeline:
             self._add_sound(packet, source, source.audio.scale)
 
     def splice(self, begin: Begin) -> bool:
-        """Continue with another source where this one ends; return False if a new epoch is needed.
-
-        Nothing may change for players. So either both sources' own packets make the top rung, with
-        the same parameter sets, or neither's do and the encoders fit the new source too.
-        """
+        """Continue with another source where this one ends; return False if it cannot follow."""
         source = LiveSource(begin, self._reports)
         if not self._fits(source, begin):
             return False
