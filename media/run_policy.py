@@ -1,13 +1,16 @@
 """What the runs of a stream do, as their owner sets it: each setting is declared here alone.
 
-What a stream or a project sets has None where the next default decides; `resolve` fills it. The
-change of a setting, and the bodies of the API, are made of the same fields (`changes_of`,
-`shown_by`). In the catalog the settings are a JSON object of those that were set.
+What a stream or a project sets has None where the next default decides; `resolve` fills it, and the
+grant of an encoder carries the result whole to the run. The change of a setting, and the bodies of
+the API, are made of the same fields (`changes_of`, `shown_by`). In the catalog the settings are a
+JSON object of those that were set.
 
-A setting that is added here is stored, changed, shown and resolved. Units are in the names.
+A setting that is added here is stored, changed, shown, resolved and given to runs. Units are in the
+names.
 """
 
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     Final,
@@ -108,8 +111,16 @@ class RunPolicy(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     latency: Annotated[str | A, OneOf(("low", "normal"))] = _NOT_SET
     dvr_seconds: Annotated[float | A, _DVR] = _NOT_SET
 
+    @property
+    def is_low_latency(self) -> bool:
+        """Whether playlists are low-latency HLS, of a policy that is resolved."""
+        return self.latency == "low"
 
-ResolvedPolicy = RunPolicy[Never]
+
+if TYPE_CHECKING:
+    ResolvedPolicy = RunPolicy[Never]
+else:  # as a decoder knows it, from a sender that may lack a setting: `resolve` it then
+    ResolvedPolicy = RunPolicy[None]
 
 # What holds where neither the stream, nor its project, nor the service has a setting.
 DEFAULTS: Final = ResolvedPolicy(
@@ -127,7 +138,9 @@ def merge(own: RunPolicy[None], fallback: RunPolicy[None]) -> RunPolicy[None]:
     return _merge(own, fallback)
 
 
-def resolve(own: RunPolicy[None], service: ResolvedPolicy = DEFAULTS) -> ResolvedPolicy:
+def resolve(
+    own: RunPolicy[None] | ResolvedPolicy, service: ResolvedPolicy = DEFAULTS
+) -> ResolvedPolicy:
     """Return what a run does by what was set for it, and by the service where nothing was."""
     return _merge(own, service)
 
