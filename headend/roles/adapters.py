@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from headend.config.settings import ServiceSettings
 from ingest.stream.failover import LEAST_PICTURE_SECONDS, LOW_LATENCY_POLICY, Mode, Policy
 from ingest.stream.ports import (
     Grant,
@@ -15,7 +16,7 @@ from ingest.stream.ports import (
     PortError,
     StreamEnded,
 )
-from media.run_policy import ResolvedPolicy, resolve
+from media.run_policy import ResolvedPolicy, RunPolicy, resolve
 from media.stream_keys import PublicHash, Slot, StreamKey
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
@@ -24,9 +25,22 @@ from storage.errors import StorageError
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["CatalogDirectory", "CatalogJournal", "EngineSinks"]
+__all__ = ["CatalogDirectory", "CatalogJournal", "EngineSinks", "service_policy"]
 
 _ENDED: Final = "the stream was ended"
+
+
+def service_policy(settings: ServiceSettings) -> ResolvedPolicy:
+    """Return what a run does where neither its stream nor its project has a setting.
+
+    A setting of a run is one of the service if its section there, or `live`, has its name.
+    """
+    live = msgspec.structs.asdict(settings.live)
+    sections = {
+        "failover": live | msgspec.structs.asdict(settings.failover),
+        "recording": msgspec.structs.asdict(settings.recording),
+    }
+    return resolve(msgspec.convert(live | sections, RunPolicy[None]))
 
 
 class CatalogDirectory:

@@ -17,7 +17,6 @@ from delivery.recording.recorder import Recorder
 from delivery.run.publication import LiveWindow
 from delivery.run.run_objects import require_versions
 from headend.config.listen_sockets import ListenSockets
-from headend.config.settings import ServiceSettings
 from headend.duties.command_executor import CommandExecutor
 from headend.duties.media_remover import StoredMedia
 from headend.hosts.ownership import (
@@ -35,13 +34,13 @@ from headend.roles.adapters import (
     CatalogDirectory,
     CatalogJournal,
     EngineSinks,
+    service_policy,
 )
 from headend.roles.context import RoleContext
 from headend.roles.edge_metrics import EdgeMetrics
 from headend.roles.ingest_metrics import IngestMetrics
 from headend.supervision import BackgroundTask, run_in_background
 from ingest.server.listener import OtherHosts, RtmpListener, listening
-from media.run_policy import ResolvedPolicy, RunFailover, RunPolicy, RunRecording, resolve
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.catalog import Catalog
@@ -129,7 +128,7 @@ async def run_ingest(
             limits=settings.limits,
             directory=CatalogDirectory(
                 catalog,
-                _run_policy(settings),
+                service_policy(settings),
                 now_us=now_us,
                 end_holds_seconds=settings.live.end_holds_seconds,
                 host=name,
@@ -188,24 +187,6 @@ async def run_ingest(
                 is_shedding=lambda: transcoding.is_shedding,
                 room=partial(_spare_room, transcoding.room),
             )
-
-
-def _run_policy(settings: ServiceSettings) -> ResolvedPolicy:
-    """Return what a run does where neither its stream nor its project has a setting."""
-    live, failover, recording = settings.live, settings.failover, settings.recording
-    return resolve(
-        RunPolicy(
-            failover=RunFailover(
-                mode=failover.mode,
-                detect_seconds=failover.detect_seconds,
-                return_seconds=failover.return_seconds,
-                reconnect_seconds=live.reconnect_seconds,
-                goodbye_seconds=live.goodbye_seconds,
-            ),
-            recording=RunRecording(enabled=recording.enabled, keep_days=recording.keep_days),
-            latency=live.latency,
-        )
-    )
 
 
 def _spare_room(meter: RoomMeter) -> SpareRoom | None:

@@ -8,14 +8,16 @@ import pytest
 
 from delivery.edge.memory import MemoryEdge
 from delivery.run.publication import LiveWindow
+from headend.config.settings import ServiceSettings
 from headend.roles.adapters import (
     CatalogDirectory,
     CatalogJournal,
     EngineSinks,
+    service_policy,
 )
 from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
 from ingest.stream.ports import Grant, LiveEvent, LiveState, PortError, StreamEnded
-from media.run_policy import DEFAULTS, ResolvedPolicy, RunFailover, RunPolicy, resolve
+from media.run_policy import DEFAULTS, ResolvedPolicy, RunFailover, RunPolicy, RunRecording, resolve
 from media.stream_keys import Slot, StreamKey
 from storage.catalog import open_catalog
 from storage.catalog.records.settings import FailoverChange, SettingsChange
@@ -69,6 +71,33 @@ async def test_a_stall_is_noticed_sooner_at_low_latency_unless_its_time_is_set(
         grant = await directory.grant("live", stream.key)
         assert grant is not None
         assert grant.policy == expected
+
+
+def test_each_setting_of_the_service_for_runs_is_in_its_policy() -> None:
+    settings = msgspec.convert(
+        {
+            "live": {"latency": "normal", "reconnect_seconds": 7, "goodbye_seconds": 3},
+            "failover": {"mode": "sticky", "detect_seconds": 4, "return_seconds": 5},
+            "recording": {"enabled": False, "keep_days": 9},
+        },
+        ServiceSettings,
+    )
+    assert service_policy(settings) == resolve(
+        RunPolicy(
+            failover=RunFailover(
+                mode="sticky",
+                detect_seconds=4.0,
+                return_seconds=5.0,
+                reconnect_seconds=7.0,
+                goodbye_seconds=3.0,
+            ),
+            recording=RunRecording(enabled=False, keep_days=9),
+            latency="normal",
+        )
+    )
+    assert service_policy(ServiceSettings()) == resolve(
+        RunPolicy(recording=RunRecording(enabled=True))
+    )
 
 
 async def test_encoders_are_not_admitted_while_there_is_a_reason(tmp_path: Path) -> None:
