@@ -11,13 +11,12 @@ from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from api.streams.schemas import (
     EncoderBody,
-    FailoverBody,
     IngestReport,
-    RecordingBody,
     SettingsBody,
     SlateBody,
 )
 from media.encoder_report import SlotReport, StreamReport
+from media.run_policy import RunPolicy
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.records.settings import OwnerSettings
 from storage.catalog.streams.holds import is_held
@@ -27,7 +26,7 @@ __all__ = ["present_report", "present_settings", "settings_tag"]
 
 def settings_tag(record: OwnerSettings) -> str:
     """Return the tag of what a change of settings may change (see `api.http.preconditions`)."""
-    return edit_tag(record.failover, record.recording, record.latency, record.dvr_seconds)
+    return edit_tag(*(getattr(record, field) for field in RunPolicy.__struct_fields__))
 
 
 def present_settings(record: OwnerSettings | None, noun: str, addresses: Addresses) -> SettingsBody:
@@ -38,13 +37,8 @@ def present_settings(record: OwnerSettings | None, noun: str, addresses: Address
     """
     record = still_there(record, noun)
     picture = None if record.slate is None else addresses.slate(record.slate)
-    return SettingsBody(
-        failover=FailoverBody(**msgspec.structs.asdict(record.failover)),
-        slate=SlateBody(picture=picture),
-        recording=RecordingBody(**msgspec.structs.asdict(record.recording)),
-        latency=record.latency,
-        dvr_seconds=record.dvr_seconds,
-    )
+    values = msgspec.structs.asdict(record) | {"slate": SlateBody(picture=picture)}
+    return msgspec.convert(values, SettingsBody, from_attributes=True)
 
 
 def present_report(

@@ -3,7 +3,7 @@
 Classes that end in `Body` are shown without that suffix in the OpenAPI document.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -19,13 +19,8 @@ from media.encoder_report import (
     SecondsReport,
     SoundReport,
 )
-from storage.catalog.records.settings import (
-    DETECT_SECONDS,
-    DVR_SECONDS,
-    KEEP_DAYS,
-    MAX_SECONDS,
-    RETURN_SECONDS,
-)
+from media.run_policy import RunFailover, RunPolicy, RunRecording, shown_by
+from storage.catalog.records.settings import FailoverChange, RecordingChange, SettingsChange
 
 __all__ = [
     "BackupAdded",
@@ -50,14 +45,6 @@ __all__ = [
     "StreamData",
     "StreamEdit",
 ]
-
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)]
-Mode = Literal["prefer_primary", "sticky"]
-Detect = Annotated[float, msgspec.Meta(ge=DETECT_SECONDS[0], le=DETECT_SECONDS[1])]
-Return = Annotated[float, msgspec.Meta(ge=RETURN_SECONDS[0], le=RETURN_SECONDS[1])]
-Days = Annotated[int, msgspec.Meta(ge=KEEP_DAYS[0], le=KEEP_DAYS[1])]
-Latency = Literal["low", "normal"]
-Dvr = Annotated[float, msgspec.Meta(ge=DVR_SECONDS[0], le=DVR_SECONDS[1])]
 
 
 class StreamEdit(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,31 +130,19 @@ class Drilled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @shown_as("Failover")
-class FailoverBody(msgspec.Struct, frozen=True, kw_only=True):
+class FailoverBody(shown_by(RunFailover), msgspec.Struct, frozen=True, kw_only=True):
     """What a run does without its encoder.
 
     A null of a stream is decided by its project, a null of a project by the service's settings.
     """
 
-    mode: str | None
-    detect_seconds: float | None
-    return_seconds: float | None
-    reconnect_seconds: float | None
-    goodbye_seconds: float | None
 
-
-class FailoverEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FailoverEdit(FailoverChange, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is to change: `goodbye_seconds` is for an encoder that ended its stream properly.
 
     `mode` says whether a primary that works again takes over from a backup, once it has worked for
     `return_seconds`. Media that stays away for `detect_seconds` has failed.
     """
-
-    mode: Mode | msgspec.UnsetType | None = msgspec.UNSET
-    detect_seconds: Detect | msgspec.UnsetType | None = msgspec.UNSET
-    return_seconds: Return | msgspec.UnsetType | None = msgspec.UNSET
-    reconnect_seconds: Seconds | msgspec.UnsetType | None = msgspec.UNSET
-    goodbye_seconds: Seconds | msgspec.UnsetType | None = msgspec.UNSET
 
 
 @shown_as("Slate")
@@ -178,37 +153,30 @@ class SlateBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @shown_as("Recording")
-class RecordingBody(msgspec.Struct, frozen=True, kw_only=True):
+class RecordingBody(shown_by(RunRecording), msgspec.Struct, frozen=True, kw_only=True):
     """Whether runs are recorded as videos, and kept for how many days; null as in
     `FailoverBody`.
     """
 
-    enabled: bool | None
-    keep_days: int | None
 
-
-class RecordingEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordingEdit(RecordingChange, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is to change."""
-
-    enabled: bool | msgspec.UnsetType | None = msgspec.UNSET
-    keep_days: Days | msgspec.UnsetType | None = msgspec.UNSET
 
 
 @shown_as("Settings")
-class SettingsBody(msgspec.Struct, frozen=True, kw_only=True):
+class SettingsBody(
+    shown_by(RunPolicy, failover=FailoverBody, slate=SlateBody, recording=RecordingBody),
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+):
     """The settings of a stream, or of all streams of a project; null as in `FailoverBody`.
 
     `latency` says whether playlists are low-latency HLS, `dvr_seconds` how far viewers may go back.
     """
 
-    failover: FailoverBody
-    slate: SlateBody
-    recording: RecordingBody
-    latency: str | None
-    dvr_seconds: float | None
 
-
-class SettingsEdit(msgspec.Struct, frozen=True, kw_only=True):
+class SettingsEdit(SettingsChange, frozen=True, kw_only=True):
     """What is to be set; null takes back what was. The slate has an address of its own.
 
     `dvr_seconds` 0 is the length of a live playlist (`live.listed_seconds`).
@@ -216,8 +184,6 @@ class SettingsEdit(msgspec.Struct, frozen=True, kw_only=True):
 
     failover: FailoverEdit | msgspec.UnsetType = msgspec.UNSET
     recording: RecordingEdit | msgspec.UnsetType = msgspec.UNSET
-    latency: Latency | msgspec.UnsetType | None = msgspec.UNSET
-    dvr_seconds: Dvr | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class SettingsData(msgspec.Struct, frozen=True, kw_only=True):

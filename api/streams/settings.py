@@ -7,7 +7,6 @@ the slate.
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
 from litestar import Controller, Response, get, put
 from litestar.di import NamedDependency
 
@@ -23,12 +22,7 @@ from api.streams.presenter import present_settings, settings_tag
 from api.streams.schemas import SettingsChanged, SettingsData, SettingsEdit
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord, StreamRecord
-from storage.catalog.records.settings import (
-    FailoverChange,
-    OwnerSettings,
-    RecordingChange,
-    SettingsChange,
-)
+from storage.catalog.records.settings import OwnerSettings
 
 __all__ = ["ProjectSettingsController", "StreamSettingsController"]
 
@@ -72,7 +66,7 @@ class StreamSettingsController(Controller):
         """Set who is on air, how long a run waits, what is recorded, how late viewers are and how
         far they may go back; null takes back what was set.
         """
-        change = await _read_change(request)
+        change = await read_body(request, SettingsEdit)
         record = await catalog.stream_settings.change(
             stream.id,
             change,
@@ -120,7 +114,7 @@ class ProjectSettingsController(Controller):
         if_match: IfMatch = None,
     ) -> Response[SettingsChanged]:
         """Set the same for all streams of a project that have no setting of their own."""
-        change = await _read_change(request)
+        change = await read_body(request, SettingsEdit)
         record = await catalog.project_settings.change(
             project.id,
             change,
@@ -135,15 +129,3 @@ class ProjectSettingsController(Controller):
 
 def _version(record: OwnerSettings | None) -> dict[str, str]:
     return {} if record is None else {"ETag": quoted(settings_tag(record))}
-
-
-async def _read_change(request: ApiRequest) -> SettingsChange:
-    body = await read_body(request, SettingsEdit)
-    change = SettingsChange(latency=body.latency, dvr_seconds=body.dvr_seconds)
-    if body.failover is not msgspec.UNSET:
-        failover = FailoverChange(**msgspec.structs.asdict(body.failover))
-        change = msgspec.structs.replace(change, failover=failover)
-    if body.recording is not msgspec.UNSET:
-        recording = RecordingChange(**msgspec.structs.asdict(body.recording))
-        change = msgspec.structs.replace(change, recording=recording)
-    return change

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
+from headend.config.settings import ServiceSettings
 from ingest.stream.failover import LEAST_PICTURE_SECONDS, LOW_LATENCY_POLICY, Mode, Policy
 from ingest.stream.ports import (
     Grant,
@@ -14,38 +15,32 @@ from ingest.stream.ports import (
     PortError,
     StreamEnded,
 )
+from media.run_policy import ResolvedPolicy, RunPolicy, resolve
 from media.stream_events import RefusedEvent, StreamEvent
 from media.stream_keys import PublicHash, Slot, StreamKey
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
 from storage.catalog.records.common import IngestRecord
-from storage.catalog.records.settings import StreamFailover
 from storage.errors import StorageError
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["CatalogDirectory", "CatalogJournal", "EngineSinks", "GrantDefaults"]
-
-T = TypeVar("T")
+__all__ = ["CatalogDirectory", "CatalogJournal", "EngineSinks", "service_policy"]
 
 _ENDED: Final = "the stream was ended"
 
 
-class GrantDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """The values of a grant for which neither the stream nor its project has a setting.
+def service_policy(settings: ServiceSettings) -> ResolvedPolicy:
+    """Return what a run does where neither its stream nor its project has a setting.
 
-    If `detect_seconds` is None, it follows from the latency; the other fields are as in `Grant` and
-    `Policy`.
+    A setting of a run is one of the service if its section there, or `live`, has its name.
     """
-
-    reconnect_seconds: float = 60.0
-    goodbye_seconds: float = 10.0
-    mode: Mode = Mode.PREFER_PRIMARY
-    detect_seconds: float | None = None
-    return_seconds: float = 10.0
-    record: bool = False
-    keep_days: int = 30
-    low_latency: bool = True
+    live = msgspec.structs.asdict(settings.live)
+    sections = {
+        "failover": live | msgspec.structs.asdict(settings.failover),
+        "recording": msgspec.structs.asdict(settings.recording),
+    }
+    return resolve(msgspec.convert(live | sections, RunPolicy[None]))
 
 
 class CatalogDirectory:
@@ -60,7 +55,7 @@ class CatalogDirectory:
     def __init__(
         self,
         catalog: Catalog,
-        defaults: GrantDefaults,
+        defaults: ResolvedPolicy,
         *,
         now_us: Callable[[], int] | None = None,
         end_holds_seconds: float = 0.0,
@@ -91,26 +86,19 @@ class CatalogDirectory:
             raise PortError(str(error)) from error
         if reason := self._refuse(record.hash):
             raise PortError(reason)
-        settings, defaults = record.settings, self._defaults
-        failover, recording = settings.failover, settings.recording
-        low_latency = (
-            defaults.low_latency if settings.latency is None else settings.latency == "low"
-        )
+        run = resolve(record.settings, self._defaults)
         return Grant(
             stream=record.id,
             hash=record.hash,
             slot=slot,
             active=record.active,
-            reconnect_seconds=_set_or(failover.reconnect_seconds, defaults.reconnect_seconds),
-            goodbye_seconds=_set_or(failover.goodbye_seconds, defaults.goodbye_seconds),
-            policy=_policy(failover, defaults, low_latency=low_latency),
+            reconnect_seconds=run.failover.reconnect_seconds,
+            goodbye_seconds=run.failover.goodbye_seconds,
+            policy=_policy(run),
             proof=record.proof,
             paused=record.paused,
             slate=record.slate,
-            record=_set_or(recording.enabled, defaults.record),
-            keep_days=_set_or(recording.keep_days, defaults.keep_days),
-            low_latency=low_latency,
-            dvr_seconds=_set_or(settings.dvr_seconds, 0.0),
+            run=run,
         )
 
     async def _refuse_if_held(self, record: IngestRecord, slot: Slot) -> None:
@@ -125,24 +113,17 @@ class CatalogDirectory:
             raise StreamEnded(record.hash, (until_us - now_us) / MICROSECONDS)
 
 
-def _policy(failover: StreamFailover, defaults: GrantDefaults, *, low_latency: bool) -> Policy:
-    policy = LOW_LATENCY_POLICY if low_latency else Policy()
-    detect_seconds = _set_or(failover.detect_seconds, defaults.detect_seconds)
-    if detect_seconds is not None:
-        policy = Policy(detect_seconds=detect_seconds)
+def _policy(run: ResolvedPolicy) -> Policy:
+    failover = run.failover
+    policy = LOW_LATENCY_POLICY if run.is_low_latency else Policy()
+    if failover.detect_seconds is not None:
+        policy = Policy(detect_seconds=failover.detect_seconds)
     return msgspec.structs.replace(
         policy,
-        mode=defaults.mode if failover.mode is None else Mode(failover.mode),
-        return_seconds=_set_or(failover.return_seconds, defaults.return_seconds),
-        picture_seconds=max(
-            LEAST_PICTURE_SECONDS,
-            _set_or(failover.reconnect_seconds, defaults.reconnect_seconds),
-        ),
+        mode=Mode(failover.mode),
+        return_seconds=failover.return_seconds,
+        picture_seconds=max(LEAST_PICTURE_SECONDS, failover.reconnect_seconds),
     )
-
-
-def _set_or(setting: T | None, default: T) -> T:
-    return default if setting is None else setting
 
 
 class CatalogJournal:
@@ -209,16 +190,10 @@ class EngineSinks:
             stream=grant.hash,
             active=grant.active,
             settings=RunSettings(
-                resume_seconds=grant.reconnect_seconds,
-                low_latency=grant.low_latency,
-                part_seconds=self._part_seconds,
-                dvr_seconds=grant.dvr_seconds,
-                generation=generation,
+                policy=grant.run, part_seconds=self._part_seconds, generation=generation
             ),
             notify=notify,
             slate=grant.slate,
-            record=grant.record,
-            keep_days=grant.keep_days,
         )
 
     def expect(self, hash_: str) -> None:

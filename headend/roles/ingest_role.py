@@ -34,14 +34,13 @@ from headend.roles.adapters import (
     CatalogDirectory,
     CatalogJournal,
     EngineSinks,
-    GrantDefaults,
+    service_policy,
 )
 from headend.roles.context import RoleContext
 from headend.roles.edge_metrics import EdgeMetrics
 from headend.roles.ingest_metrics import IngestMetrics
 from headend.supervision import BackgroundTask, run_in_background
 from ingest.server.listener import OtherHosts, RtmpListener, listening
-from ingest.stream.failover import Mode
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.catalog import Catalog
@@ -129,16 +128,7 @@ async def run_ingest(
             limits=settings.limits,
             directory=CatalogDirectory(
                 catalog,
-                GrantDefaults(
-                    reconnect_seconds=settings.live.reconnect_seconds,
-                    goodbye_seconds=settings.live.goodbye_seconds,
-                    mode=Mode(settings.failover.mode),
-                    detect_seconds=settings.failover.detect_seconds,
-                    return_seconds=settings.failover.return_seconds,
-                    record=settings.recording.enabled,
-                    keep_days=settings.recording.keep_days,
-                    low_latency=settings.live.latency == "low",
-                ),
+                service_policy(settings),
                 now_us=now_us,
                 end_holds_seconds=settings.live.end_holds_seconds,
                 host=name,

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 
 from ingest.relay.frames import HEADER_BYTES, RelayProtocolError
-from ingest.stream.ports import Grant
+from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.slot_session import CloseReason
 from media.track import Track
 
@@ -62,7 +62,7 @@ class Attach(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Begin a session: an encoder at the address `peer` has a grant."""
 
     number: _Number
-    grant: Grant
+    grant: RelayedGrant
     peer: _Text
 
 

@@ -64,7 +64,7 @@ class RelayedPublisher:
 
     def __init__(self, host: "_RelayingHost", attach: Attach, now: float) -> None:
         self.number = attach.number
-        self.grant = attach.grant
+        self.grant = attach.grant.received()
         self.peer = attach.peer
         self.session: SlotSession | None = None
         self.ended: Close | None = None  # before it was attached

@@ -21,6 +21,7 @@ from ingest.relay.messages import (
     Stored,
     age_in_ms,
 )
+from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import Grant
 from ingest.stream.slot_session import CloseReason
@@ -190,7 +191,7 @@ class OwnerLink:
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._attachments[attachment.number] = attachment
         self._answers[attachment.number] = answer
-        self.link.send(Attach(number=attachment.number, grant=grant, peer=peer))
+        self.link.send(Attach(number=attachment.number, grant=RelayedGrant.of(grant), peer=peer))
         attached = False
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):

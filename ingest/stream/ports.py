@@ -13,6 +13,7 @@ import msgspec
 
 from ingest.stream.failover import Policy
 from media.packet import MediaPacket
+from media.run_policy import DEFAULTS, ResolvedPolicy
 from media.stream_events import StreamEvent
 from media.stream_keys import Slot, StreamKey
 from media.track import Track
@@ -56,9 +57,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     resolutions. `reconnect_seconds` is how long a run waits for a lost encoder, `goodbye_seconds`
     the same for one that said goodbye. `proof` changes with the stream's key. `paused`: the owner
     had paused the output of a run that a restart interrupted. `slate` is the object address of the
-    slate's picture (None: the default card). `record`: runs are kept as videos, for `keep_days`
-    days. `low_latency`: playlists are low-latency HLS. `dvr_seconds` is how far viewers may go
-    back. A run keeps the settings of the grant that it began with.
+    slate's picture (None: the default card). `run` is all that is set for a run, which keeps
+    what it began with; the seconds and the `policy` follow from it.
     """
 
     stream: int
@@ -71,10 +71,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     proof: str = ""
     paused: bool = False
     slate: str | None = None
-    record: bool = False
-    keep_days: int = 30
-    low_latency: bool = True
-    dvr_seconds: float = 0.0
+    run: ResolvedPolicy = DEFAULTS
 
 
 class KeyDirectory(Protocol):

@@ -7,6 +7,7 @@ import msgspec
 
 from delivery.run.publication import Publication
 from media.loop_lag import LoopLag
+from media.run_policy import DEFAULTS, ResolvedPolicy
 from media.stream_events import StreamEvent
 from transcode.live.engine_deaths import EngineDeaths
 from transcode.protocol.engine_process import EngineProcess
@@ -17,16 +18,13 @@ __all__ = ["RunServices", "RunSettings"]
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is set for a run when it begins; a change applies to the next run.
 
-    `resume_seconds` is how old the last step of an interrupted run may be for it to continue.
-    `low_latency`: its playlists are low-latency HLS. `part_seconds` is the target duration of a
-    partial segment. `dvr_seconds` is how far viewers may go back, if that is farther than the
-    playlists of all runs reach. `generation` rises with each owner of the stream.
+    `policy` is what its owner set. An interrupted run whose last step is older than the policy's
+    `reconnect_seconds` does not continue. `part_seconds` is the target duration of a partial
+    segment. `generation` rises with each owner of the stream.
     """
 
-    resume_seconds: float = 60.0
-    low_latency: bool = True
+    policy: ResolvedPolicy = DEFAULTS
     part_seconds: float = 0.5
-    dvr_seconds: float = 0.0
     generation: int = 0
 
 

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final
+from typing import Final, Never
 from weakref import WeakValueDictionary
 
 from delivery.edge.base import EdgeWriter
@@ -15,6 +15,7 @@ from delivery.run.run_objects import RunOwner
 from delivery.run.run_store import newest_run
 from media.loop_lag import LoopLag
 from media.no_op import do_nothing
+from media.run_policy import RunRecording
 from media.stream_events import StreamEvent
 from storage.errors import StorageError
 from storage.objects.base import Objects
@@ -138,11 +139,16 @@ class LiveTranscoding:
         self, stream: str, settings: RunSettings, *, picture: bool
     ) -> Publication:
         """Resume the stream's newest run if a restart interrupted it, else begin another."""
-        window = self._window.reaching_back(settings.dvr_seconds)
+        policy = settings.policy
+        window = self._window.reaching_back(policy.dvr_seconds)
         owner = self._owner(stream, settings.generation)
         async with self._opening(stream):
             resumed = await self._resume(
-                stream, settings.resume_seconds, window, owner, low_latency=settings.low_latency
+                stream,
+                policy.failover.reconnect_seconds,
+                window,
+                owner,
+                low_latency=policy.is_low_latency,
             )
             if resumed is not None:
                 if bool(resumed.renditions) is picture:
@@ -155,7 +161,7 @@ class LiveTranscoding:
                 hash=stream,
                 now_us=self._now_us(),
                 window=window,
-                low_latency=settings.low_latency,
+                low_latency=policy.is_low_latency,
                 owner=owner,
             )
             self._record(publication)
@@ -263,13 +269,11 @@ class LiveTranscoding:
         active: frozenset[str],
         settings: RunSettings,
         notify: Callable[[], None],
-        record: bool = False,
-        keep_days: int = 30,
         slate: str | None = None,
     ) -> AsyncGenerator[LiveRun, None]:
         """Open a run for the length of the block (see `ingest.stream.ports.SinkFactory`).
 
-        `record` keeps it as a video, for `keep_days` days. `slate` is the address of the JPEG that
+        `slate` is the address of the JPEG that
         viewers see while no source is on air; None shows a card.
         """
         run = LiveRun(
@@ -281,8 +285,7 @@ class LiveTranscoding:
             posters=self._posters,
             slate=slate,
         )
-        recording = self._recording(stream, keep_days if record else None)
-        async with recording, asyncio.TaskGroup() as tasks:
+        async with self._recording(stream, settings.policy.recording), asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(run.serve())
             self.runs[stream] = run
             try:
@@ -313,10 +316,12 @@ class LiveTranscoding:
         return self._deaths.setdefault(stream, EngineDeaths())
 
     @asynccontextmanager
-    async def _recording(self, stream: str, days: int | None) -> AsyncGenerator[None, None]:
-        """Record the stream's runs within the block, and keep them for `days` (None: do not)."""
-        if days is not None:
-            self._keep_days[stream] = days
+    async def _recording(
+        self, stream: str, recording: RunRecording[Never]
+    ) -> AsyncGenerator[None, None]:
+        """Record the stream's runs within the block, if they are to be recorded."""
+        if recording.enabled:
+            self._keep_days[stream] = recording.keep_days
         try:
             yield
         finally:

@@ -110,6 +110,7 @@ async def test_a_document_is_rendered_once_and_beside_the_event_loop() -> None:
 PRINT = """
 import asyncio
 from pathlib import Path
+from media.no_op import do_nothing_async
 from tests.support.api.in_loop_client import client_of
 from storage.catalog import open_catalog
 from media.no_op import do_nothing_async

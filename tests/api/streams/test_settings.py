@@ -1,30 +1,42 @@
 """The settings of a stream, and of a project as defaults of its streams; on both databases."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tests.support.api import contract_shapes
 from tests.support.api.application import ApiService, Json
+from tests.support.api.contract_shapes import Nullable
 from tests.support.api.upload_clips import picture
 from tests.support.shared_engines import mostly_on
 
 # Both databases get the same statements here; their differences have separate tests.
 pytestmark = mostly_on("sqlite")
 
+# Every setting of a stream or a project; null inherits the next level's value.
+FAILOVER: Final = {
+    "mode": Nullable(contract_shapes.STRING),
+    "detect_seconds": Nullable(contract_shapes.NUMBER),
+    "return_seconds": Nullable(contract_shapes.NUMBER),
+    "reconnect_seconds": Nullable(contract_shapes.NUMBER),
+    "goodbye_seconds": Nullable(contract_shapes.NUMBER),
+}
+RECORDING: Final = {
+    "enabled": Nullable(contract_shapes.BOOLEAN),
+    "keep_days": Nullable(contract_shapes.INTEGER),
+}
+OTHERS: Final = {
+    "latency": Nullable(contract_shapes.STRING),
+    "dvr_seconds": Nullable(contract_shapes.NUMBER),
+}
+SLATE: Final = {"picture": Nullable(contract_shapes.URL)}
+SETTINGS: Final = {"failover": FAILOVER, "slate": SLATE, "recording": RECORDING, **OTHERS}
 NOTHING: Json = {
-    "failover": {
-        "mode": None,
-        "detect_seconds": None,
-        "return_seconds": None,
-        "reconnect_seconds": None,
-        "goodbye_seconds": None,
-    },
-    "slate": {"picture": None},
-    "recording": {"enabled": None, "keep_days": None},
-    "latency": None,
-    "dvr_seconds": None,
+    "failover": dict.fromkeys(FAILOVER),
+    "slate": dict.fromkeys(SLATE),
+    "recording": dict.fromkeys(RECORDING),
+    **dict.fromkeys(OTHERS),
 }
 PROJECT = "/api/projects/1/settings"
 
@@ -37,7 +49,7 @@ def catalog_database(either_database: str | Path) -> str | Path:
 async def put(api_service: ApiService, path: str, body: Json) -> Json:
     answer = await api_service.client.put(path, json=body, headers=api_service.owner)
     assert answer.status_code == 200, answer.text
-    shape = {"message": contract_shapes.STRING, "settings": contract_shapes.SETTINGS}
+    shape = {"message": contract_shapes.STRING, "settings": SETTINGS}
     changed: Json = answer.json()
     assert contract_shapes.faults(changed, shape) == []
     assert changed["message"] == "Settings updated."
@@ -49,7 +61,7 @@ async def get(api_service: ApiService, path: str) -> Json:
     answer = await api_service.client.get(path, headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     body: Json = answer.json()
-    assert contract_shapes.faults(body, {"data": contract_shapes.SETTINGS}) == []
+    assert contract_shapes.faults(body, {"data": SETTINGS}) == []
     settings: Json = body["data"]
     return settings
 

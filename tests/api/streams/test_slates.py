@@ -14,12 +14,13 @@ from headend.duties.project_remover import remove_projects
 from headend.roles.upload_intake import create_intake
 from media.no_op import do_nothing_async
 from storage.objects.disk import DiskObjects
+from tests.api.streams.test_settings import SETTINGS
 from tests.support.api import contract_shapes
 from tests.support.api.application import ADDRESSES, ApiService, Json
 from tests.support.api.in_loop_client import client_of
 from tests.support.api.upload_clips import clip, picture
 
-SETTINGS = {"message": contract_shapes.STRING, "settings": contract_shapes.SETTINGS}
+CHANGED = {"message": contract_shapes.STRING, "settings": SETTINGS}
 
 
 async def path_of(api_service: ApiService, kind: str) -> str:
@@ -36,7 +37,7 @@ async def slate_url(api_service: ApiService, path: str) -> str | None:
     answer = await api_service.client.get(f"{path}/settings", headers=api_service.owner)
     assert answer.status_code == 200, answer.text
     body: Json = answer.json()
-    assert contract_shapes.faults(body, {"data": contract_shapes.SETTINGS}) == []
+    assert contract_shapes.faults(body, {"data": SETTINGS}) == []
     url: str | None = body["data"]["slate"]["picture"]
     return url
 
@@ -64,7 +65,7 @@ async def test_a_picture_is_shown_until_it_is_deleted(
     answer = await put(api_service, path, picture("webp", "640x360"))
     assert answer.status_code == 200, answer.text
     body = answer.json()
-    assert contract_shapes.faults(body, SETTINGS) == []
+    assert contract_shapes.faults(body, CHANGED) == []
     assert body["message"] == "Slate updated."
     url = body["settings"]["slate"]["picture"]
     assert await slate_url(api_service, path) == url

@@ -15,10 +15,11 @@ from headend.duties.command_executor import CommandExecutor
 from headend.duties.media_remover import StoredMedia
 from headend.hosts.ownership import SoleRuns
 from headend.hosts.presence import HostIdentity, HostPresence
-from headend.roles.adapters import CatalogDirectory, CatalogJournal, GrantDefaults
+from headend.roles.adapters import CatalogDirectory, CatalogJournal
 from ingest.stream.failover import Mode, Policy
 from ingest.stream.ports import StreamEnded
 from ingest.stream.registry import LiveStreams
+from media.run_policy import DEFAULTS, RunFailover, RunPolicy, RunRecording, resolve
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.records.settings import FailoverChange, RecordingChange, SettingsChange
@@ -61,7 +62,7 @@ class CommandedIngest(msgspec.Struct, kw_only=True):
     async def publish(self, key: StreamRecord | None = None, *, now_us: int = NOW) -> FakePublisher:
         """Let an encoder in, with the key that a stream's record has."""
         directory = CatalogDirectory(
-            self.catalog, GrantDefaults(), now_us=lambda: now_us, end_holds_seconds=HOLDS
+            self.catalog, DEFAULTS, now_us=lambda: now_us, end_holds_seconds=HOLDS
         )
         grant = await directory.grant("live", (key or self.stream).key)
         assert grant is not None
@@ -457,7 +458,9 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
         async with asyncio.TaskGroup() as tasks:
             sending = [tasks.create_task(send(primary))]
             assert "no other encoder is healthy" in str(await drill())
-            directory = CatalogDirectory(ingest.catalog, GrantDefaults(detect_seconds=1.0))
+            directory = CatalogDirectory(
+                ingest.catalog, resolve(RunPolicy(failover=RunFailover(detect_seconds=1.0)))
+            )
             grant = await directory.grant("live-backup-1", ingest.stream.key)
             assert grant is not None
             backup = FakePublisher()
@@ -521,18 +524,30 @@ def test_a_report_is_what_the_encoders_send(tmp_path: Path) -> None:
 def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
     async def scenario(ingest: CommandedIngest) -> None:
         directory = CatalogDirectory(
-            ingest.catalog, GrantDefaults(detect_seconds=3.0, record=True, keep_days=7)
+            ingest.catalog,
+            resolve(
+                RunPolicy(
+                    failover=RunFailover(detect_seconds=3.0),
+                    recording=RunRecording(enabled=True, keep_days=7),
+                )
+            ),
         )
         grant = await directory.grant("live", ingest.stream.key)
         assert grant is not None
         assert grant.policy == Policy(detect_seconds=3.0)
-        assert (grant.reconnect_seconds, grant.goodbye_seconds, grant.record, grant.keep_days) == (
+        recording = grant.run.recording
+        assert (
+            grant.reconnect_seconds,
+            grant.goodbye_seconds,
+            recording.enabled,
+            recording.keep_days,
+        ) == (
             60.0,
             10.0,
             True,
             7,
         )
-        assert (grant.low_latency, grant.dvr_seconds) == (True, 0.0)
+        assert (grant.run.latency, grant.run.dvr_seconds) == ("low", 0.0)
         assert (grant.paused, grant.slate) == (False, None)
         change = SettingsChange(
             failover=FailoverChange(mode="sticky", return_seconds=0.0, goodbye_seconds=0.0),
@@ -546,12 +561,18 @@ def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
         grant = await directory.grant("live", ingest.stream.key)
         assert grant is not None
         assert grant.policy == Policy(mode=Mode.STICKY, detect_seconds=3.0, return_seconds=0.0)
-        assert (grant.reconnect_seconds, grant.goodbye_seconds, grant.record, grant.keep_days) == (
+        recording = grant.run.recording
+        assert (
+            grant.reconnect_seconds,
+            grant.goodbye_seconds,
+            recording.enabled,
+            recording.keep_days,
+        ) == (
             60.0,
             0.0,
             False,
             7,
         )
-        assert (grant.low_latency, grant.dvr_seconds) == (False, 3600.0)
+        assert (grant.run.latency, grant.run.dvr_seconds) == ("normal", 3600.0)
 
     play(tmp_path, scenario)

@@ -8,14 +8,16 @@ import pytest
 
 from delivery.edge.memory import MemoryEdge
 from delivery.run.publication import LiveWindow
+from headend.config.settings import ServiceSettings
 from headend.roles.adapters import (
     CatalogDirectory,
     CatalogJournal,
     EngineSinks,
-    GrantDefaults,
+    service_policy,
 )
 from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
 from ingest.stream.ports import Grant, LiveState, PortError, StreamEnded
+from media.run_policy import DEFAULTS, ResolvedPolicy, RunFailover, RunPolicy, RunRecording, resolve
 from media.stream_events import EngineLostEvent, SlateEvent
 from media.stream_keys import Slot, StreamKey
 from storage.catalog import open_catalog
@@ -32,10 +34,10 @@ from transcode.live.service import LiveTranscoding
     ("defaults", "project", "own", "expected"),
     [
         pytest.param({}, {}, {}, LOW_LATENCY_POLICY, id="low latency is the default"),
-        pytest.param({"low_latency": False}, {}, {}, Policy(), id="the service's latency"),
+        pytest.param({"latency": "normal"}, {}, {}, Policy(), id="the service's latency"),
         pytest.param({}, {"latency": "normal"}, {}, Policy(), id="the project's latency"),
         pytest.param(
-            {"low_latency": False}, {}, {"latency": "low"}, LOW_LATENCY_POLICY, id="the stream's"
+            {"latency": "normal"}, {}, {"latency": "low"}, LOW_LATENCY_POLICY, id="the stream's"
         ),
         pytest.param({"detect_seconds": 3.0}, {}, {}, Policy(detect_seconds=3.0), id="set"),
         pytest.param(
@@ -66,10 +68,37 @@ async def test_a_stall_is_noticed_sooner_at_low_latency_unless_its_time_is_set(
         assert stream is not None
         await catalog.project_settings.change(1, _change(project), now_us=2, by=None)
         await catalog.stream_settings.change(stream.id, _change(own), now_us=2, by=None)
-        directory = CatalogDirectory(catalog, GrantDefaults(**defaults))
+        directory = CatalogDirectory(catalog, _service(defaults))
         grant = await directory.grant("live", stream.key)
         assert grant is not None
         assert grant.policy == expected
+
+
+def test_each_setting_of_the_service_for_runs_is_in_its_policy() -> None:
+    settings = msgspec.convert(
+        {
+            "live": {"latency": "normal", "reconnect_seconds": 7, "goodbye_seconds": 3},
+            "failover": {"mode": "sticky", "detect_seconds": 4, "return_seconds": 5},
+            "recording": {"enabled": False, "keep_days": 9},
+        },
+        ServiceSettings,
+    )
+    assert service_policy(settings) == resolve(
+        RunPolicy(
+            failover=RunFailover(
+                mode="sticky",
+                detect_seconds=4.0,
+                return_seconds=5.0,
+                reconnect_seconds=7.0,
+                goodbye_seconds=3.0,
+            ),
+            recording=RunRecording(enabled=False, keep_days=9),
+            latency="normal",
+        )
+    )
+    assert service_policy(ServiceSettings()) == resolve(
+        RunPolicy(recording=RunRecording(enabled=True))
+    )
 
 
 async def test_encoders_are_not_admitted_while_there_is_a_reason(tmp_path: Path) -> None:
@@ -78,7 +107,7 @@ async def test_encoders_are_not_admitted_while_there_is_a_reason(tmp_path: Path)
         assert stream is not None
         on_air: set[str] = set()
         directory = CatalogDirectory(
-            catalog, GrantDefaults(), refuse=lambda hash_: "" if hash_ in on_air else "not ours"
+            catalog, DEFAULTS, refuse=lambda hash_: "" if hash_ in on_air else "not ours"
         )
         with pytest.raises(PortError, match="not ours"):
             await directory.grant("live", stream.key)
@@ -96,7 +125,7 @@ async def test_an_ended_stream_s_encoders_are_refused_at_each_of_its_addresses(
 
         def directory(seconds: float) -> CatalogDirectory:
             return CatalogDirectory(
-                catalog, GrantDefaults(), now_us=lambda: now_us, end_holds_seconds=seconds, host="a"
+                catalog, DEFAULTS, now_us=lambda: now_us, end_holds_seconds=seconds, host="a"
             )
 
         command = StreamCommand(stream=stream.id, hash=stream.hash, kind=CommandKind.END)
@@ -124,10 +153,17 @@ async def test_a_run_waits_for_its_picture_as_for_an_encoder_and_ten_seconds_at_
         stream = (await catalog.installation.first_start(1)).stream
         assert stream is not None
         await catalog.stream_settings.change(stream.id, _change(own), now_us=2, by=None)
-        directory = CatalogDirectory(catalog, GrantDefaults(reconnect_seconds=30.0))
+        directory = CatalogDirectory(catalog, _service({"reconnect_seconds": 30.0}))
         grant = await directory.grant("live", stream.key)
         assert grant is not None
         assert grant.policy.picture_seconds == seconds
+
+
+def _service(values: dict[str, Any]) -> ResolvedPolicy:
+    """Return the service's policy with a `latency` and times."""
+    times = {key: value for key, value in values.items() if key != "latency"}
+    failover = RunFailover[None](**times)
+    return resolve(RunPolicy(failover=failover, latency=values.get("latency")))
 
 
 def _change(values: dict[str, Any]) -> SettingsChange:
@@ -149,21 +185,18 @@ async def test_a_run_has_the_settings_of_the_grant_that_opens_it(tmp_path: Path)
         active=frozenset(),
         reconnect_seconds=7.0,
         goodbye_seconds=3.0,
-        low_latency=False,
-        dvr_seconds=3600.0,
+        run=resolve(
+            RunPolicy(
+                failover=RunFailover(reconnect_seconds=7.0), latency="normal", dvr_seconds=3600.0
+            )
+        ),
     )
     with DiskObjects(tmp_path) as objects:
         transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=LiveWindow())
         sinks = EngineSinks(transcoding, part_seconds=0.25)
         async with sinks.run(grant, lambda: None, 5) as run:
             assert isinstance(run, LiveRun)
-            assert run.settings == RunSettings(
-                resume_seconds=7.0,
-                low_latency=False,
-                part_seconds=0.25,
-                dvr_seconds=3600.0,
-                generation=5,
-            )
+            assert run.settings == RunSettings(policy=grant.run, part_seconds=0.25, generation=5)
 
 
 async def test_events_name_the_host_where_several_receive_streams(tmp_path: Path) -> None:

@@ -25,9 +25,11 @@ from ingest.relay.messages import (
     decode,
     encode,
 )
+from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.failover import Mode, Policy
 from ingest.stream.ports import Grant
 from ingest.stream.slot_session import CloseReason
+from media.run_policy import RunFailover, RunPolicy, RunRecording, resolve
 from media.stream_keys import Slot
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
@@ -44,13 +46,18 @@ GRANT = Grant(
     proof="p",
     paused=True,
     slate="slates/a.jpg",
-    record=True,
-    dvr_seconds=3600.0,
+    run=resolve(
+        RunPolicy(
+            failover=RunFailover(mode="sticky", detect_seconds=0.7, goodbye_seconds=0.5),
+            recording=RunRecording(enabled=True),
+            dvr_seconds=3600.0,
+        )
+    ),
 )
 MESSAGES: list[Message] = [
     Hello(version=1),
     Ping(),
-    Attach(number=0, grant=GRANT, peer="192.0.2.1:5"),
+    Attach(number=0, grant=RelayedGrant.of(GRANT), peer="192.0.2.1:5"),
     RelayedTrack(number=0, age_ms=0, track=VIDEO),
     RelayedTrack(number=0, age_ms=3, track=AUDIO),
     RelayedPacket(number=0, age_ms=9, video=True, dts=-40, pts=1 << 40, key=True, data=bytes(300)),

@@ -24,6 +24,7 @@ from ingest.relay.messages import (
     RelayedTrack,
     Stored,
 )
+from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.slot_session import CloseReason
 from media.loop_lag import LoopLag
 from tests.ingest.relay.test_link import User
@@ -31,7 +32,7 @@ from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO
 from tests.support.ingest.relay_hosts import SECRET, RelayHost, installation, play
 from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY
 
-ATTACH = Attach(number=0, grant=GRANT, peer="192.0.2.7:5")
+ATTACH = Attach(number=0, grant=RelayedGrant.of(GRANT), peer="192.0.2.7:5")
 
 
 class RelayingHost(User):
@@ -142,7 +143,9 @@ def test_a_packet_without_a_track_ends_only_its_own_session(
             owner = await hosts.start()
             async with relaying(owner) as host:
                 backup = msgspec.structs.replace(GRANT, slot=BACKUP)
-                await host.send(ATTACH, Attach(number=1, grant=backup, peer="192.0.2.8:5"))
+                await host.send(
+                    ATTACH, Attach(number=1, grant=RelayedGrant.of(backup), peer="192.0.2.8:5")
+                )
                 await host.send(TRACK, SOUND, packet())
                 answers = await host.send(packet(number=1))
                 reason = "a packet without a track"
@@ -233,7 +236,9 @@ def test_a_stream_of_a_third_host_is_not_relayed_further() -> None:
                 assert not answer.occupied
                 assert "192.0.2.1" in answer.reason
                 hosts.table.down = True
-                (answer,) = await host.send(Attach(number=1, grant=GRANT, peer="-"))
+                (answer,) = await host.send(
+                    Attach(number=1, grant=RelayedGrant.of(GRANT), peer="-")
+                )
                 assert isinstance(answer, AttachRefused)
                 assert not answer.occupied
 
@@ -284,9 +289,8 @@ def test_strangers_do_not_keep_a_host_from_connecting_again() -> None:
                     each.close()
                 assert loop.time() - began < 6
                 async with relaying(owner) as again:
-                    second = Attach(
-                        number=0, grant=msgspec.structs.replace(GRANT, slot=BACKUP), peer="-"
-                    )
+                    backup = RelayedGrant.of(msgspec.structs.replace(GRANT, slot=BACKUP))
+                    second = Attach(number=0, grant=backup, peer="-")
                     assert await again.send(second) == [Attached(number=0, generation=1)]
                 for each in strangers:
                     each.close()

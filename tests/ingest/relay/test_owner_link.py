@@ -22,6 +22,7 @@ from ingest.relay.messages import (
     Stored,
 )
 from ingest.relay.owner_link import Attachment, OwnerLink, OwnerUnreachable
+from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.slot_session import CloseReason
 from media.loop_lag import LoopLag
@@ -106,7 +107,7 @@ def test_a_session_is_attached_and_its_media_are_sent() -> None:
                 number=0, age_ms=MAX_AGE_MS, video=False, dts=1, pts=2, key=True, data=b"s"
             )
             assert each.far.messages == [
-                Attach(number=0, grant=GRANT, peer="192.0.2.7:5"),
+                Attach(number=0, grant=RelayedGrant.of(GRANT), peer="192.0.2.7:5"),
                 RelayedTrack(number=0, age_ms=0, track=VIDEO),
                 RelayedTrack(number=0, age_ms=1_500, track=AUDIO),
                 sound,

@@ -23,8 +23,8 @@ __all__ = [
     "LIST_STREAMS",
     "LIST_VIDEOS",
     "NAMED",
+    "NUMBER",
     "POSTERS",
-    "SETTINGS",
     "SHOW_VIDEO",
     "STAMP",
     "STREAM",
@@ -37,6 +37,7 @@ __all__ = [
     "VIDEO_SHOWN",
     "Labelled",
     "Nullable",
+    "Shape",
     "ValueKind",
     "faults",
     "listing",
@@ -275,21 +276,6 @@ STREAM_ITEM: Final = {
     },
     "stream": UUID,
 }  # fmt: skip
-
-# Our addition: the settings of a stream or a project; null inherits the next level's value.
-SETTINGS: Final[dict[str, Shape]] = {
-    "failover": {
-        "mode": Nullable(STRING),
-        "detect_seconds": Nullable(NUMBER),
-        "return_seconds": Nullable(NUMBER),
-        "reconnect_seconds": Nullable(NUMBER),
-        "goodbye_seconds": Nullable(NUMBER),
-    },
-    "slate": {"picture": Nullable(URL)},
-    "recording": {"enabled": Nullable(BOOLEAN), "keep_days": Nullable(INTEGER)},
-    "latency": Nullable(STRING),
-    "dvr_seconds": Nullable(NUMBER),
-}
 
 # The complete response of each operation.
 SHOW_VIDEO: Final = {"data": VIDEO_SHOWN}

@@ -12,6 +12,7 @@ import pytest
 
 from delivery.edge.memory import MemoryEdge
 from delivery.run.publication import LiveWindow
+from media.run_policy import RunPolicy, resolve
 from media.ticks import VIDEO_SCALE
 from storage.objects.disk import DiskObjects
 from tests.support.engine.coded_sources import HEVC, coded
@@ -120,7 +121,9 @@ async def test_one_decoder_shows_every_picture_over_all_switches(
         async with transcoding.run(
             stream=STREAM,
             active=frozenset({TOP, ENCODED}),
-            settings=RunSettings(low_latency=low_latency),
+            settings=RunSettings(
+                policy=resolve(RunPolicy(latency="low" if low_latency else "normal"))
+            ),
             notify=lambda: None,
         ) as run:
             await follow(run, rare_keyframes)

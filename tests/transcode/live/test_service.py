@@ -12,6 +12,7 @@ from delivery.edge.memory import MemoryEdge
 from delivery.run.publication import LiveWindow, Publication
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
+from media.run_policy import RunPolicy, resolve
 from media.stream_events import RungShedEvent, StreamEvent
 from media.ticks import VIDEO_SCALE
 from storage.objects.disk import DiskObjects
@@ -74,7 +75,7 @@ async def test_a_publication_lists_what_the_runs_settings_ask_for(
 ) -> None:
     with DiskObjects(tmp_path) as objects:
         home = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=WINDOW)
-        settings = RunSettings(dvr_seconds=dvr)
+        settings = RunSettings(policy=resolve(RunPolicy(dvr_seconds=dvr)))
         maker = ReportMaker(LOW)
         for _ in range(2):  # the second one resumes the run of the first
             publication = await home.open_publication(HASH, settings, picture=True)
@@ -137,7 +138,7 @@ async def test_the_clock_that_all_hosts_share_decides_whether_a_run_is_resumed(
         ]
         runs: list[str] = []
         for generation, host in enumerate(hosts, 1):
-            settings = RunSettings(resume_seconds=60.0, generation=generation)
+            settings = RunSettings(generation=generation)
             publication = await host.open_publication(HASH, settings, picture=True)
             runs.append(publication.run)
             maker = (

@@ -1,15 +1,10 @@
 """A stream's settings override its project's, key by key; old stored settings stay readable."""
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.catalog.records.settings import (
-    DETECT_SECONDS,
-    DVR_SECONDS,
-    KEEP_DAYS,
-    RETURN_SECONDS,
     StreamFailover,
     StreamRecording,
     StreamSettings,
@@ -59,8 +54,3 @@ def test_settings_of_other_versions_are_read() -> None:
     assert parse_settings("{}") == StreamSettings()
     settings = parse_settings('{"recording": {"keep_days": 3}, "of_a_later_version": 1}')
     assert settings == StreamSettings(recording=StreamRecording(keep_days=3))
-
-
-@pytest.mark.parametrize("bounds", [DETECT_SECONDS, RETURN_SECONDS, KEEP_DAYS, DVR_SECONDS])
-def test_bounds_are_least_and_most(bounds: tuple[float, float]) -> None:
-    assert 0 <= bounds[0] < bounds[1]
