@@ -80,9 +80,10 @@ class BlockingRequests:
             return TRY_AGAIN
         if representation is not None:
             return respond(request.http, representation)
-        # Not in time, but it may still come, for instance after a restart of the engine.
-        may_come = timeline is not None and timeline.hint == request.name
-        return TRY_AGAIN if may_come else NOT_FOUND
+        if isinstance(request, PartRequest) and timeline and timeline.hint == request.name:
+            # Not in time, but it may still come, for instance after a restart of the engine.
+            return TRY_AGAIN
+        return NOT_FOUND
 
 
 _BLOCKING = (PlaylistRequest, PartRequest)

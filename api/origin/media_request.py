@@ -206,10 +206,9 @@ class PreviewRequest(_InFolder, frozen=True):
 
 
 class _OfRendition(_InFolder, frozen=True):
-    """What belongs to one rendition; `name` is the last part of the path."""
+    """What belongs to one rendition."""
 
     rendition: str
-    name: str
 
     @property
     def playlist(self) -> str:
@@ -250,7 +249,9 @@ class PlaylistRequest(_OfRendition, frozen=True):
 
 
 class PartRequest(_OfRendition, frozen=True):
-    """A part of a live segment. Parts are not stored."""
+    """A part of a live segment; `name` is the last part of the path. Parts are not stored."""
+
+    name: str
 
     @property
     def form(self) -> tuple[str, str]:
@@ -265,7 +266,9 @@ class PartRequest(_OfRendition, frozen=True):
 
 
 class SegmentRequest(_OfRendition, frozen=True):
-    """A segment of sound or pictures."""
+    """A segment of sound or pictures; `name` is the last part of the path."""
+
+    name: str
 
     may_be_elsewhere: ClassVar[bool] = True
 
@@ -320,6 +323,7 @@ _SEGMENTS: Final = {
     "subtitles": SubtitlesRequest,
     "part": PartRequest,
 }
+_WITH_DIRECTIVES: Final = ("playlist", "variants")
 _AS_IT_IS: Final = Directives()
 
 
@@ -336,12 +340,15 @@ def parse_media_request(method: str, path: str, query: str, viewer: Viewer) -> M
     kind = None if match is None else match.lastgroup
     if match is None or kind is None:
         return None
-    asked = path, match["hash"], is_live, viewer, HttpRequest.of(method, viewer.headers)
-    if kind == "playlist":
-        directives = parse_directives(query) if is_live else _AS_IT_IS
-        return PlaylistRequest(*asked, match["folder"], match["rendition"], match[kind], directives)
+    hash_, http = match["hash"], HttpRequest.of(method, viewer.headers)
+    directives = parse_directives(query) if is_live and kind in _WITH_DIRECTIVES else _AS_IT_IS
+    if kind == "playlist":  # written out: most requests are for these
+        return PlaylistRequest(
+            path, hash_, is_live, viewer, http, match["folder"], match["rendition"], directives
+        )
+    asked = path, hash_, is_live, viewer, http
     if kind == "variants":
-        return VariantsRequest(*asked, parse_directives(query) if is_live else _AS_IT_IS)
+        return VariantsRequest(*asked, directives)
     if kind == "poster":
         return PosterRequest(*asked, match[kind])
     if kind == "previews":
