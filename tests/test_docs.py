@@ -215,7 +215,12 @@ def test_files_that_pages_name_exist(name: str) -> None:
 
 def test_cache_headers_on_the_page_are_those_of_the_origin() -> None:
     named = "FOREVER|LIVE_TEXT|VARIANTS|VIDEO_TEXT|POSTER|LIVE_POSTER|PLACEHOLDER|UNCACHED|PRIVATE"
-    modules = ("api/origin/origin.py", "api/origin/routes.py", "api/http/static_files.py")
+    modules = (
+        "api/origin/media_request.py",
+        "api/origin/representations.py",
+        "api/origin/refusals.py",
+        "api/http/static_files.py",
+    )
     headers = re.findall(rf'\b_?({named}): Final = "([^"]+)"', code(*modules))
     assert len(headers) == len(named.split("|"))
     values = {each for _, each in headers}

@@ -6,4 +6,5 @@ Errors first: `errors`, `error_statuses`. Requests: `auth`, `rate_limit`, `fair_
 `cors`, `options`, `browser_sessions`, `security_headers`. Responses that bypass Litestar (origin,
 pages, static files): `response`, with `conditional`, `open_file` and `static_files`. Around all of
 it: `access_log` and `openapi`. No endpoints and no bodies of a noun.
+`application` is what a server asks of an ASGI application, its fast path among it.
 """

@@ -19,6 +19,7 @@ from litestar.types import (
     WebSocketReceiveMessage,
 )
 
+from api.http.application import FastPath
 from storage.catalog.records.common import Principal
 
 __all__ = ["AccessLog"]
@@ -35,9 +36,11 @@ _NO_STATUS: Final = 0
 class AccessLog:
     """An ASGI application that logs the requests to another one.
 
-    `address_of` returns the address of the client; `clock` is monotonic, in seconds. Requests on
-    the fast path are not logged: with `everything`, the application must not offer one.
+    `address_of` returns the address of the client; `clock` is monotonic, in seconds. It has no fast
+    path, on which requests would not be logged.
     """
+
+    fast_path: FastPath | None = None
 
     def __init__(
         self,

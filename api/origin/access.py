@@ -1,6 +1,6 @@
 """Decides viewers' access to a stream or video: playlists, media, posters, pages and documents.
 
-Pure. Signed addresses would become another argument of `decide_access`; they do not exist yet.
+Pure. What proves a right (`Viewer.proof`) would become another argument of `decide_access`.
 """
 
 from enum import Enum, auto

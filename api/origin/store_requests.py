@@ -5,7 +5,6 @@ A look-up in a bucket costs a request, and a stranger can make up any number of 
 video name is asked for in any case; these lists are few, and read once a second.
 """
 
-import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,8 +13,8 @@ from typing import Final
 import msgspec
 
 from api.origin.absences import Absences, Standing
+from api.origin.media_request import MediaRequest, PartRequest, PosterRequest, SegmentRequest
 from api.origin.playlist_cache import PlaylistCache
-from api.origin.routes import LIVE, naming_lists, object_address
 from api.origin.visibility import ViewerAccess
 from delivery.edge.base import CachedPlaylist, EdgeReader
 from delivery.run.stored_playlist import StoredPlaylists
@@ -101,26 +100,26 @@ class StoreRequests:
 
     # -- absences ---------------------------------------------------------------------------------
 
-    async def question(self, match: re.Match[str], decision: ViewerAccess) -> Question:
+    async def question(self, request: MediaRequest, decision: ViewerAccess) -> Question:
         """Return whether the store may be asked for an object now; tell `note` the answer.
 
         Raises:
             StorageError: a list of what there is cannot be read.
         """
         shown, absences = decision.shown, self._absences
-        address = None if shown is None else object_address(match, shown)
+        address = None if shown is None else request.address(shown)
         if absences is None or shown is None or address is None:
             return UNGUARDED
-        if match["part"]:
+        if isinstance(request, PartRequest):
             return UNGUARDED  # parts are not stored
-        if match.re is LIVE and match["media"] and self._is_ahead(address):
+        if isinstance(request, SegmentRequest) and request.is_live and self._is_ahead(address):
             return Question(address, shown.hash, may_ask=False)
         standing = absences.ask(shown.hash, address, self._clock())
         if standing is Standing.UNKNOWN:
             return Question(address, shown.hash)
-        if match["poster"]:  # the record names it
+        if isinstance(request, PosterRequest):  # the record names it
             return Question(address, shown.hash, may_ask=standing is Standing.CROWDED)
-        if standing is not Standing.CONFIRMED and await self._is_named(match, shown, absences):
+        if standing is not Standing.CONFIRMED and await self._is_named(request, shown, absences):
             return Question(address, shown.hash, is_named=True)
         is_crowded = standing is Standing.CROWDED
         return Question(address, shown.hash, may_ask=False, is_crowded=is_crowded)
@@ -143,10 +142,10 @@ class StoreRequests:
         return timeline is not None and number.isdecimal() and int(number) > timeline.next_msn
 
     async def _is_named(
-        self, match: re.Match[str], shown: PublicRecord, absences: Absences
+        self, request: MediaRequest, shown: PublicRecord, absences: Absences
     ) -> bool:
         """Return whether the lists that lead to an object name it."""
-        lists = naming_lists(match, shown)
+        lists = request.lists(shown)
         for address, uri in lists:
             text = self._edge.local_playlist(address) or self.remembered(address)
             if text is None:

@@ -12,19 +12,19 @@ request fails.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
-from api.http.browser_sessions import is_from_elsewhere
-from api.http.client_address import RawHeaders, header_values
+from api.http.client_address import RawHeaders
 from api.origin.access import AccessLevel, decide_access, is_access_equal
+from api.origin.viewer import Viewer
 from api.ports import OwnerCheck, PublicRecords
 from storage.catalog.records.common import PublicRecord
 from storage.errors import CatalogBusy, StorageError
 
-__all__ = ["CountryOf", "Requester", "ViewerAccess", "VisibilityCache", "no_country", "no_owner"]
+__all__ = ["CountryOf", "ViewerAccess", "VisibilityCache", "no_country", "no_owner"]
 
 log = logging.getLogger(__name__)
 
@@ -58,36 +58,6 @@ def no_country(_peer: str | None, _headers: RawHeaders) -> str | None:
 async def no_owner(_credentials: str | None, _hash: str, /) -> bool:
     """Return False: no request is from an owner."""
     return False
-
-
-class Requester(msgspec.Struct, frozen=True):
-    """The address of the connection's peer, and all headers of the request."""
-
-    peer: str | None
-    headers: RawHeaders
-
-    @classmethod
-    def from_scope(cls, scope: Mapping[str, Any]) -> "Requester":  # Any: ASGI's own map
-        """Return the requester of an HTTP request."""
-        client = scope.get("client")
-        return cls(str(client[0]) if client else None, scope["headers"])
-
-    @property
-    def authorization(self) -> str | None:
-        """The `Authorization` header, if any; of several the last one."""
-        values = header_values(self.headers, b"authorization")
-        return values[-1] if values else None
-
-    @property
-    def cookie(self) -> str | None:
-        """The cookies of the request, if any, as one header; None of a page of another origin.
-
-        Such a page could not read the answer, but would see its size and play it.
-        """
-        if any(map(is_from_elsewhere, header_values(self.headers, b"sec-fetch-site"))):
-            return None
-        # HTTP/2 may split them (RFC 9113, 8.2.3).
-        return "; ".join(header_values(self.headers, b"cookie")) or None
 
 
 class ViewerAccess(msgspec.Struct, frozen=True):
@@ -158,7 +128,7 @@ class VisibilityCache:
             finally:
                 self._tasks = None
 
-    def cached(self, hash_: str, peer: str | None, headers: RawHeaders) -> ViewerAccess | None:
+    def cached(self, hash_: str, viewer: Viewer) -> ViewerAccess | None:
         """Return the access if no query is needed; None: call `lookup`."""
         entry = self._remembered(hash_)
         if entry is None:
@@ -166,12 +136,12 @@ class VisibilityCache:
         if entry.decision.access is AccessLevel.OPEN:
             return entry.decision
         shown = entry.decision.shown
-        access = self._of_stranger(shown, Requester(peer, headers), early=False)
+        access = self._of_stranger(shown, viewer, early=False)
         # A token may give access where an anonymous viewer has none.
         return ViewerAccess(access, shown) if access.is_visible else None
 
     async def lookup(
-        self, hash_: str, viewer: Requester, *, early: bool = False, anew: bool = False
+        self, hash_: str, viewer: Viewer, *, early: bool = False, anew: bool = False
     ) -> ViewerAccess:
         """Return the access of a viewer.
 
@@ -187,7 +157,7 @@ class VisibilityCache:
             access = decide_access(shown, owner=True, early=early)
         return ViewerAccess(access, shown)
 
-    async def _owns(self, viewer: Requester, hash_: str) -> bool:
+    async def _owns(self, viewer: Viewer, hash_: str) -> bool:
         authorization, cookie = viewer.authorization, viewer.cookie
         if authorization is not None:
             return await self._is_owner(authorization, hash_)
@@ -225,7 +195,7 @@ class VisibilityCache:
                 answer(shown is not None and is_access_equal(shown, before.shown))
 
     def _of_stranger(
-        self, shown: PublicRecord | None, viewer: Requester, *, early: bool
+        self, shown: PublicRecord | None, viewer: Viewer, *, early: bool
     ) -> AccessLevel:
         restricted = shown is not None and shown.countries
         country = self._country(viewer.peer, viewer.headers) if restricted else None

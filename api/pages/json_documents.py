@@ -19,8 +19,9 @@ from api.http.response import (
     send_page,
 )
 from api.origin.access import AccessLevel
-from api.origin.routes import DEFAULT_POSTER_LABEL
-from api.origin.visibility import Requester, VisibilityCache
+from api.origin.media_request import DEFAULT_POSTER_LABEL
+from api.origin.viewer import Viewer
+from api.origin.visibility import VisibilityCache
 from api.ports import ProjectIndex
 from api.schemas.urls import Addresses
 from media.ticks import MICROSECONDS
@@ -75,7 +76,7 @@ def document_handlers(
         elif match["key"]:
             response = await _project(projects, match["key"])
         else:
-            viewer = Requester.from_scope(scope)
+            viewer = Viewer.from_scope(scope)
             response = await _video(visibility, addresses, match["hash"], viewer)
         await send_page(response, request, send)
 
@@ -91,7 +92,7 @@ async def _project(projects: ProjectIndex, key: str) -> HttpResponse:
 
 
 async def _video(
-    visibility: VisibilityCache, addresses: Addresses, hash_: str, viewer: Requester
+    visibility: VisibilityCache, addresses: Addresses, hash_: str, viewer: Viewer
 ) -> HttpResponse:
     decision = await visibility.lookup(hash_, viewer, early=True)
     shown = decision.shown

@@ -21,8 +21,9 @@ from api.http.response import (
     send_page,
 )
 from api.origin.access import AccessLevel
-from api.origin.routes import DEFAULT_POSTER_LABEL
-from api.origin.visibility import Requester, VisibilityCache
+from api.origin.media_request import DEFAULT_POSTER_LABEL
+from api.origin.viewer import Viewer
+from api.origin.visibility import VisibilityCache
 from api.schemas.embed_snippets import iframe
 from api.schemas.urls import Addresses
 from media.ladder import BOXES
@@ -95,7 +96,7 @@ async def _respond(visibility: VisibilityCache, addresses: Addresses, scope: Sco
     hash_ = _hash_in(parameters["url"][-1], addresses)
     if hash_ is None:
         raise _Refused(404, "there is no such page here")
-    decision = await visibility.lookup(hash_, Requester.from_scope(scope), early=True)
+    decision = await visibility.lookup(hash_, Viewer.from_scope(scope), early=True)
     if decision.access is AccessLevel.BLOCKED:
         raise _Refused(451, "not available in your country")
     if decision.shown is None or not decision.access.is_visible:

@@ -18,8 +18,9 @@ from litestar.types import Receive, Scope, Send
 from api.http.response import HttpRequest, HttpResponse, PageHandlers, new_response, send_page
 from api.http.static_files import Assets, StaticFiles
 from api.origin.access import AccessLevel
-from api.origin.routes import DEFAULT_POSTER_LABEL
-from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
+from api.origin.media_request import DEFAULT_POSTER_LABEL
+from api.origin.viewer import Viewer
+from api.origin.visibility import ViewerAccess, VisibilityCache
 from api.pages.oembed import oembed_address
 from api.schemas.urls import Addresses
 from storage.catalog.records.common import PlayerOptions, PublicRecord
@@ -176,7 +177,7 @@ class _PageRenderer:
 async def _lookup(visibility: VisibilityCache, hash_: str, scope: Scope) -> ViewerAccess:
     if scope["type"] != "http" or not (hash_.isascii() and hash_.isalnum()):
         return ViewerAccess(AccessLevel.NONE, None)
-    return await visibility.lookup(hash_, Requester.from_scope(scope), early=True)
+    return await visibility.lookup(hash_, Viewer.from_scope(scope), early=True)
 
 
 def _headers(origins: str, *, ancestors: str) -> dict[str, str]:

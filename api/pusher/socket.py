@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from api.http.application import Application
 from api.http.fair_share import client_holders
 from api.http.rate_limit import peer_address
 from api.http.security_headers import DATA_POLICY
@@ -45,7 +46,6 @@ PATH: Final = "/app"
 _Message = MutableMapping[str, Any]  # Any: ASGI's own
 _Receive = Callable[[], Awaitable[_Message]]
 _Send = Callable[[_Message], Awaitable[None]]
-_App = Callable[[Any, _Receive, _Send], Awaitable[None]]  # Any: a scope
 
 # For the last message to a client that is disconnected; then the server drops it.
 _LAST_SECONDS: Final = 2.0
@@ -93,7 +93,7 @@ class Broadcaster:
         ) - {""}
         self._open: dict[Subscriber, PusherSession] = {}
 
-    def in_front_of(self, other: _App) -> _App:
+    def in_front_of(self, other: Application) -> Application:
         """Return an application that passes all but web-sockets and their path to `other`.
 
         It has the same fast path as `other`.
@@ -316,11 +316,10 @@ async def _require_upgrade(send: _Send) -> None:
 class _BroadcasterFirst:
     """See `Broadcaster.in_front_of`."""
 
-    def __init__(self, broadcaster: Broadcaster, other: _App) -> None:
+    def __init__(self, broadcaster: Broadcaster, other: Application) -> None:
         self._broadcaster = broadcaster
         self._other = other
-        if (fast_path := getattr(other, "fast_path", None)) is not None:
-            self.fast_path = fast_path
+        self.fast_path = other.fast_path
 
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:  # ASGI's own maps
         """Pass a request to the broadcaster or to the other application."""

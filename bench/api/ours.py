@@ -14,9 +14,10 @@ from pathlib import Path
 import uvloop
 
 from api.app import create_app
+from api.http.application import AsgiCall, PlainApplication
 from api.schemas.urls import Addresses
 from headend.config.listen_sockets import bind
-from headend.http.server import Application, serving
+from headend.http.server import serving
 from storage.catalog import open_catalog
 
 __all__ = ["BASE", "main", "serve"]
@@ -25,12 +26,12 @@ __all__ = ["BASE", "main", "serve"]
 BASE = "http://video.example.org"
 
 
-async def serve(app: Application) -> None:
+async def serve(app: AsgiCall) -> None:
     """Serve an application on a free port until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     with bind("127.0.0.1:0") as sock:
-        async with serving(app, sock):
+        async with serving(PlainApplication(app), sock):
             print(json.dumps({"event": "listening", "port": sock.getsockname()[1]}), flush=True)
             await stop.wait()
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import uvloop
 
+from api.http.application import PlainApplication
 from api.pusher.limits import PusherSettings
 from api.pusher.socket import Broadcaster
 from headend.config.listen_sockets import bind
@@ -52,7 +53,7 @@ def _cpu() -> float:
 async def _serve(events: int) -> None:
     broadcaster = Broadcaster(key=KEY, secret="a secret of benches", limits=PusherSettings())
     with bind("127.0.0.1:0") as door:
-        async with serving(broadcaster.in_front_of(_nothing), door):
+        async with serving(broadcaster.in_front_of(PlainApplication(_nothing)), door):
             print(door.getsockname()[1], flush=True)
             await asyncio.to_thread(sys.stdin.readline)
             before = _cpu()

@@ -16,11 +16,11 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import uvloop
 
 from api.app import create_app
+from api.http.application import PlainApplication
 from api.http.auth import is_owner
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
@@ -28,7 +28,7 @@ from api.schemas.urls import Addresses
 from bench.origin.media import publish, publish_long
 from delivery.edge.memory import MemoryEdge
 from headend.config.listen_sockets import bind
-from headend.http.server import Application, serving
+from headend.http.server import serving
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog, open_catalog
 from storage.objects.disk import DiskObjects
@@ -98,7 +98,7 @@ async def serve(folder: Path) -> None:
         sock = stack.enter_context(bind("127.0.0.1:0"))
         await stack.enter_async_context(serving(ours.application(sock), sock))
         slow = stack.enter_context(bind("127.0.0.1:0"))
-        await stack.enter_async_context(serving(_without_fast_path(ours.application(sock)), slow))
+        await stack.enter_async_context(serving(PlainApplication(ours.application(sock)), slow))
         facts = {
             "event": "listening", "port": int(sock.getsockname()[1]), "objects": str(objects.root),
             "asgi_port": int(slow.getsockname()[1]),
@@ -106,15 +106,6 @@ async def serve(folder: Path) -> None:
         }  # fmt: skip
         print(json.dumps(facts), flush=True)
         await stop.wait()
-
-
-def _without_fast_path(app: OriginFirst) -> Application:
-    """Return the application reduced to its ASGI interface."""
-
-    async def call(scope: Any, receive: Any, send: Any) -> None:
-        await app(scope, receive, send)
-
-    return call
 
 
 def _now_us() -> int:

@@ -25,7 +25,7 @@ import uvicorn
 import uvloop
 
 from api.http.response import HttpRequest, HttpResponse, Representation, media_headers, respond
-from api.origin.routes import PLAYLIST_TYPE
+from api.origin.media_request import PLAYLIST_TYPE
 from bench.origin.media import PARTS, SteppedRun
 from bench.origin.ours import BenchOrigin
 from headend.config.listen_sockets import bind

@@ -1,6 +1,6 @@
 """uvicorn's HTTP protocol with a fast path for answers that can bypass ASGI.
 
-An application may have a `fast_path` function, which returns an answer as a value. Such an answer
+An application may have a fast path (`api.http.application`), which returns an answer as a value. It
 costs no ASGI scope and no messages, and no task if it is available at once: head and body leave
 in one write. A file is sent with `sendfile`, without a copy in this process. Whatever `sendfile`
 cannot send at once (the socket is full, or the file is not in the page cache) goes through the
@@ -20,27 +20,20 @@ Measured against the same origin through ASGI alone, in requests per CPU-second:
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from api.http.application import FastPath
 from api.http.open_file import OpenFile
 from api.http.response import HttpResponse, PendingResponse, cross_origin_response
 from headend.http.limits import BoundedProtocol
 from headend.http.parked import ParkedConnections
 from media.no_op import do_nothing
 
-__all__ = ["FastAnswer", "FastPath", "FastPathProtocol"]
-
-# A response, now or later; or a coroutine that returns one of them.
-FastAnswer = (
-    HttpResponse | PendingResponse | Coroutine[Any, Any, HttpResponse | PendingResponse] | None
-)
-# Takes the method, which is not HEAD, the target, the headers (names in lower case) and the peer's
-# address (None for a local socket). Returns None if the request needs ASGI.
-FastPath = Callable[[str, str, Sequence[tuple[bytes, bytes]], str | None], FastAnswer]
+__all__ = ["FastPathProtocol"]
 
 log = logging.getLogger(__name__)
 

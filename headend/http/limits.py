@@ -341,14 +341,19 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _count_as_idle(self) -> None:
         """Let a proxy's connection be closed for a newcomer while it waits for its next request."""
+        if not self._is_proxied:  # nearly all: they are asked twice for each request
+            return
         is_waiting = self._stage is _Stage.BETWEEN and self.timeout_keep_alive_task is not None
-        if self._is_proxied and is_waiting and self._place is not None:
+        if is_waiting and self._place is not None:
             self.limiter.add_idle(self)
 
     def _unset_keepalive_if_required(self) -> None:
         if self._is_proxied:
             self.limiter.remove_idle(self)
-        super()._unset_keepalive_if_required()
+        # As uvicorn does, which is asked twice for each request.
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
 
     def _should_upgrade(self) -> bool:
         """Return True for a web-socket, as decided at the end of the head."""

@@ -5,7 +5,7 @@ paths, and each label value is kept forever.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from functools import partial
 from typing import Any, Final
 
@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from api.http.application import Application, FastAnswer, FastPath
+from api.http.client_address import RawHeaders
 from api.http.response import HttpResponse, PendingResponse
-from headend.http.fast_path import FastAnswer, FastPath
-from headend.http.server import Application
 
 __all__ = ["CountedApplication", "HttpMetrics", "metrics_text"]
 
@@ -67,14 +67,15 @@ def _room(path: str) -> str:
 
 
 class CountedApplication:
-    """An application whose answers are counted; it has the same fast path as the inner one."""
+    """An application whose answers are counted; it has a fast path if the inner one has."""
 
     def __init__(self, app: Application, metrics: HttpMetrics) -> None:
         self._app = app
         self._metrics = metrics
-        self._fast_path: FastPath | None = getattr(app, "fast_path", None)
-        if self._fast_path is not None:
-            self.fast_path = self._counted_fast_path
+        inner = app.fast_path
+        self.fast_path: FastPath | None = (
+            None if inner is None else partial(self._counted_fast_path, inner)
+        )
 
     async def __call__(self, scope: Any, receive: Any, send: _Send) -> None:  # ASGI's own maps
         """Answer one request."""
@@ -87,11 +88,9 @@ class CountedApplication:
         await self._app(scope, receive, counted)
 
     def _counted_fast_path(
-        self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]], peer: str | None
+        self, inner: FastPath, method: str, path: str, headers: RawHeaders, peer: str | None
     ) -> FastAnswer:
-        answer = (
-            self._fast_path(method, path, headers, peer) if self._fast_path is not None else None
-        )
+        answer = inner(method, path, headers, peer)
         if isinstance(answer, HttpResponse):
             self._metrics.count(_room(path), answer.status)
             return answer

@@ -4,22 +4,20 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from typing import Final
 
 import uvicorn
 
+from api.http.application import Application
 from headend.http.connections import ConnectionLimiter
-from headend.http.fast_path import FastPath, FastPathProtocol
+from headend.http.fast_path import FastPathProtocol
 from headend.http.limits import BoundedProtocol
 from headend.http.parked import ParkedConnections
 from headend.http.websockets import MAX_MESSAGE, SocketProtocol
 
-__all__ = ["Application", "serving"]
-
-# An ASGI application.
-Application = Callable[..., Awaitable[None]]
+__all__ = ["serving"]
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ class _Server(uvicorn.Server):
 
 def _protocol(app: Application, connections: ConnectionLimiter) -> type[asyncio.Protocol]:
     """Return the protocol for an application: with the fast path if it has one."""
-    function: FastPath | None = getattr(app, "fast_path", None)
+    function = app.fast_path
     if function is None:
 
         class Plain(BoundedProtocol):

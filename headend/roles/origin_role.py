@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from api.http.access_log import AccessLog
+from api.http.application import Application, AsgiCall
 from api.http.auth import is_owner, is_signed_in_owner
 from api.http.browser_sessions import BrowserSessions
 from api.http.client_address import TrustedProxies
@@ -27,7 +28,6 @@ from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
 from delivery.edge.base import EdgeReader
 from headend.config.settings import ServiceSettings
-from headend.http.server import Application
 from headend.install.media_store import bucket_of, signing_bucket
 from storage.catalog import Catalog
 from storage.objects.cdn_copies import copy_for_cdn
@@ -50,7 +50,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
     handlers: PageHandlers
 
-    def wrap(self, app: Application, access: str) -> Application:
+    def wrap(self, app: AsgiCall, access: str) -> Application:
         """Return an application that serves media itself and passes other requests to `app`.
 
         `access` selects the requests to log (see the setting `log.access`).
@@ -58,7 +58,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
         address_of = self.clients.client_address
         match access:
             case "all":
-                # Wraps the origin too: its fast path would bypass the log.
+                # Wraps the origin too, whose fast path would bypass the log.
                 whole = OriginFirst(self.origin, app)
                 return AccessLog(whole, address_of=address_of, everything=True)
             case "api":

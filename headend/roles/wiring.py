@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from api.app import create_app
+from api.http.application import Application, PlainApplication
 from api.http.auth import needs_all_projects, needs_token
 from api.http.browser_sessions import BrowserSessions
 from api.http.client_address import TrustedProxies
@@ -41,7 +42,7 @@ from headend.hosts.stale_streams import (
 from headend.http.connections import ConnectionLimiter
 from headend.http.descriptors import connection_bound, raise_limit
 from headend.http.metrics import CountedApplication, HttpMetrics, metrics_text
-from headend.http.server import Application, serving
+from headend.http.server import serving
 from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
 from headend.install.media_store import bucket_of
@@ -425,7 +426,8 @@ async def _serve_status(
         limits=partial(_limits, context),
         metrics_text=metrics,
     )
-    async with _serve_http(app, sock, ConnectionLimiter(_STATUS_CONNECTIONS)):
+    limiter = ConnectionLimiter(_STATUS_CONNECTIONS)
+    async with _serve_http(PlainApplication(app), sock, limiter):
         yield None if sock is None else public_base("", "http", listen, port_of(sock), "")
 
 

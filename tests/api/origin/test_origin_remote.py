@@ -9,7 +9,8 @@ import pytest
 
 from api.http.response import HttpResponse, PendingResponse
 from api.origin.origin import Origin
-from api.origin.visibility import Requester, VisibilityCache
+from api.origin.viewer import Viewer
+from api.origin.visibility import VisibilityCache
 from delivery.edge.publishing import PublishingEdge
 from delivery.edge.redis import open_edge_store
 from delivery.edge.remote import RemoteEdge, open_remote_edge
@@ -52,7 +53,7 @@ class RemoteOrigin:
         """Make a stream of three segments and a part."""
         self.timeline = await put_next_part(self.maker, extended(Timeline(part_target=45_000), 3))
         await self.maker.publish()
-        await self.visibility.lookup(HASH, Requester(None, []))
+        await self.visibility.lookup(HASH, Viewer(None, []))
 
     async def publish_part(self) -> None:
         self.timeline = await put_next_part(self.maker, self.timeline)
@@ -170,7 +171,7 @@ async def test_while_redis_is_away_viewers_get_what_is_stored(tmp_path: Path) ->
             await publication.append(report)
         await site.maker.publish()
         writing = tasks.create_task(site.maker.run())
-        await site.visibility.lookup(HASH, Requester(None, []))
+        await site.visibility.lookup(HASH, Viewer(None, []))
         assert b"EXT-X-PART" in (await site.answer(PLAYLIST)).body
         waiting = await site.park(f"{PLAYLIST}?_HLS_msn=3&_HLS_part=1")
         site.server.stop()

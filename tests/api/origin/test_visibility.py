@@ -7,7 +7,8 @@ import pytest
 
 from api.http.client_address import RawHeaders
 from api.origin.access import AccessLevel
-from api.origin.visibility import Requester, ViewerAccess, VisibilityCache
+from api.origin.viewer import Viewer
+from api.origin.visibility import ViewerAccess, VisibilityCache
 from storage.catalog.records.common import PublicRecord
 from storage.errors import CatalogUnavailable
 from tests.support.manual_clock import ManualClock
@@ -46,7 +47,7 @@ class CountingRecords:
 
     def ask(self, peer: str, token: str | None = None, hash_: str = HASH) -> ViewerAccess:
         headers = [] if token is None else [(b"authorization", token.encode())]
-        return asyncio.run(self.visibility.lookup(hash_, Requester(peer, headers)))
+        return asyncio.run(self.visibility.lookup(hash_, Viewer(peer, headers)))
 
 
 def test_open_media_need_neither_country_nor_owner() -> None:
@@ -54,7 +55,7 @@ def test_open_media_need_neither_country_nor_owner() -> None:
     for _ in range(5):
         assert public_records.ask("DE", TOKEN).access is AccessLevel.OPEN
     assert (public_records.asked, public_records.located, public_records.owners) == (1, 0, 0)
-    access = public_records.visibility.cached(HASH, "DE", [])
+    access = public_records.visibility.cached(HASH, Viewer("DE", []))
     assert access is not None
     assert access.shown is public_records.stream
 
@@ -68,10 +69,10 @@ def test_restricted_media_need_the_country_of_each_viewer() -> None:
 
 def test_only_the_access_of_strangers_is_cached() -> None:
     public_records = CountingRecords("RO")
-    assert public_records.visibility.cached(HASH, "RO", []) is None  # not queried yet
+    assert public_records.visibility.cached(HASH, Viewer("RO", [])) is None  # not queried yet
     public_records.ask("RO")
-    assert public_records.visibility.cached(HASH, "RO", []) is not None
-    assert public_records.visibility.cached(HASH, "DE", []) is None
+    assert public_records.visibility.cached(HASH, Viewer("RO", [])) is not None
+    assert public_records.visibility.cached(HASH, Viewer("DE", [])) is None
 
 
 def test_the_owners_token_overrides_the_country() -> None:
@@ -117,7 +118,9 @@ def test_while_the_catalog_fails_its_last_answer_counts_for_five_minutes(
     for _ in range(299):
         public_records.clock.now += 1
         assert public_records.ask("DE").access is expected
-        assert (public_records.visibility.cached(HASH, "DE", []) is not None) is expected.is_visible
+        assert (
+            public_records.visibility.cached(HASH, Viewer("DE", [])) is not None
+        ) is expected.is_visible
     assert public_records.asked == 300  # the catalog is still queried once a second
     public_records.clock.now += 1
     with pytest.raises(CatalogUnavailable):
@@ -150,7 +153,7 @@ async def test_what_was_published_just_now_is_no_404_of_a_slow_catalog() -> None
     public_records = SlowCountingRecords(patience=0.1)
     public_records.stream = msgspec.structs.replace(STREAM, published=False)
     visibility = public_records.visibility
-    viewer = Requester("DE", [])
+    viewer = Viewer("DE", [])
     async with asyncio.TaskGroup() as tasks:
         background = tasks.create_task(visibility.run_queries())
         await asyncio.sleep(0)  # it begins
@@ -173,7 +176,7 @@ async def test_what_was_published_just_now_is_no_404_of_a_slow_catalog() -> None
 async def test_known_viewers_do_not_wait_for_a_slow_catalog() -> None:
     public_records = SlowCountingRecords(patience=0.001)
     answering, visibility = public_records.answering, public_records.visibility
-    viewer = Requester("DE", [])
+    viewer = Viewer("DE", [])
     async with asyncio.TaskGroup() as tasks:
         background = tasks.create_task(visibility.run_queries())
         await asyncio.sleep(0)  # it begins
@@ -196,7 +199,7 @@ def test_guessed_hashes_do_not_push_out_what_is_known() -> None:
 
     async def guess() -> None:
         for number in range(20_001):
-            await public_records.visibility.lookup(f"{number:012}", Requester("DE", []))
+            await public_records.visibility.lookup(f"{number:012}", Viewer("DE", []))
 
     asyncio.run(guess())
     public_records.failing = True
@@ -222,7 +225,7 @@ def test_a_signed_in_browser_sees_what_its_token_reaches() -> None:
     )
 
     def ask(*headers: tuple[bytes, bytes]) -> AccessLevel:
-        return asyncio.run(visibility.lookup(HASH, Requester("DE", headers))).access
+        return asyncio.run(visibility.lookup(HASH, Viewer("DE", headers))).access
 
     assert ask((b"cookie", b"a=b"), (b"cookie", b"session=mine")) is AccessLevel.OWNER
     assert ask((b"cookie", b"session=other")) is AccessLevel.BLOCKED
@@ -256,7 +259,7 @@ async def test_a_waiting_request_is_answered_when_the_query_ends_in_an_unexpecte
     async with asyncio.TaskGroup() as tasks:
         background = tasks.create_task(visibility.run_queries())
         await asyncio.sleep(0)  # it begins
-        before = await visibility.lookup(HASH, Requester("DE", []))
+        before = await visibility.lookup(HASH, Viewer("DE", []))
         public_records.failing = True
         public_records.clock.now += 5
         visibility.confirm(HASH, before, answers.append)

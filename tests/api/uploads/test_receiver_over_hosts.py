@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from api.app import create_app
+from api.http.application import PlainApplication
 from headend.http.server import serving
 from headend.roles.upload_intake import create_intake
 from storage.catalog import Catalog, open_catalog
@@ -106,7 +107,7 @@ async def host_of(
         )
         key = (await catalog.installation.first_start(NOW_US)).broadcaster_key
         app = create_app(catalog=catalog, addresses=ADDRESSES, broadcaster_key=key, intake=intake)
-        await stack.enter_async_context(serving(app, sock))
+        await stack.enter_async_context(serving(PlainApplication(app), sock))
         yield UploadHost(sock.getsockname()[1], token, catalog, objects)
 
 

@@ -11,6 +11,7 @@ import httpx
 import msgspec
 
 from api.app import create_app
+from api.http.application import PlainApplication
 from api.ports import FileFacts
 from headend.http.server import serving
 from headend.roles.upload_intake import create_intake
@@ -75,7 +76,7 @@ async def open_service(
                 broadcaster_key=first.broadcaster_key,
                 intake=intake,
             )
-            async with serving(app, sock):
+            async with serving(PlainApplication(app), sock):
                 yield LoopbackService(
                     sock.getsockname()[1], first.owner_token or "", catalog, objects
                 )

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from api.http.application import FastAnswer
 from api.http.client_address import TrustedProxies
 from api.http.open_file import open_file
 from api.http.response import (
@@ -75,9 +76,7 @@ class PublishingApplication:
         for reader in readers:
             reader.callback(response)
 
-    def fast_path(
-        self, _method: str, path: str, _headers: object, _peer: str | None
-    ) -> fast_path.FastAnswer:
+    def fast_path(self, _method: str, path: str, _headers: object, _peer: str | None) -> FastAnswer:
         if path.startswith("/live/wait"):
             return Reader(self)
         if path == "/live/looked/wait":

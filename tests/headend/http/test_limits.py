@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 import uvloop
 
+from api.http.application import FastPath
 from api.http.response import HttpResponse, cross_origin_response
 from headend.config.listen_sockets import bind
 from headend.http.limits import HEAD_BYTES, BoundedProtocol
@@ -25,6 +26,8 @@ GET = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n"
 
 class App:
     """Refuses requests below /no without reading them, and answers others with their length."""
+
+    fast_path: FastPath | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # ASGI's own maps
         if scope["type"] == "lifespan":
@@ -53,7 +56,10 @@ class App:
 class FastPathApp(App):
     """The same with a fast path for /quick."""
 
-    def fast_path(
+    def __init__(self) -> None:
+        self.fast_path = self._quick
+
+    def _quick(
         self, _method: str, path: str, _headers: object, _peer: str | None = None
     ) -> HttpResponse | None:
         return cross_origin_response(200, {}, b"quick") if path == "/quick" else None

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from api.http.application import FastPath
 from headend.config.listen_sockets import bind
 from headend.http.server import serving
 from tests.support.plain_http import PLAIN
@@ -15,6 +16,8 @@ from tests.support.plain_http import PLAIN
 
 class SlowApplication:
     """An application whose answers wait until the test releases them."""
+
+    fast_path: FastPath | None = None
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from api.http.application import PlainApplication
 from api.pusher.limits import PusherSettings
 from headend.config.listen_sockets import bind
 from headend.http.connections import ConnectionLimiter
@@ -218,7 +219,7 @@ def test_a_handshake_that_is_not_completed_ends_in_time(monkeypatch: pytest.Monk
     async def scenario() -> None:
         limiter = ConnectionLimiter()
         with bind("127.0.0.1:0") as sock:
-            async with serving(silent, sock, limiter):
+            async with serving(PlainApplication(silent), sock, limiter):
                 port = sock.getsockname()[1]
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 try:

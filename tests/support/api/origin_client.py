@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 from litestar import Litestar
 
+from api.http.application import FastAnswer
 from api.http.response import HttpResponse
 from api.origin.origin import Origin, OriginFirst
 from api.origin.visibility import VisibilityCache
 from delivery.edge.memory import MemoryEdge
 from delivery.edge.publishing import PublishingEdge
 from delivery.edge.remote import RemoteEdge
-from headend.http.fast_path import FastAnswer
 from storage.catalog.records.common import PublicRecord
 from storage.errors import StorageError
 from storage.objects.disk import DiskObjects

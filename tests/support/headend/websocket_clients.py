@@ -12,6 +12,7 @@ import uvloop
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from api.http.application import PlainApplication
 from api.pusher.grants import FindHolding, none_hold
 from api.pusher.limits import PusherSettings
 from api.pusher.socket import Broadcaster
@@ -69,7 +70,7 @@ class BroadcastServer(msgspec.Struct, frozen=True):
         with bind("127.0.0.1:0") as sock:
             async with (
                 asyncio.TaskGroup() as tasks,
-                serving(broadcaster.in_front_of(not_found_app), sock),
+                serving(broadcaster.in_front_of(PlainApplication(not_found_app)), sock),
                 broadcaster.disconnecting_at_exit(),
             ):
                 beside = [

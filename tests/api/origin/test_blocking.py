@@ -10,7 +10,8 @@ import pytest
 
 from api.http.response import HttpResponse, PendingResponse
 from api.origin.origin import Origin
-from api.origin.visibility import Requester, VisibilityCache
+from api.origin.viewer import Viewer
+from api.origin.visibility import VisibilityCache
 from delivery.edge.base import CachedPlaylist
 from delivery.edge.memory import MemoryEdge
 from media.hls.playlist import PartialSegment
@@ -62,7 +63,7 @@ class Viewers:
 
     async def query_catalog(self) -> None:
         """Let another viewer query the catalog."""
-        await self.visibility.lookup(HASH, Requester("RO", []))
+        await self.visibility.lookup(HASH, Viewer("RO", []))
 
     def hint(self) -> None:
         """Hint at the next part in the playlist, whether or not it follows."""

@@ -5,12 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.origin.routes import (
-    content_type_and_caching,
-    match_path,
-    naming_lists,
-    object_address,
-)
+from api.origin.media_request import MediaRequest, parse_media_request
+from api.origin.viewer import NOBODY
 from storage.catalog.records.common import PublicRecord
 from storage.objects.addresses import checked
 
@@ -23,6 +19,11 @@ VIDEO = PublicRecord(
     hash=HASH, project=1, title="", description="", published=True, hidden=False, live=False,
     kind="video", media="1-1", posters="own-3", poster_labels=("360p",),
 )  # fmt: skip
+
+
+def parsed(path: str) -> MediaRequest | None:
+    return parse_media_request("GET", path, "", NOBODY)
+
 
 PICTURED = msgspec.structs.replace(STREAM, poster_labels=("360p", "720p"))
 
@@ -71,9 +72,9 @@ PICTURED = msgspec.structs.replace(STREAM, poster_labels=("360p", "720p"))
 def test_an_address_leads_to_an_object_of_what_is_shown(
     path: str, record: PublicRecord, address: str | None
 ) -> None:
-    match = match_path(path)
-    assert match is not None
-    assert object_address(match, record) == address
+    request = parsed(path)
+    assert request is not None
+    assert request.address(record) == address
 
 
 _PARTS = st.sampled_from(
@@ -85,15 +86,15 @@ _LAST = st.sampled_from(["index.m3u8", "0.m4s", "1.0.m4s", "init-0.mp4", "360p.j
 @given(st.lists(_PARTS | st.text(max_size=4), max_size=5), _LAST | st.text(max_size=9))
 def test_no_address_leads_out_of_its_own_folder(parts: list[str], last: str) -> None:
     """For every path, the object is below the hash for which access was checked."""
-    match = match_path("/" + "/".join([*parts, last]))
-    if match is None:
+    request = parsed("/" + "/".join([*parts, last]))
+    if request is None:
         return
     for record in (STREAM, PICTURED, VIDEO):
-        address = object_address(match, record)
-        if address is not None and match["hash"] == HASH:
+        address = request.address(record)
+        if address is not None and request.hash == HASH:
             assert address == checked(address)
             assert address.split("/")[:2] in (["live", HASH], ["videos", HASH])
-    kind, caching = content_type_and_caching(match)
+    kind, caching = request.form
     assert kind
     assert caching.startswith("public, max-age=")
 
@@ -133,9 +134,9 @@ FILM = f"videos/{HASH}/1-1"
 def test_lists_lead_to_what_players_request(
     path: str, record: PublicRecord, lists: list[tuple[str, str]]
 ) -> None:
-    match = match_path(path)
-    assert match is not None
-    assert naming_lists(match, record) == lists
+    request = parsed(path)
+    assert request is not None
+    assert request.lists(record) == lists
     for address, _ in lists:
         assert checked(address) == address
 
@@ -144,6 +145,6 @@ def test_previews_are_named_by_their_list() -> None:
     record = msgspec.structs.replace(VIDEO, previews="previews-1-1")
     listed = f"videos/{HASH}/previews-1-1/previews.vtt"
     for name, uri in (("previews.vtt", ""), ("sheet-3.jpg", "sheet-3.jpg")):
-        match = match_path(f"/videos/{HASH}/previews-1-1/{name}")
-        assert match is not None
-        assert naming_lists(match, record) == [(listed, uri)]
+        request = parsed(f"/videos/{HASH}/previews-1-1/{name}")
+        assert request is not None
+        assert request.lists(record) == [(listed, uri)]
