@@ -62,8 +62,6 @@ from storage.catalog import Catalog
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
 from storage.wall_clock import wall_clock_us
 
-__all__ = ["create_app"]
-
 _BEARER: Final = "bearer"
 _PUBLIC: Final = ImportRules()
 

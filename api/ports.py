@@ -5,19 +5,6 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from storage.catalog.records.common import ProjectRecord, PublicRecord
-from storage.file_intake import FileFacts, FileRefused, Probe
-
-__all__ = [
-    "FileFacts",
-    "FileRefused",
-    "MediaRemover",
-    "OwnerCheck",
-    "PosterMaker",
-    "Probe",
-    "ProjectIndex",
-    "PublicRecords",
-    "SlateMaker",
-]
 
 
 class PublicRecords(Protocol):

@@ -10,8 +10,6 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from api.http.errors import HANDLERS
 from api.http.security_headers import add_security_headers
 
-__all__ = ["status_app", "status_handlers"]
-
 # A guard of Litestar, which may be a coroutine function.
 _Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None] | None]
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"

@@ -13,8 +13,6 @@ from typing import Final
 from bench.ingest.processes import NoAnswer, child
 from bench.tools import tool
 
-__all__ = ["running_nginx"]
-
 _START_SECONDS: Final = 60.0  # a deadline for busy machines
 _LOOK_SECONDS: Final = 0.02
 

@@ -16,8 +16,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["BenchService", "service"]
-
 _START_SECONDS: Final = 60.0
 _METRIC: Final = re.compile(r"^(headend_\w+)\{([^}]*)\} (\S+)$", re.MULTILINE)
 

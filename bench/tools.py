@@ -5,8 +5,6 @@ import socket
 import subprocess
 from pathlib import Path
 
-__all__ = ["ToolMissing", "free_port", "install", "tool"]
-
 
 class ToolMissing(Exception):
     """A tool is not installed; the message says how to install it."""

@@ -46,8 +46,6 @@ from storage.objects.base import ObjectError
 from storage.objects.copying import CopyProgress
 from storage.wall_clock import wall_clock_us
 
-__all__ = ["main"]
-
 _PRIVATE_FILES: Final = 0o077  # files are made with mode 0600, folders with 0700
 # The demo's primary is back after 3 s, on air again after being well for 10 s, and then visible for
 # some seconds.

@@ -8,8 +8,6 @@ import sys
 from importlib import import_module
 from typing import NoReturn
 
-__all__ = ["main", "run"]
-
 
 def run() -> NoReturn:
     """Run the command that the arguments name, and end the process without tearing it down.

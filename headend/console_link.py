@@ -7,8 +7,6 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import TokenRecord
 from storage.errors import TokenRevoked
 
-__all__ = ["NoSuchToken", "console_link", "first_link"]
-
 _NO_OWNER: Final = "there is no token for all projects that may write: `headend token create`"
 
 

@@ -19,8 +19,6 @@ from media.stream_keys import PublicHash, Slot
 from storage.catalog import Catalog
 from storage.catalog.records.common import EventRecord
 
-__all__ = ["DemoError", "run_demo", "sentence", "stamped"]
-
 _AWAY_SECONDS: Final = 3.0  # before a dead encoder is restarted
 _HEAD_START: Final = 3.0  # so that the primary begins the run
 _POLL_SECONDS: Final = 0.25  # between two queries of the stream's events

@@ -14,8 +14,6 @@ import structlog
 
 from headend.printable import printable
 
-__all__ = ["set_up"]
-
 _IDENTITY: Final = ("stream", "video", "job", "peer", "rendition")
 # Attributes that libraries add to their records and that do not help an operator.
 _FOREIGN: Final = frozenset({"color_message", "taskName"})

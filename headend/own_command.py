@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-__all__ = ["own_command", "runnable"]
-
 _NAME: Final = "headend"
 
 

@@ -8,8 +8,6 @@ escapes, the same as in JSON, so that a JSON document keeps its meaning.
 import unicodedata
 from typing import Final
 
-__all__ = ["printable"]
-
 # Controls, formats (directional marks, tags), halves of surrogate pairs, what is private or not
 # assigned, and the two separators that break lines.
 _ESCAPED: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})

@@ -15,8 +15,6 @@ from api.operations.report import LoggedProblem
 from headend.printable import printable
 from media.ticks import MICROSECONDS
 
-__all__ = ["RecentLog", "keeping_recent_log"]
-
 # A page of them; each is cut to a few hundred bytes.
 _MOST: Final = 100
 _MOST_FACTS: Final = 12

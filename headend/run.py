@@ -39,8 +39,6 @@ from storage.errors import CatalogUnavailable, StorageError
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
 
-__all__ = ["StartError", "run"]
-
 log = logging.getLogger(__name__)
 
 _RENEW_SECONDS: Final = 24 * 3600.0

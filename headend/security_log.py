@@ -22,8 +22,6 @@ from typing import Any, Final
 from headend.printable import printable
 from ingest.server.log_throttle import LogThrottle, SuppressedLines
 
-__all__ = ["security_log", "security_log_path"]
-
 _LOGGER: Final = "security"
 # The throttle passes 30 lines of about 150 bytes a minute and event: days, even in a flood.
 _FILE_BYTES: Final = 4 << 20

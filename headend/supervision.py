@@ -14,8 +14,6 @@ import msgspec
 
 from storage.cancellation import uncancelled
 
-__all__ = ["BackgroundTask", "keep_running", "run_in_background"]
-
 log = logging.getLogger(__name__)
 
 # Before the second start; twice as long before each further one.

@@ -6,8 +6,6 @@ import os
 import socket
 from collections.abc import Mapping
 
-__all__ = ["keep_watchdog", "notify"]
-
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
     """Send a state such as "READY=1" to the service manager, if there is one."""

@@ -7,8 +7,6 @@ from headend.roles.wiring import RunningService
 from media.stream_keys import Slot
 from storage.catalog.library.sessions import LINK_SECONDS
 
-__all__ = ["welcome"]
-
 
 def welcome(running: RunningService, *, terminal: bool, link: str | None = None) -> str:
     """Return the addresses of a running role, one per line.

@@ -9,8 +9,6 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["Acceptor"]
-
 _BACKLOG: Final = 256
 # Probably out of descriptors: accepting again at once would loop.
 _PAUSE_SECONDS: Final = 1.0

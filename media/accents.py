@@ -7,8 +7,6 @@ and the vowel signs of Hebrew and Arabic. Marks of other scripts make another le
 import unicodedata
 from typing import Final
 
-__all__ = ["without_accents"]
-
 # Blocks of the Unicode standard: Hebrew points, Arabic marks, combining diacritical marks and their
 # supplements, half marks.
 _MARKS: Final = (

@@ -13,8 +13,6 @@ import msgspec
 
 from media.accents import without_accents
 
-__all__ = ["COUNTRIES", "Country", "decode_countries", "encode_countries", "find_country"]
-
 _COMMA: Final = ","
 
 

@@ -6,18 +6,6 @@ second. None: not known, or not yet.
 
 import msgspec
 
-__all__ = [
-    "ClockReport",
-    "EncoderReport",
-    "KeyframeReport",
-    "NetworkReport",
-    "PictureReport",
-    "SecondsReport",
-    "SlotReport",
-    "SoundReport",
-    "StreamReport",
-]
-
 
 class KeyframeReport(msgspec.Struct, frozen=True, kw_only=True):
     """The intervals between keyframes, by their timestamps.

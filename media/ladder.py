@@ -9,23 +9,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = [
-    "AUDIO_PEAK_RATE",
-    "AUDIO_RENDITION",
-    "BOXES",
-    "BOX_LABELS",
-    "BOX_NUMBERS",
-    "BURST_SECONDS",
-    "MOST_SOURCE_RATE",
-    "SELECTABLE_BOXES",
-    "STANDARD_LABELS",
-    "Box",
-    "Ladder",
-    "Rendition",
-    "box_of",
-    "ladder_for",
-]
-
 # The name of the audio rendition; every run has exactly one.
 AUDIO_RENDITION = "audio"
 # The highest bit rate that it reaches over 2 s, in bit/s: AAC at 128 kbit/s peaks at 133 where

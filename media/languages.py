@@ -7,8 +7,6 @@ shortest tag (RFC 5646, 2.2.1), so the two letters of ISO 639-1 if a language ha
 import re
 from typing import Final
 
-__all__ = ["language_name", "language_tag"]
-
 # Two letters, three letters (the variant after a slash), and the English name.
 _KNOWN: Final = """
 af afr Afrikaans|am amh Amharic|ar ara Arabic|az aze Azerbaijani|be bel Belarusian|bg bul Bulgarian

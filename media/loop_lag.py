@@ -9,8 +9,6 @@ regular beat detects that. Silence is measured up to `read_until`, deadlines of 
 from collections import deque
 from typing import Final
 
-__all__ = ["BEAT_SECONDS", "LoopLag"]
-
 # The interval of the beat: how precisely the beginning of a lag is known.
 BEAT_SECONDS: Final = 0.1
 # A busy machine delays a beat by tens of milliseconds; the shortest detection of silence is 0.5 s.

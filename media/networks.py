@@ -7,8 +7,6 @@ these; it gets a larger limit of its own. Pure.
 
 import ipaddress
 
-__all__ = ["client_network", "site_network"]
-
 _NETWORK_BITS = 64
 _SITE_BITS = 48
 

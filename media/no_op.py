@@ -3,8 +3,6 @@
 They accept any positional arguments, so that each fits every signature with its return type.
 """
 
-__all__ = ["always", "do_nothing", "do_nothing_async", "never"]
-
 
 def do_nothing(*_arguments: object) -> None:
     """Ignore the call."""

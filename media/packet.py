@@ -6,8 +6,6 @@ import msgspec
 
 from media.track import Track
 
-__all__ = ["PACKET_OVERHEAD", "MediaPacket"]
-
 # The memory that a packet takes besides its data: 163 bytes in a GOP buffer, 243 in the queue of an
 # engine. A flood of empty packets must not fit into a bound that counts their data alone.
 PACKET_OVERHEAD: Final = 256

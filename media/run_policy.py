@@ -25,20 +25,6 @@ from typing import (
 
 import msgspec
 
-__all__ = [
-    "DEFAULTS",
-    "OneOf",
-    "ResolvedPolicy",
-    "RunFailover",
-    "RunPolicy",
-    "RunRecording",
-    "Within",
-    "changes_of",
-    "merge",
-    "resolve",
-    "shown_by",
-]
-
 A = TypeVar("A")  # what stands for a setting that is not set: None, or Never once it is resolved
 
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from media.ticks import MICROSECONDS
 
-__all__ = ["MOST_SAMPLES", "coarse_to_fine", "sample_times"]
-
 # Minimum distance of two samples, so that a video of a few seconds has several.
 _LEAST_STEP: Final = 500_000  # µs
 _STEP: Final = 2 * MICROSECONDS

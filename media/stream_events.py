@@ -13,32 +13,6 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-__all__ = [
-    "BackOnAirEvent",
-    "EncoderOffEvent",
-    "EncoderOnEvent",
-    "EncoderSendingEvent",
-    "EncoderSilentEvent",
-    "EngineLostEvent",
-    "LiveEvent",
-    "OffAirEvent",
-    "OwnerEvent",
-    "PictureAwaitedEvent",
-    "PictureUnusableEvent",
-    "RecordingNotBegunEvent",
-    "RecordingStoppedEvent",
-    "RefusedEvent",
-    "RungReturnedEvent",
-    "RungShedEvent",
-    "SlateEvent",
-    "SoundMovedEvent",
-    "SoundUnusableEvent",
-    "StreamEvent",
-    "SwitchedEvent",
-    "TakenOverEvent",
-    "TopRungEncodedEvent",
-]
-
 _Meta = msgspec.Meta
 _Count = Annotated[int, _Meta(description="how many encoders of the stream send then")]
 

@@ -8,16 +8,6 @@ import uuid
 
 import msgspec
 
-__all__ = [
-    "BACKUP_APPLICATION",
-    "PRIMARY_APPLICATION",
-    "PublicHash",
-    "Slot",
-    "StreamKey",
-    "is_hash",
-    "new_hash",
-]
-
 PublicHash = str
 
 PRIMARY_APPLICATION = "live"

@@ -8,18 +8,6 @@ their names end in `_us`, so `seconds * MICROSECONDS` is a duration of that kind
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = [
-    "AUDIO_SCALE",
-    "DAY_US",
-    "MICROSECONDS",
-    "MILLISECONDS",
-    "ORIGIN_SECONDS",
-    "VIDEO_SCALE",
-    "rescale",
-    "since_epoch_us",
-    "utc",
-]
-
 MILLISECONDS: Final = 1_000
 MICROSECONDS: Final = 1_000_000
 DAY_US: Final = 86_400 * MICROSECONDS

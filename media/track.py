@@ -6,8 +6,6 @@ import msgspec
 
 from media.ticks import MILLISECONDS
 
-__all__ = ["AudioCodec", "AudioTrack", "Track", "VideoCodec", "VideoTrack"]
-
 
 class VideoCodec(Enum):
     """A video codec, by the name of its sample entry (ISO/IEC 14496-15 and others)."""

@@ -16,8 +16,6 @@ import httpcore
 
 from outbound.policy import Network, WebAddress, is_fetchable
 
-__all__ = ["CheckedClient", "FetchInterrupted", "FetchRefused", "Resolve", "resolve_host"]
-
 # A name may have many addresses; if these do not answer, the others hardly will.
 _MOST_TRIED: Final = 4
 _CONNECT_SECONDS: Final = 10.0

@@ -15,17 +15,6 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import msgspec
 
-__all__ = [
-    "MAX_URL",
-    "BadWebAddress",
-    "Network",
-    "WebAddress",
-    "is_fetchable",
-    "is_ip_literal",
-    "parse_networks",
-    "parse_web_address",
-]
-
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 

@@ -35,19 +35,6 @@ from pip._internal.models.index import PyPI
 
 from headend.printable import printable
 
-__all__ = [
-    "LISTED_DAYS",
-    "FfmpegList",
-    "Pin",
-    "Result",
-    "advisories_of",
-    "check_ffmpeg",
-    "check_npm",
-    "check_pins",
-    "pins_in",
-    "report",
-]
-
 LISTED_DAYS: Final = 90  # FFmpeg's developers publish advisories in batches, some weeks apart
 _PIN: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
 _SECONDS: Final = 20.0  # for one package

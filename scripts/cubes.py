@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CUBES", "NODES", "main", "mapped", "table"]
-
 FOLDER: Final = Path(__file__).parents[1] / "transcode" / "engine" / "codec"
 # In perceptually even steps like PQ's, 17 nodes keep greys within 2 of 219 levels.
 NODES: Final = 17

@@ -31,8 +31,6 @@ from tests.support.e2e.hosts import HostProcess, HostProcesses, running_engines
 from tests.support.e2e.service import ServiceProcess, fetch
 from tests.support.e2e.strict_player import Follower
 
-__all__ = ["EVERY_SECONDS", "count_text", "main", "owner_text"]
-
 # A host is back after about 6 s; its encoder is on air again after 10 s without a fault.
 EVERY_SECONDS: Final = 30.0
 _AWAY_SECONDS: Final = 3.0  # before a killed host is started again

@@ -27,8 +27,6 @@ from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["PICTURES", "TEXTS", "BadDrawing", "draw"]
-
 _DOCS: Final = Path(__file__).parents[1] / "docs"
 TEXTS: Final = _DOCS / "drawings"
 PICTURES: Final = _DOCS / "pictures"

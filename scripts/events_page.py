@@ -18,8 +18,6 @@ import msgspec
 from media.stream_events import OwnerEvent
 from storage.catalog.events.kinds import EVENTS, STATES, VideoEvent
 
-__all__ = ["PAGE", "filled"]
-
 PAGE: Final = Path(__file__).parents[1] / "docs" / "events.md"
 
 _TABLE: Final = re.compile(r"(<!-- events ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)

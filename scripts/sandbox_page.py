@@ -14,8 +14,6 @@ from typing import Final
 
 from transcode.sandbox.system_calls import SYSTEM_CALLS, Rule, SystemCall
 
-__all__ = ["PAGE", "filled"]
-
 PAGE: Final = Path(__file__).parents[1] / "docs" / "sandbox.md"
 
 _TABLE: Final = re.compile(r"(<!-- calls ([A-Z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)

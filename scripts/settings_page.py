@@ -15,8 +15,6 @@ from typing import Final
 from headend.config.section import Setting, explain
 from headend.config.settings import ServiceSettings
 
-__all__ = ["PAGE", "defaults", "filled"]
-
 PAGE: Final = Path(__file__).parents[1] / "docs" / "settings.md"
 
 _GENERAL: Final = "general"

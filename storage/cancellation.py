@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["uncancelled"]
-
 
 @contextmanager
 def uncancelled() -> Generator[None]:

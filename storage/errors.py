@@ -37,41 +37,6 @@ Messages name places and revisions, never a statement, a parameter or a secret.
 Object stores add `ObjectError` (`storage.objects.base`), the bus `BusUnavailable`.
 """
 
-__all__ = [
-    "BackupInUse",
-    "CatalogAway",
-    "CatalogBusy",
-    "CatalogError",
-    "CatalogNotEmpty",
-    "CatalogUnavailable",
-    "CopyOutdated",
-    "FileChanged",
-    "HashTaken",
-    "HostGone",
-    "HostNameTaken",
-    "MediaNotShared",
-    "NameTaken",
-    "NoFormerFile",
-    "NoSuchLabel",
-    "NoSuchProject",
-    "NoSuchVideo",
-    "ProjectNotDeletable",
-    "SchemaMismatch",
-    "SchemaMissing",
-    "SchemaNewer",
-    "SchemaOlder",
-    "StorageError",
-    "StreamStateConflict",
-    "TokenRevoked",
-    "TooManyBackups",
-    "TooManyUploads",
-    "UploadHeld",
-    "UploadInProgress",
-    "UploadLinkSpent",
-    "UploadLost",
-    "VideoNotFailed",
-]
-
 
 class StorageError(Exception):
     """The root of all storage errors."""

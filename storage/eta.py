@@ -13,8 +13,6 @@ import msgspec
 
 from media.ticks import MICROSECONDS
 
-__all__ = ["SpanPace", "seconds_remaining"]
-
 # From leasing a span to its first picture: the engine starts and decodes from a keyframe.
 _START_US: Final = 600_000
 

@@ -14,16 +14,6 @@ import msgspec
 from media.ladder import BOX_NUMBERS, STANDARD_LABELS, ladder_for
 from storage.catalog.records.videos import VideoFile
 
-__all__ = [
-    "FileFacts",
-    "FileRefused",
-    "Probe",
-    "probe_file",
-    "probe_source",
-    "source_file",
-    "standard_rungs",
-]
-
 
 class FileRefused(Exception):
     """No video can be made of an uploaded file; `reason` is a sentence for its owner."""

@@ -35,25 +35,6 @@ from storage.lease_verdict import Lease
 from storage.objects.addresses import COPYING, INSTALLATION, LEASE
 from storage.objects.base import ObjectChanged, ObjectError, ObjectMissing, Objects
 
-__all__ = [
-    "EmptyStore",
-    "ForeignMedia",
-    "KeyCatalog",
-    "KnownMedia",
-    "MediaFolders",
-    "ReadableStore",
-    "StoreMismatch",
-    "TurnCatalog",
-    "UnfinishedCopy",
-    "begin_copy",
-    "check",
-    "complete",
-    "end_copy",
-    "refuse_foreign",
-    "refuse_media",
-    "verify",
-]
-
 log = logging.getLogger(__name__)
 
 _KEY_BYTES: Final = 16  # random: no two installations ever share a key

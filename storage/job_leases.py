@@ -20,21 +20,6 @@ import msgspec
 
 from storage.errors import StorageError
 
-__all__ = [
-    "HEARTBEAT_SECONDS",
-    "LEASE_US",
-    "MAX_FAILURES",
-    "MAX_LEASE_US",
-    "MAX_PAUSE_US",
-    "HeldJob",
-    "HeldSpan",
-    "JobFacts",
-    "JobLost",
-    "PlannedSpan",
-    "SpanLost",
-    "pause_us",
-]
-
 LEASE_US: Final = 15_000_000
 # The longest lease that can be set. A lease with more time left was made before the clock was set
 # back, and is treated as over: its worker may be gone.

@@ -7,8 +7,6 @@ import msgspec
 from storage.catalog.projects.store_claims import StoreClaim
 from storage.errors import StorageError
 
-__all__ = ["Lease", "NewStoreRefused", "Sight", "StoreElsewhere", "StoreInUse", "Verdict", "judge"]
-
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """The lease as it is in the store.

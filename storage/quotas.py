@@ -15,8 +15,6 @@ from media.ticks import DAY_US, MICROSECONDS
 from storage.catalog.projects.usage import ProjectUsage, Usage
 from storage.catalog.videos.past_files import PAST_DAYS
 
-__all__ = ["NO_QUOTAS", "QUOTA_DAYS", "QuotaCheck", "QuotaLimits"]
-
 QUOTA_DAYS: Final = PAST_DAYS  # the period over which minutes are counted
 _MINUTE_US: Final = 60 * MICROSECONDS
 

@@ -53,8 +53,6 @@ from storage.objects.base import (
     StoreFull,
 )
 
-__all__ = ["LeaseTiming", "StoreLease"]
-
 log = logging.getLogger(__name__)
 
 _TURN_BYTES: Final = 16  # random: no two turns are ever the same

@@ -2,8 +2,6 @@
 
 import time
 
-__all__ = ["wall_clock_us"]
-
 
 def wall_clock_us() -> int:
     """Return the time in microseconds since the Unix epoch; it may be set back."""

@@ -134,24 +134,6 @@ def test_nothing_is_raised_within_an_except_star() -> None:
     assert places == []
 
 
-def says_what_it_offers(tree: ast.Module) -> bool:
-    """Return whether a module has `__all__`, or defines nothing to import."""
-    named = {target.id for node in tree.body if isinstance(node, ast.Assign)
-             for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
-    offers = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
-    return "__all__" in named or not offers
-
-
-def test_every_module_says_what_it_offers() -> None:
-    silent = [
-        name(path)
-        for path in SOURCES
-        if "migrations" not in path.parts  # called by alembic, never imported
-        and not says_what_it_offers(ast.parse(text(path)))
-    ]
-    assert silent == []
-
-
 def unnamed(package: Path) -> list[str]:
     """Return the modules and packages in a package that its docstring does not name."""
     face = ast.get_docstring(ast.parse(text(package))) or ""

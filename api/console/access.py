@@ -14,8 +14,6 @@ from api.http.errors import ApiError
 from api.http.rate_limit import CallerRateLimiter
 from api.schemas.urls import SIGN_IN
 
-__all__ = ["HOME", "is_console", "needs_session", "next_page", "sign_in_path"]
-
 HOME: Final = "/console"
 # No second slash, no backslash and no control character: browsers read those in several ways.
 _BELOW: Final = re.compile(r"/console(?:[/?][!-\[\]-~]*)?")

@@ -13,8 +13,6 @@ from api.console.access import is_console, sign_in_path
 from api.console.page import Console, is_fragment_request
 from api.http.errors import ErrorBody
 
-__all__ = ["with_error_pages"]
-
 # Any: Litestar's own types. A handler accepts its own exceptions only.
 _Handler = Callable[[Request[Any, Any, Any], Any], Response[Any]]
 _Handlers = dict[int | type[Exception], _Handler]

@@ -16,8 +16,6 @@ from media.stream_keys import PublicHash
 from storage.catalog.events import kinds
 from storage.catalog.records.common import EventRecord
 
-__all__ = ["EventLine", "describe", "slot_name"]
-
 Tone = Literal["good", "bad", "plain"]
 Facts = Mapping[str, object]
 

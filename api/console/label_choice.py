@@ -6,8 +6,6 @@ from typing import Final
 from storage.catalog import Catalog
 from storage.catalog.records.common import Named, Sort
 
-__all__ = ["BY_NAME", "MOST_CHOICES", "category_choice", "tag_choice"]
-
 MOST_CHOICES: Final = 500  # of labels or players: a longer list is of no use
 BY_NAME: Final = Sort("name", descending=False)
 

@@ -11,8 +11,6 @@ from api.http.auth import ApiRequest, needs_all_projects
 from api.http.parameters import missing
 from api.operations.report import Finding, OperationsReporter
 
-__all__ = ["operations_page"]
-
 _FRAGMENTS: Final = {"installation": "_operations.html"}
 
 

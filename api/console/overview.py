@@ -18,8 +18,6 @@ from api.schemas.presenter import Presenter
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
 
-__all__ = ["Problems", "overview_page", "state_of"]
-
 # Sentences about what the service cannot do at the moment.
 Problems = Callable[[], Awaitable[list[str]]]
 

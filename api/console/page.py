@@ -17,8 +17,6 @@ from api.console.rendering import Renderer
 from api.schemas.urls import Addresses
 from storage.catalog.records.common import Principal
 
-__all__ = ["Console", "is_fragment_request", "page_headers"]
-
 _NO_FRAGMENTS: Final[Mapping[str, str]] = {}
 _ACCEPTED: Final = "HX-Request, HX-Target"
 

@@ -18,8 +18,6 @@ from api.schemas.urls import Addresses
 from media.no_op import never
 from media.ticks import utc
 
-__all__ = ["Renderer"]
-
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _UNITS: Final = ("kB", "MB", "GB", "TB")
 _STEP: Final = 1000

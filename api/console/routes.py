@@ -28,8 +28,6 @@ from api.http.rate_limit import CallerRateLimiter
 from api.operations.report import StreamRoom
 from storage.catalog import Catalog
 
-__all__ = ["console_routes", "front_page"]
-
 # All below /console, in the order of the navigation.
 PAGES: Final[tuple[ControllerRouterHandler, ...]] = (
     overview_page,

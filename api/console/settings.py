@@ -17,8 +17,6 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import Page, ProjectRecord, TokenRecord
 from storage.catalog.records.settings import OwnerSettings
 
-__all__ = ["SettingsPage"]
-
 _MOST_NAMED: Final = 500  # players, tags and categories that the page lists
 _MOST_RESTRICTED: Final = 100
 _FRAGMENTS: Final = {

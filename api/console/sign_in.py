@@ -26,8 +26,6 @@ from api.schemas.urls import SIGN_IN
 from storage.catalog import Catalog
 from storage.errors import TokenRevoked
 
-__all__ = ["sign_in_handlers"]
-
 security = logging.getLogger("security")
 
 SIGN_OUT: Final = "/console/sign-out"

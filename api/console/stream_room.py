@@ -28,8 +28,6 @@ from storage.catalog.records.common import ProjectRecord, StreamRecord
 from storage.catalog.records.settings import OwnerSettings
 from storage.catalog.streams.holds import is_held
 
-__all__ = ["StreamRoomPage"]
-
 _DEPENDENCIES: Final = {**PROJECT, **STREAM}
 _FRAGMENTS: Final = {
     "state": "_stream_state.html",

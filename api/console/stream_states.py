@@ -11,16 +11,6 @@ from media.stream_keys import Slot
 from storage.catalog.events.kinds import PausedEvent
 from storage.catalog.records.common import StreamRecord
 
-__all__ = [
-    "ON_AIR_EVENTS",
-    "SLATE_EVENTS",
-    "SlotState",
-    "StreamState",
-    "poster_of",
-    "slot_states",
-    "state_of",
-]
-
 # `starting`: an encoder sends, and viewers get nothing yet.
 StreamState = Literal["live", "paused", "slate", "starting", "idle"]
 # Events since which a stream is in its state: the newest counts.

@@ -19,8 +19,6 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord, Sort, StreamRecord
 from storage.catalog.streams.repository import STATES
 
-__all__ = ["StreamListPages"]
-
 _FRAGMENTS: Final = {"streams": "_streams.html"}
 Choice = Annotated[str | None, QueryParameter()]
 # A parameter of a handler cannot have this name.

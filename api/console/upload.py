@@ -14,8 +14,6 @@ from api.library.lookup import PROJECT
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 
-__all__ = ["UploadPage"]
-
 _HOUR_US: Final = 3_600_000_000
 _FRAGMENTS: Final = {"links": "_upload_links.html"}
 

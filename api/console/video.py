@@ -18,8 +18,6 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import WholeVideo
 
-__all__ = ["VideoPage"]
-
 _DEPENDENCIES: Final = {**PROJECT, **VIDEO}
 _FRAGMENTS: Final = {
     "heading": "_video_heading.html",

@@ -16,8 +16,6 @@ from api.videos.list_query import VideoListQuery, provide_list_query
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 
-__all__ = ["VideosPage"]
-
 _FRAGMENTS: Final = {"videos": "_videos.html"}
 _NEWEST: Final = "newest"
 # The orders that a person can choose, as the API names them: column and order.

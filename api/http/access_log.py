@@ -22,8 +22,6 @@ from litestar.types import (
 from api.http.application import FastPath
 from storage.catalog.records.common import Principal
 
-__all__ = ["AccessLog"]
-
 log = logging.getLogger(__name__)
 
 # Paths of API clients and of the console; all others are for viewers.

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 from api.http.client_address import RawHeaders
 from api.http.response import HttpResponse, PendingResponse
 
-__all__ = ["Application", "AsgiCall", "FastAnswer", "FastPath", "PlainApplication"]
-
 # An application of any framework; Any: ASGI's own maps.
 AsgiCall = Callable[[Any, Any, Any], Awaitable[None]]
 # A response, now or later; or a coroutine that returns one of them.

@@ -20,18 +20,6 @@ from api.http.rate_limit import UNLIMITED, CallerRateLimiter
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal
 
-__all__ = [
-    "ApiRequest",
-    "Guard",
-    "bearer_token",
-    "is_owner",
-    "is_signed_in_owner",
-    "needs_all_projects",
-    "needs_token",
-    "needs_write",
-    "unauthenticated",
-]
-
 # Any: what Litestar leaves open to every application.
 # A request that passed `needs_token`: `request.auth` is the bearer of its token.
 ApiRequest = Request[Any, Principal, Any]

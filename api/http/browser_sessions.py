@@ -25,14 +25,6 @@ from storage.catalog.library.sessions import LIFE_SECONDS
 from storage.catalog.records.common import Principal
 from storage.wall_clock import wall_clock_us
 
-__all__ = [
-    "CONSOLE_HEADER",
-    "BrowserSessions",
-    "SessionCookie",
-    "is_from_elsewhere",
-    "is_same_origin",
-]
-
 CONSOLE_HEADER: Final = "x-headend-console"
 _NAME: Final = "headend_session"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})

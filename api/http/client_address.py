@@ -17,15 +17,6 @@ from ipaddress import (
 )
 from typing import Any, Final
 
-__all__ = [
-    "Address",
-    "BadNetwork",
-    "RawHeaders",
-    "TrustedProxies",
-    "header_values",
-    "parse_address",
-]
-
 Address = IPv4Address | IPv6Address
 # As on the wire, names in lower case.
 RawHeaders = Sequence[tuple[bytes, bytes]]

@@ -12,8 +12,6 @@ from typing import Final
 from api.http.errors import ApiError
 from api.http.fair_share import FairShare, Holder, Refusal
 
-__all__ = ["ConcurrencyLimit"]
-
 _RETRY_SECONDS: Final = 10
 _REFUSALS: Final = {
     Refusal.SHARE: (HTTPStatus.TOO_MANY_REQUESTS, "this token, link or project"),

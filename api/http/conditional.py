@@ -8,8 +8,6 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["Unsatisfiable", "accepts_gzip", "byte_range", "has_entity_tag"]
-
 # A single range: several are answered with the whole object (14.2 allows it), and players never
 # request more than one.
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})", re.IGNORECASE)

@@ -17,8 +17,6 @@ from storage.catalog import Catalog
 from storage.catalog.records.uploads import LinkRecord
 from storage.errors import StorageError
 
-__all__ = ["MAX_ORIGINS", "cors_hook", "is_upload_options", "normalize_origins", "origins_error"]
-
 MAX_ORIGINS: Final = 50
 _ALL: Final = "*"
 _ORIGIN: Final = re.compile(

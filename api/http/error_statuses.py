@@ -6,8 +6,6 @@
 from http import HTTPStatus
 from typing import Final
 
-__all__ = ["BODY_ERRORS", "CHANGE_ERRORS", "FORM_ERRORS", "READ_ERRORS"]
-
 READ_ERRORS: Final = (HTTPStatus.NOT_FOUND,)
 CHANGE_ERRORS: Final = (*READ_ERRORS, HTTPStatus.FORBIDDEN)  # without a body
 BODY_ERRORS: Final = (  # with a JSON body

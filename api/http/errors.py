@@ -26,17 +26,6 @@ from storage.errors import (
     NoSuchProject,
 )
 
-__all__ = [
-    "HANDLERS",
-    "ApiError",
-    "ErrorBody",
-    "FieldErrors",
-    "documented",
-    "invalid",
-    "receiving_body",
-    "unavailable",
-]
-
 log = logging.getLogger(__name__)
 
 FieldErrors = Mapping[str, Sequence[str]]

@@ -14,8 +14,6 @@ import msgspec
 
 from media.networks import client_network, site_network
 
-__all__ = ["FairShare", "Holder", "Refusal", "client_holders"]
-
 # A /48 may hold twice the free places: it is one site with many networks, or many customers.
 _SITE_SHARE: Final = 2
 

@@ -14,8 +14,6 @@ from multipart import MultipartSegment
 from api.schemas.text_fields import MAX_TITLE, has_control_characters
 from media.accents import without_accents
 
-__all__ = ["file_name", "file_slug", "file_title", "slug"]
-
 _NAMELESS: Final = "video"
 _EXTENSION: Final = re.compile(r"\.[0-9A-Za-z]{1,8}$")
 # Some clients send it although RFC 7578 forbids it; then it is the complete name.

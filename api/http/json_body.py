@@ -20,8 +20,6 @@ from api.schemas.text_fields import (
 )
 from api.schemas.timestamps import Moment
 
-__all__ = ["MAX_BODY", "described", "parse_fields", "read_body", "read_raw_body"]
-
 # The longest body of the API is a description of 10 000 characters, 120 KB where all are escaped,
 # among lists of numbers. Decoding this much takes 10 ms at most, of the event loop's time.
 MAX_BODY: Final = 256 * 1024  # bytes

@@ -14,8 +14,6 @@ from litestar.routes import HTTPRoute
 
 from api.http.errors import invalid
 
-__all__ = ["needs_known_query"]
-
 # Their clients may add parameters of other services: to get past caches, for example.
 _ANY_QUERY: Final = frozenset({
     "show_video", "edit_video", "list_videos", "upload_video", "add_stream", "edit_stream",

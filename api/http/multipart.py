@@ -18,15 +18,6 @@ from api.http.errors import ApiError, invalid, receiving_body
 from api.http.filenames import file_name
 from storage.objects.incoming_file import IncomingFile, IncomingFileTooLarge
 
-__all__ = [
-    "MAX_TEXT_BYTES",
-    "MIN_PROGRESS_BYTES",
-    "STALL_SECONDS",
-    "FileField",
-    "MultipartForm",
-    "read_form",
-]
-
 # A client must send `MIN_PROGRESS_BYTES` within `STALL_SECONDS` of waiting: at less than 4 KiB/s a
 # file would take a day.
 STALL_SECONDS: Final = 30.0

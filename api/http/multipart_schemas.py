@@ -12,8 +12,6 @@ from litestar.openapi.spec import (
     Schema,
 )
 
-__all__ = ["FileForm", "PosterForm", "SlateForm", "VideoForm"]
-
 _MULTIPART: Final = "multipart/form-data"
 _OCTETS: Final = "application/octet-stream"
 # From OpenAPI 3.0; most client generators recognise files only by it.

@@ -16,8 +16,6 @@ from typing import Final
 
 from storage.objects.disk_threads import VIEWERS
 
-__all__ = ["FileOpener", "OpenFile", "open_file"]
-
 _PIECE: Final = 256 * 1024
 _BYTE: Final = bytearray(1)  # a buffer whose content is not used
 # The kernel keeps the entry of a file that was opened so recently.

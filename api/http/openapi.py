@@ -15,8 +15,6 @@ from litestar import Request, Response, Router
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.plugins import OpenAPIRenderPlugin
 
-__all__ = ["ReadyDocuments", "ReferencePage", "complete_document", "operation_id"]
-
 # Any: an OpenAPI document is JSON, read by the names of its own specification.
 Document = Mapping[str, Any]
 

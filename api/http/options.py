@@ -8,8 +8,6 @@ from litestar.datastructures import MutableScopeHeaders
 from litestar.routes import HTTPRoute
 from litestar.types import Message, Scope
 
-__all__ = ["allowed_methods", "list_all_methods"]
-
 
 async def list_all_methods(message: Message, scope: Scope) -> None:
     """Put all methods of the path into `Allow` (a `before_send` hook)."""

@@ -12,8 +12,6 @@ from api.schemas.common import Listing, Meta, PageLink, PageLinks
 from api.schemas.text_fields import has_control_characters
 from storage.catalog.records.common import Page, Sort
 
-__all__ = ["ListQuery", "envelope", "read_query"]
-
 # 18 digits fit into every integer type of ours and of the databases.
 _PAGE: Final = re.compile(r"[1-9][0-9]{0,17}")
 _MAX_SEARCH: Final = 255  # characters, as the longest title

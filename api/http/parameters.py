@@ -13,17 +13,6 @@ from litestar.params import PathParameter, QueryParameter
 
 from api.http.errors import ApiError
 
-__all__ = [
-    "PageNumber",
-    "RecordId",
-    "Search",
-    "SortOrder",
-    "missing",
-    "number_of",
-    "sort_columns",
-    "still_there",
-]
-
 R = TypeVar("R")
 
 _STRING: Final = {"type": "string", "one_of": None}

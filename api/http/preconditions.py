@@ -15,8 +15,6 @@ from litestar.params import HeaderParameter
 from api.http.conditional import has_entity_tag
 from api.http.errors import ApiError
 
-__all__ = ["IfMatch", "edit_tag", "quoted", "unless_edited"]
-
 _DIGITS: Final = 16  # 64 bits: enough to distinguish the versions of one record
 
 IfMatch = Annotated[

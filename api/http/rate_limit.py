@@ -22,8 +22,6 @@ import msgspec
 from api.http.errors import ApiError
 from media.networks import client_network
 
-__all__ = ["UNLIMITED", "CallerRateLimiter", "RateLimits", "TokenBuckets", "peer_address"]
-
 security = logging.getLogger("security")
 
 _MINUTE: Final = 60.0  # seconds

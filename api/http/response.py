@@ -18,27 +18,6 @@ from api.http.conditional import Unsatisfiable, accepts_gzip, byte_range, has_en
 from api.http.open_file import OpenFile
 from api.http.security_headers import MEDIA_POLICY
 
-__all__ = [
-    "METHODS",
-    "PREFLIGHT",
-    "Headers",
-    "HttpRequest",
-    "HttpResponse",
-    "PageHandlers",
-    "PendingResponse",
-    "Representation",
-    "cross_origin_response",
-    "encode_headers",
-    "json_response",
-    "media_headers",
-    "new_response",
-    "respond",
-    "send_page",
-    "send_response",
-    "text_response",
-    "wait_for",
-]
-
 METHODS: Final = "GET, HEAD, OPTIONS"
 # The request headers that a response depends on.
 _RELEVANT: Final = {

@@ -10,8 +10,6 @@ from typing import Final
 from litestar.datastructures import MutableScopeHeaders
 from litestar.types import Message, Scope
 
-__all__ = ["DATA_POLICY", "MEDIA_POLICY", "add_security_headers"]
-
 # For data that only programs read.
 DATA_POLICY: Final = "default-src 'none'; frame-ancestors 'none'; sandbox"
 # Browsers show media with inline styles of their own; pages elsewhere may frame media.

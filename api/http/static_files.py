@@ -17,8 +17,6 @@ import msgspec
 
 from api.http.response import HttpRequest, HttpResponse, new_response, text_response
 
-__all__ = ["BUNDLE", "FOREVER", "Asset", "Assets", "StaticFiles", "public_name"]
-
 BUNDLE = Path(__file__).parents[1] / "static"
 
 _TYPES = {

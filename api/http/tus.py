@@ -18,23 +18,6 @@ import msgspec
 from api.http.errors import ApiError
 from media.ticks import MICROSECONDS
 
-__all__ = [
-    "ALGORITHMS",
-    "CHECKSUM_MISMATCH",
-    "EXTENSIONS",
-    "OFFSET_STREAM",
-    "VERSION",
-    "Checksum",
-    "Creation",
-    "Patch",
-    "format_expiry",
-    "read_checksum",
-    "read_creation",
-    "read_metadata",
-    "read_patch",
-    "require_version",
-]
-
 VERSION: Final = "1.0.0"
 EXTENSIONS: Final = (
     "creation,creation-with-upload,creation-defer-length,termination,checksum,expiration"

@@ -6,8 +6,6 @@ import msgspec
 
 from media.ticks import MICROSECONDS
 
-__all__ = ["UploadLimits"]
-
 _HOUR_US: Final = 3600 * MICROSECONDS
 
 

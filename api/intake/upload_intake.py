@@ -19,11 +19,11 @@ from api.http.fair_share import Holder
 from api.http.multipart import MAX_TEXT_BYTES, STALL_SECONDS, FileField, read_form
 from api.intake.limits import UploadLimits
 from api.intake.writer_turns import WriterTurns
-from api.ports import FileFacts, FileRefused, PosterMaker, Probe, SlateMaker
+from api.ports import PosterMaker, SlateMaker
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.records.uploads import LinkRecord
 from storage.catalog.records.videos import OWN_POSTERS
-from storage.file_intake import probe_file
+from storage.file_intake import FileFacts, FileRefused, Probe, probe_file
 from storage.objects import addresses
 from storage.objects.base import ObjectError, Objects, StoreFull
 from storage.objects.disk_check import room_problem
@@ -31,27 +31,6 @@ from storage.objects.disk_threads import FILES
 from storage.objects.incoming_file import IncomingFile, open_incoming_file
 from storage.objects.store import MediaStore
 from storage.objects.upload_pieces import UploadPieces
-
-__all__ = [
-    "FIRST_GENERATION",
-    "MAX_PICTURE",
-    "MAX_VIDEO",
-    "PICTURE_FORM_BYTES",
-    "VIDEO_FORM_BYTES",
-    "UploadIntake",
-    "admitted",
-    "content_length",
-    "link_holders",
-    "make_posters",
-    "most_incoming",
-    "new_poster_folder",
-    "probe_video",
-    "put_posters",
-    "received_file",
-    "require_room",
-    "store_errors_translated",
-    "token_holders",
-]
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,6 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["Turn", "WriterTurns"]
-
 
 class Turn:
     """One request's turn to append; `over` is True once a later request has taken over."""

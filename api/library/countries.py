@@ -8,8 +8,6 @@ from litestar import Controller, get
 from api.http.errors import documented
 from media.countries import COUNTRIES
 
-__all__ = ["CountriesController"]
-
 
 class CountryItem(msgspec.Struct, frozen=True, kw_only=True):
     """A country in the list: its numeric code (ISO 3166-1) and its name in English."""

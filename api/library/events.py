@@ -25,8 +25,6 @@ from storage.catalog import Catalog
 from storage.catalog.events.log import MOST_AFTER, FollowingEvents
 from storage.catalog.records.common import ProjectRecord, StreamRecord
 
-__all__ = ["EventsController"]
-
 _NO_MOMENT: Final = "The since must be a moment like 2026-01-31T12:00:00Z."
 _NO_NUMBER: Final = "The after must be the id of an event, or 0."
 _AFTER_ALONE: Final = "The after cannot be combined with {}."

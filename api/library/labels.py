@@ -22,8 +22,6 @@ from storage.catalog import Catalog
 from storage.catalog.library.labels import COLUMNS, Kind
 from storage.catalog.records.common import LabelRecord, ProjectRecord
 
-__all__ = ["CategoriesController", "TagsController"]
-
 _TAGS: Final = "/projects/{project_id:str}/tags"
 _TAG: Final = "/tags/{tag_id:str}"
 _CATEGORIES: Final = "/projects/{project_id:str}/categories"

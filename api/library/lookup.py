@@ -18,17 +18,6 @@ from api.schemas.urls import Addresses
 from storage.catalog import Catalog
 from storage.catalog.records.common import LabelRecord, PlayerRecord, ProjectRecord
 
-__all__ = [
-    "PROJECT",
-    "ProjectId",
-    "label_tag",
-    "list_url",
-    "player_tag",
-    "project_tag",
-    "provide_list_query",
-    "provide_project",
-]
-
 ProjectId = Annotated[str, PathParameter(description="The project's number or its short string.")]
 
 

@@ -23,8 +23,6 @@ from storage.catalog import Catalog
 from storage.catalog.library.players import STANDARD
 from storage.catalog.records.common import PlayerOptions, PlayerRecord, ProjectRecord
 
-__all__ = ["PlayersController"]
-
 _PATH: Final = "/projects/{project_id:str}/players"
 _ONE: Final = "/players/{player_id:str}"
 _COLUMNS: Final = ("id", "name")

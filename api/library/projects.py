@@ -24,8 +24,6 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.errors import ProjectNotDeletable
 
-__all__ = ["ProjectsController"]
-
 _PATH: Final = "/projects"
 _ONE: Final = "/projects/{project_id:str}"
 

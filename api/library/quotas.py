@@ -13,8 +13,6 @@ from http import HTTPStatus
 from api.http.errors import ApiError
 from storage.quotas import QuotaCheck
 
-__all__ = ["ProjectQuotas"]
-
 
 class ProjectQuotas:
     """Refuses what would exceed a project's quotas."""

@@ -11,15 +11,6 @@ from media.countries import Country, find_country
 from media.ladder import SELECTABLE_BOXES
 from storage.catalog.library.labels import TagById, TagByName, TagWanted
 
-__all__ = [
-    "CountryReferences",
-    "TagReference",
-    "TagReferences",
-    "read_countries",
-    "read_resolutions",
-    "wanted_tags",
-]
-
 _RESOLUTIONS: Final = frozenset(box.number for box in SELECTABLE_BOXES)
 
 _MAX_TAGS: Final = 100

@@ -8,8 +8,6 @@ from litestar import Controller, get
 from api.http.errors import documented
 from media.ladder import SELECTABLE_BOXES
 
-__all__ = ["ResolutionsController"]
-
 
 class ResolutionItem(msgspec.Struct, frozen=True, kw_only=True):
     """A resolution: the box that a picture is fitted into; `active`: new streams have it on."""

@@ -26,8 +26,6 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import Principal, TokenRecord
 from storage.errors import TokenRevoked
 
-__all__ = ["TokensController"]
-
 _BOOLEANS: Final = {None: False, "false": False, "true": True}
 Descendants = Annotated[
     str | None,

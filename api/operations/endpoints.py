@@ -24,8 +24,6 @@ from media.ticks import MICROSECONDS
 from storage.catalog.hosts.repository import HostRecord
 from storage.catalog.maintenance.workload import JobCount, ListedJob
 
-__all__ = ["OperationsController"]
-
 _ERRORS: Final = (HTTPStatus.FORBIDDEN,)
 _RETRY_SECONDS: Final = 60
 

@@ -11,19 +11,6 @@ import msgspec
 from storage.catalog.hosts.repository import HostRecord
 from storage.catalog.maintenance.workload import WorkloadRecord
 
-__all__ = [
-    "DiskReport",
-    "Finding",
-    "FindingItem",
-    "LoggedProblem",
-    "MachineReport",
-    "OperationsReport",
-    "OperationsReporter",
-    "SpareRoom",
-    "StreamRoom",
-    "VersionsReport",
-]
-
 
 class VersionsReport(msgspec.Struct, frozen=True, kw_only=True):
     """What runs: Headend, Python, the database with its version, the revision of its tables."""

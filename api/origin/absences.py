@@ -8,8 +8,6 @@ from collections import OrderedDict
 from enum import Enum, auto
 from typing import Final
 
-__all__ = ["Absences", "Standing"]
-
 # Longer than that, viewers would miss what was stored since.
 _SECONDS: Final = 1.0
 _MOST: Final = 10_000  # addresses of 60 bytes

@@ -7,8 +7,6 @@ from enum import Enum, auto
 
 from storage.catalog.records.common import PublicRecord
 
-__all__ = ["AccessLevel", "decide_access", "is_access_equal"]
-
 
 class AccessLevel(Enum):
     """What a viewer may see."""

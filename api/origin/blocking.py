@@ -19,8 +19,6 @@ from api.origin.visibility import ViewerAccess, VisibilityCache
 from delivery.edge.base import EdgeReader
 from media.no_op import do_nothing
 
-__all__ = ["BlockingRequests"]
-
 log = logging.getLogger(__name__)
 
 

@@ -8,8 +8,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["BadDirective", "Directives", "parse_directives"]
-
 _NUMBER: Final = re.compile(r"[0-9]{1,12}")
 _MAX_QUERY: Final = 2048  # characters; a proxy may add its own keys
 

@@ -22,8 +22,6 @@ from api.http.client_address import (
     parse_address,
 )
 
-__all__ = ["CountryResolver", "GeoError"]
-
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 10.0

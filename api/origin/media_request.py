@@ -23,24 +23,6 @@ from api.origin.viewer import Viewer
 from media.ladder import AUDIO_RENDITION
 from storage.catalog.records.common import PublicRecord
 
-__all__ = [
-    "DEFAULT_POSTER_LABEL",
-    "PATH_PREFIXES",
-    "PLAYLIST_TYPE",
-    "FileRequest",
-    "InitRequest",
-    "MediaRequest",
-    "PartRequest",
-    "PlaylistRequest",
-    "PosterRequest",
-    "PreviewListRequest",
-    "PreviewRequest",
-    "SegmentRequest",
-    "SubtitlesRequest",
-    "VariantsRequest",
-    "parse_media_request",
-]
-
 PATH_PREFIXES: Final = ("/live", "/videos")
 PLAYLIST_TYPE: Final = "application/vnd.apple.mpegurl"
 DEFAULT_POSTER_LABEL: Final = "default"  # the label of the poster that always exists

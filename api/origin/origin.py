@@ -63,8 +63,6 @@ from delivery.edge.base import EdgeReader
 from storage.errors import StorageError
 from storage.objects.store import MediaStore
 
-__all__ = ["Origin", "OriginFirst"]
-
 log = logging.getLogger(__name__)
 
 _Answer = HttpResponse | PendingResponse

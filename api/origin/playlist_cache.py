@@ -12,8 +12,6 @@ import msgspec
 from delivery.edge.base import CachedPlaylist
 from storage.objects.base import ObjectStat
 
-__all__ = ["PlaylistCache"]
-
 _TRUSTED_SECONDS: Final = 1.0
 # 3,000 playlists of 12 kB, or 20 with a window of 12 h.
 _MOST_BYTES: Final = 32 << 20

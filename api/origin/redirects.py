@@ -24,17 +24,6 @@ from storage.errors import StorageError
 from storage.objects.addresses import cdn_copy
 from storage.single_flight import SingleFlight
 
-__all__ = [
-    "CdnRedirects",
-    "IsStored",
-    "MakeCopy",
-    "Method",
-    "OpenFolder",
-    "Redirects",
-    "Sign",
-    "SignedRedirects",
-]
-
 log = logging.getLogger(__name__)
 
 Method = Literal["GET", "HEAD"]

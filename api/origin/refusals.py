@@ -5,8 +5,6 @@ from typing import Final
 from api.http.response import METHODS, HttpResponse, cross_origin_response
 from api.origin.directives import BadDirective
 
-__all__ = ["BLOCKED", "FAILED", "NOT_ALLOWED", "NOT_FOUND", "TRY_AGAIN", "bad_request"]
-
 _UNCACHED: Final = "no-store"
 _TEXT: Final = {"content-type": "text/plain"}
 

@@ -23,8 +23,6 @@ from api.origin.store_requests import StoreRequests
 from delivery.edge.base import NORMAL_LATENCY, CachedPlaylist, EdgeReader
 from storage.objects.store import MediaStore
 
-__all__ = ["Representations"]
-
 _PRIVATE: Final = "private, no-store"
 _PLACEHOLDER: Final = "public, max-age=10"  # the real poster may exist at any moment
 _TEXTS: Final = (PlaylistRequest, VariantsRequest)

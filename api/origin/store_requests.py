@@ -23,8 +23,6 @@ from storage.objects.base import ObjectMissing
 from storage.objects.store import MediaStore
 from storage.single_flight import SingleFlight
 
-__all__ = ["UNGUARDED", "Question", "StoreRequests"]
-
 _BEFORE_URIS: Final = (b"\n", b'"', b"/")  # in playlists
 
 

@@ -8,8 +8,6 @@ import msgspec
 from api.http.browser_sessions import is_from_elsewhere
 from api.http.client_address import RawHeaders, header_values
 
-__all__ = ["NOBODY", "Viewer"]
-
 
 class Viewer(msgspec.Struct, frozen=True):
     """The address of the connection's peer, and all headers of the request.

@@ -24,8 +24,6 @@ from api.ports import OwnerCheck, PublicRecords
 from storage.catalog.records.common import PublicRecord
 from storage.errors import CatalogBusy, StorageError
 
-__all__ = ["CountryOf", "ViewerAccess", "VisibilityCache", "no_country", "no_owner"]
-
 log = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 1.0  # seconds that a cached answer of the catalog is used

@@ -27,8 +27,6 @@ from api.schemas.urls import Addresses
 from media.ticks import MICROSECONDS
 from storage.catalog.records.common import PublicRecord
 
-__all__ = ["document_handlers"]
-
 _ADDRESS: Final = re.compile(
     r"/(?:projects/(?P<key>[0-9A-Za-z_-]{1,64})|videos/(?P<hash>[0-9A-Za-z]{12}))\.json/?"
 )

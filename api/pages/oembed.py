@@ -30,8 +30,6 @@ from media.ladder import BOXES
 from media.stream_keys import PublicHash
 from storage.catalog.records.common import PublicRecord
 
-__all__ = ["oembed_address", "oembed_handlers"]
-
 _PAGE: Final = re.compile(r"/(?:watch|embed)/(?P<hash>[0-9A-Za-z]{12})/?")
 _DEFAULT: Final = (1280, 720)  # while the size is unknown
 _WIDTH: Final = 640  # pixels, unless the request has a maximum

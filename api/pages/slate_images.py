@@ -26,8 +26,6 @@ from storage.errors import StorageError
 from storage.objects.addresses import slate_picture
 from storage.objects.base import ObjectMissing, Objects
 
-__all__ = ["SlateLookups", "slate_image_handlers"]
-
 log = logging.getLogger(__name__)
 
 _ADDRESS: Final = re.compile(r"/(?P<owner>[ps]-[0-9A-Za-z]{12})/(?P<name>[0-9A-Za-z]{12})\.jpg/?")

@@ -25,8 +25,6 @@ from api.pages.oembed import oembed_address
 from api.schemas.urls import Addresses
 from storage.catalog.records.common import PlayerOptions, PublicRecord
 
-__all__ = ["page_handlers"]
-
 PageKind = Literal["watch", "embed"]
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"

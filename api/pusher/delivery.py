@@ -18,8 +18,6 @@ from storage.bus.base import Bus, BusUnavailable, Mailbox
 from storage.catalog.events.broadcast import KEPT_US, OutboxRecord
 from storage.errors import StorageError
 
-__all__ = ["TOPIC", "NoticeStore", "announcing_notices", "delivering_notices"]
-
 log = logging.getLogger(__name__)
 
 TOPIC: Final = "notices"

@@ -7,8 +7,6 @@ from api.pusher.protocol import ChannelGrant
 from storage.catalog import Catalog
 from storage.wall_clock import wall_clock_us
 
-__all__ = ["FindHolding", "holding_in", "none_hold"]
-
 T = TypeVar("T", int, str)
 
 # In a query: PostgreSQL and SQLite take some 32 000 parameters.

@@ -14,8 +14,6 @@ from api.pusher.limits import PusherSettings
 from api.pusher.protocol import OVER_CAPACITY, RECONNECT, CloseConnection, event_message
 from media.no_op import do_nothing, never
 
-__all__ = ["FRAMES", "Hub", "Subscriber", "frame"]
-
 # The ASGI extension of a web-socket scope with which a server sends whole frames: a function that
 # sends one at once and returns whether it could. A task and a message cost three times as much.
 FRAMES: Final = "headend.frames"

@@ -7,14 +7,6 @@ from typing import Annotated, Final
 
 import msgspec
 
-__all__ = [
-    "MAX_CHANNELS",
-    "MAX_DATA_BYTES",
-    "MAX_MESSAGE_BYTES",
-    "MAX_NAME",
-    "PusherSettings",
-]
-
 # Fixed by the protocol and known to its client and server libraries, so not settings.
 MAX_NAME: Final = 200  # characters in the name of a channel or an event
 MAX_DATA_BYTES: Final = 10_240  # bytes of the data of an event

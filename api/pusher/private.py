@@ -28,8 +28,6 @@ from api.pusher.limits import MAX_NAME
 from api.pusher.protocol import ChannelGrant, Sign, granted_auth, is_socket_id
 from storage.catalog.records.common import Principal
 
-__all__ = ["ChannelOwners", "private_channel_handlers"]
-
 _CHANNEL: Final = re.compile(r"private-(stream|video|project)\.([0-9A-Za-z]{1,40})")
 _MAX_BODY: Final = 4096  # two short fields
 _JSON: Final = "application/json"

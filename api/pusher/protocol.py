@@ -18,29 +18,6 @@ import msgspec
 
 from api.pusher.limits import MAX_MESSAGE_BYTES, MAX_NAME, PusherSettings
 
-__all__ = [
-    "APP",
-    "NOT_AUTHORISED",
-    "NO_SUCH_APP",
-    "OVER_CAPACITY",
-    "PONG_MISSING",
-    "RECONNECT",
-    "Action",
-    "ChannelGrant",
-    "CheckGrant",
-    "CloseConnection",
-    "PusherSession",
-    "SendText",
-    "Subscribe",
-    "Unsubscribe",
-    "connection_error",
-    "event_message",
-    "granted_auth",
-    "is_channel",
-    "is_socket_id",
-    "signature",
-]
-
 APP: Final = "1"  # an installation has one app
 NO_SUCH_APP: Final = 4001
 _BAD_VERSION: Final = 4006

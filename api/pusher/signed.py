@@ -26,8 +26,6 @@ from media.ticks import MICROSECONDS
 from storage.catalog.events.broadcast import OutboxEvent
 from storage.wall_clock import wall_clock_us
 
-__all__ = ["EventPublisher", "is_signed", "signed_event_handlers"]
-
 _WINDOW: Final = 600  # seconds
 _MAX_BATCH: Final = 10
 # Ten events of 10 KiB with their names, every quotation mark escaped.

@@ -37,8 +37,6 @@ from api.pusher.protocol import (
 from media.no_op import do_nothing
 from storage.errors import StorageError
 
-__all__ = ["PATH", "Broadcaster"]
-
 log = logging.getLogger(__name__)
 
 PATH: Final = "/app"

@@ -8,29 +8,6 @@ from litestar.params import Parameter
 
 from api.schemas.text_fields import Title
 
-__all__ = [
-    "BROADCASTER",
-    "CLUSTER",
-    "Backup",
-    "Category",
-    "CountryBody",
-    "Embed",
-    "Event",
-    "Listing",
-    "Meta",
-    "PageLink",
-    "PageLinks",
-    "PlayerReference",
-    "Resolution",
-    "StreamAdded",
-    "StreamAddition",
-    "StreamBody",
-    "StreamItem",
-    "TagBody",
-    "named_schema",
-    "shown_as",
-]
-
 # What Laravel Echo is told of the web-sockets: it connects with pusher-js.
 BROADCASTER: Final = "pusher"
 CLUSTER: Final = "headend"

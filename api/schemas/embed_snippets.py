@@ -8,8 +8,6 @@ from api.schemas.common import Embed
 from api.schemas.urls import Addresses
 from media.stream_keys import PublicHash
 
-__all__ = ["EmbedKind", "embed_snippets", "iframe"]
-
 EmbedKind = Literal["stream", "video"]
 
 # The permissions that the player needs from the embedding page.

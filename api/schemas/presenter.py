@@ -25,8 +25,6 @@ from media.ladder import BOX_LABELS
 from media.stream_keys import PRIMARY_APPLICATION, Slot
 from storage.catalog.records.common import BackupRecord, EventRecord, ResolutionChoice, StreamRecord
 
-__all__ = ["Presenter"]
-
 _PRIMARY: Final = Slot(0)
 # The protocol is that of Pusher, version 7; clients require a cluster name.
 _EVENT: Final = "live"

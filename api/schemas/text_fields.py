@@ -3,16 +3,6 @@
 import unicodedata
 from typing import Final
 
-__all__ = [
-    "MAX_DESCRIPTION",
-    "MAX_TITLE",
-    "Description",
-    "Name",
-    "OptionalTitle",
-    "Title",
-    "has_control_characters",
-]
-
 MAX_TITLE: Final = 255  # characters, not bytes
 MAX_DESCRIPTION: Final = 10_000
 # Control characters, halves of surrogate pairs, and the two separators that break lines.

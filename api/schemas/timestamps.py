@@ -6,8 +6,6 @@ from typing import Final
 
 from media.ticks import since_epoch_us, utc
 
-__all__ = ["Moment", "format_timestamp", "parse_timestamp"]
-
 _BARE_EPOCH: Final = utc(0).replace(tzinfo=None)
 _RFC_3339: Final = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII

@@ -9,8 +9,6 @@ import msgspec
 
 from media.stream_keys import PublicHash, Slot
 
-__all__ = ["SIGN_IN", "Addresses"]
-
 SIGN_IN: Final = "/console/sign-in"
 """The path of the page on which people sign in."""
 

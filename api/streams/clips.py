@@ -35,8 +35,6 @@ from storage.errors import NoSuchProject, StorageError
 from storage.objects.addresses import video as video_folder
 from storage.objects.base import Objects
 
-__all__ = ["LONGEST_SECONDS", "SHORTEST_SECONDS", "ClipsController"]
-
 # Less is a mistyped time: a segment, the least that a clip consists of, lasts two seconds.
 SHORTEST_SECONDS: Final = 1
 # The request is answered when all files are linked, and proxies usually wait for a minute: six

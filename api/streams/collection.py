@@ -19,8 +19,6 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.streams.repository import STATES
 
-__all__ = ["StreamsController"]
-
 _COLUMNS: Final = ("id", "title")
 _DEPENDENCIES: Final = {**PROJECT, "list_query": provide_list_query(_COLUMNS, searched="title")}
 

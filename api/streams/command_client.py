@@ -21,8 +21,6 @@ from storage.catalog.streams.commands import (
     StreamCommand,
 )
 
-__all__ = ["DRILL_SECONDS", "TAKEN_SECONDS", "IngestClient"]
-
 # The ingest role polls four times a second: if it has not taken a command by then, it is down.
 TAKEN_SECONDS: Final = 2.0
 # For the engine to write its last segments. A command that takes longer is reported as unfinished.

@@ -27,8 +27,6 @@ from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.commands import CommandStatus
 from storage.errors import StreamStateConflict
 
-__all__ = ["StreamCommandsController"]
-
 _NOTHING: Final = "The stream has no run and no encoder: there is nothing to end."
 _NO_INGEST: Final = "No process receives encoders now, so nothing was ended; try again in a moment."
 _NO_DRILL: Final = "No process receives encoders now, so nothing was tried; try again in a moment."

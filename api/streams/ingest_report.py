@@ -17,8 +17,6 @@ from api.streams.schemas import IngestData
 from media.encoder_report import StreamReport
 from storage.catalog.records.common import StreamRecord
 
-__all__ = ["IngestReportController"]
-
 _NO_INGEST: Final = (
     "No process receives encoders now, so nothing is known of them; try again in a moment."
 )

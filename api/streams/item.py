@@ -23,8 +23,6 @@ from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.repository import StreamChange
 from storage.errors import BackupInUse, TooManyBackups
 
-__all__ = ["StreamController"]
-
 _BACKUPS: Final = "/backups"
 _BACKUP: Final = "/backups/{backup_id:str}"
 

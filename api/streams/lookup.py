@@ -14,8 +14,6 @@ from media.countries import encode_countries
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
 
-__all__ = ["STREAM", "provide_stream", "stream_tag"]
-
 
 async def provide_stream(
     request: ApiRequest, stream_id: RecordId, catalog: NamedDependency[Catalog]

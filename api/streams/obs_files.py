@@ -14,8 +14,6 @@ import msgspec
 
 from media.ladder import Box
 
-__all__ = ["DEFAULT_LABEL", "ObsProfile", "bit_rate"]
-
 DEFAULT_LABEL: Final = "720p"  # software encoding of 1080p is too much for many laptops
 _CANVAS: Final = (1920, 1080)  # what scenes are usually laid out on
 # Of the ladder's rate: what the encoder may send beyond its rate must reach viewers too.

@@ -19,8 +19,6 @@ from media.ladder import SELECTABLE_BOXES
 from media.stream_keys import Slot
 from storage.catalog.records.common import StreamRecord
 
-__all__ = ["ObsProfileController"]
-
 _BOXES: Final = {box.label: box for box in SELECTABLE_BOXES}
 _MOST_NAME: Final = 60  # characters: menus of OBS show no more
 _ZIP: Final = "application/zip"

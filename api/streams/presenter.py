@@ -21,8 +21,6 @@ from storage.catalog.records.common import StreamRecord
 from storage.catalog.records.settings import OwnerSettings
 from storage.catalog.streams.holds import is_held
 
-__all__ = ["present_report", "present_settings", "settings_tag"]
-
 
 def settings_tag(record: OwnerSettings) -> str:
     """Return the tag of what a change of settings may change (see `api.http.preconditions`)."""

@@ -22,30 +22,6 @@ from media.encoder_report import (
 from media.run_policy import RunFailover, RunPolicy, RunRecording, shown_by
 from storage.catalog.records.settings import FailoverChange, RecordingChange, SettingsChange
 
-__all__ = [
-    "BackupAdded",
-    "ClipAdded",
-    "ClipAddition",
-    "ClipTime",
-    "Drill",
-    "Drilled",
-    "EncoderBody",
-    "FailoverBody",
-    "FailoverEdit",
-    "IngestData",
-    "IngestReport",
-    "RecordingBody",
-    "RecordingEdit",
-    "SettingsBody",
-    "SettingsChanged",
-    "SettingsData",
-    "SettingsEdit",
-    "SlateBody",
-    "StreamChanged",
-    "StreamData",
-    "StreamEdit",
-]
-
 
 class StreamEdit(msgspec.Struct, frozen=True, kw_only=True):
     """What of a stream is to change; what is not sent stays.

@@ -24,8 +24,6 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord, StreamRecord
 from storage.catalog.records.settings import OwnerSettings
 
-__all__ = ["ProjectSettingsController", "StreamSettingsController"]
-
 _CHANGED: Final = "Settings updated."
 
 

@@ -26,7 +26,6 @@ from api.intake.upload_intake import (
     token_holders,
 )
 from api.library.lookup import PROJECT
-from api.ports import FileRefused
 from api.schemas.presenter import Presenter
 from api.streams.lookup import STREAM
 from api.streams.presenter import present_settings
@@ -37,11 +36,10 @@ from storage.catalog.records.common import ProjectRecord, StreamRecord
 from storage.catalog.records.settings import OwnerSettings, SlateChange
 from storage.catalog.streams.settings import SettingsRepository
 from storage.errors import StorageError
+from storage.file_intake import FileRefused
 from storage.objects.addresses import slate_folder, slate_picture
 from storage.objects.base import Objects
 from storage.objects.incoming_file import IncomingFile
-
-__all__ = ["ProjectSlateController", "StreamSlateController"]
 
 log = logging.getLogger(__name__)
 

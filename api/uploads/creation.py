@@ -40,8 +40,6 @@ from storage.errors import (
     UploadLinkSpent,
 )
 
-__all__ = ["create"]
-
 _SET_BY_LINK: Final = "This is set by the upload link."
 _RETRY_SECONDS: Final = 60  # until one of a project's 1000 uploads may have ended
 # After these errors of the first bytes, the upload can be continued.

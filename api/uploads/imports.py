@@ -32,8 +32,6 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.videos.imports import NewImport
 
-__all__ = ["ImportRules", "ImportsController"]
-
 _NAMELESS: Final = "video"
 
 

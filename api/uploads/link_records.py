@@ -33,8 +33,6 @@ from storage.errors import NoSuchVideo
 from storage.objects.base import ObjectError
 from storage.objects.upload_pieces import remove_upload
 
-__all__ = ["UploadLinksController"]
-
 _ABSENT: Final = (None, msgspec.UNSET)
 _DAY_SECONDS: Final = 24 * 3600
 _MIN_SECONDS: Final = 60

@@ -35,8 +35,6 @@ from storage.catalog.records.uploads import LinkRecord, UploadRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.errors import UploadLinkSpent
 
-__all__ = ["LinkController", "LinkUploadController", "needs_link"]
-
 # A request that passed `needs_link`. Any: what Litestar leaves open to every application.
 LinkRequest = Request[Any, LinkRecord, Any]
 _MULTIPART: Final = "multipart/form-data"

@@ -16,15 +16,6 @@ from api.schemas.text_fields import Description, OptionalTitle
 from storage.catalog.library.labels import TagById
 from storage.catalog.records.uploads import UploadDetails
 
-__all__ = [
-    "NO_DETAILS",
-    "REPLACES",
-    "VideoDetails",
-    "read_details",
-    "read_replaced",
-    "wanted_details",
-]
-
 # The number of the video whose file an upload replaces.
 REPLACES: Final = "replaces"
 NO_DETAILS: Final = (

@@ -23,21 +23,6 @@ from litestar.openapi.spec import (
 from api.http.errors import ErrorBody, documented
 from api.http.tus import ALGORITHMS, CHECKSUM_MISMATCH, OFFSET_STREAM, VERSION
 
-__all__ = [
-    "APPEND_ERRORS",
-    "CREATE_ERRORS",
-    "LOCATION",
-    "OFFSET",
-    "OVERRIDE",
-    "OVERRIDE_ERRORS",
-    "SHOW_ERRORS",
-    "STATE_ERRORS",
-    "AppendOperation",
-    "CreateOperation",
-    "OverrideOperation",
-    "UploadStateOperation",
-]
-
 OVERRIDE: Final = "X-HTTP-Method-Override"
 _BYTES: Final = Schema(type=OpenAPIType.INTEGER, minimum=0)
 _RESUMABLE: Final = Parameter(

@@ -5,8 +5,6 @@ from api.schemas.timestamps import format_timestamp
 from api.uploads.schemas import Upload, UploadedTo, UploadShown
 from storage.catalog.records.uploads import UploadRecord
 
-__all__ = ["present_upload", "upload_headers"]
-
 
 def upload_headers(record: UploadRecord) -> dict[str, str]:
     """Return the response headers that describe an upload."""

@@ -45,8 +45,6 @@ from storage.objects.base import ObjectError, StoreFull
 from storage.objects.resumable_file import FileStillLocked, ResumableFile, open_resumable_file
 from storage.objects.upload_pieces import PiecewiseFile
 
-__all__ = ["UploadReceiver"]
-
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.25  # how often a request checks whether its turn is over

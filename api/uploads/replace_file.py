@@ -25,8 +25,6 @@ from storage.file_intake import source_file
 from storage.objects import addresses
 from storage.objects.base import ObjectError, Objects
 
-__all__ = ["RecordReplacement", "first_file_pending", "replace_from_form", "replace_source"]
-
 log = logging.getLogger(__name__)
 
 # Records a new file. Returns the video as it is then and the address of a file that no row names

@@ -28,8 +28,6 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.uploads import UploadRecord
 
-__all__ = ["ResumableUploadController", "ResumableUploadsController"]
-
 
 def provide_receiver(
     request: ApiRequest,

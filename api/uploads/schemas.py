@@ -2,8 +2,6 @@
 
 import msgspec
 
-__all__ = ["LinkUsed", "LinkedVideo", "Upload", "UploadShown", "UploadedTo"]
-
 
 class UploadedTo(msgspec.Struct, frozen=True, kw_only=True):
     """The video that an upload creates, or whose file it replaces."""

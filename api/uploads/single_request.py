@@ -29,7 +29,6 @@ from api.intake.upload_intake import (
 )
 from api.library.lookup import PROJECT
 from api.library.quotas import ProjectQuotas
-from api.ports import FileFacts
 from api.schemas.timestamps import parse_timestamp
 from api.uploads.replace_file import replace_from_form
 from api.uploads.video_form import receive_video_form
@@ -40,10 +39,9 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.errors import FileChanged, NoFormerFile
+from storage.file_intake import FileFacts
 from storage.objects import addresses
 from storage.objects.base import ObjectError
-
-__all__ = ["VideoFilesController", "VideoUploadController"]
 
 _NO_MOMENT: Final = "The uploaded_at must be a moment like 2026-01-31T12:00:00.123456Z."
 

@@ -29,8 +29,6 @@ from storage.objects.base import ObjectError, ObjectMissing
 from storage.objects.disk_threads import FILES
 from storage.objects.store import MediaStore
 
-__all__ = ["SourceFileController", "container_suffix"]
-
 log = logging.getLogger(__name__)
 
 # A type that no browser opens as a page of ours: the bytes are not trusted.

@@ -19,8 +19,6 @@ from api.uploads.receiver import UploadReceiver
 from api.uploads.schemas import UploadShown
 from storage.catalog.records.uploads import UploadRecord
 
-__all__ = ["UploadOperations"]
-
 AnyRequest = Request[
     Any, Any, Any
 ]  # Any: a token's bearer or a link, and what Litestar leaves open

@@ -38,8 +38,6 @@ from storage.objects import addresses
 from storage.objects.base import Objects
 from storage.objects.incoming_file import open_incoming_file
 
-__all__ = ["receive_video_form"]
-
 log = logging.getLogger(__name__)
 
 

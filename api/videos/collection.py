@@ -17,8 +17,6 @@ from api.videos.presenter import VideoPresenter
 from api.videos.schemas import VideoItem, VideosRetried
 from storage.catalog import Catalog
 
-__all__ = ["VideosController"]
-
 
 class VideosController(Controller):
     """The videos of a project."""

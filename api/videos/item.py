@@ -32,8 +32,6 @@ from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import VideoNotFailed
 
-__all__ = ["VideoController"]
-
 
 class VideoController(Controller):
     """One video."""

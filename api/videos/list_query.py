@@ -14,8 +14,6 @@ from api.http.parameters import PageNumber, Search, SortOrder, sort_columns
 from media.ticks import DAY_US, since_epoch_us
 from storage.catalog.records.videos import Phase, VideoQuery
 
-__all__ = ["VideoListQuery", "provide_list_query"]
-
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PHASES: Final[Mapping[str, Phase]] = {
     "completed": "completed",

@@ -14,8 +14,6 @@ from media.countries import encode_countries
 from storage.catalog import Catalog
 from storage.catalog.records.videos import WholeVideo
 
-__all__ = ["VIDEO", "provide_video", "video_tag"]
-
 
 async def provide_video(
     request: ApiRequest, video_id: RecordId, catalog: NamedDependency[Catalog]

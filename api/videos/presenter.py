@@ -29,8 +29,6 @@ from api.videos.schemas import (
 from media.ladder import BOX_LABELS
 from storage.catalog.records.videos import VideoRecord, VideoStatus, WholeVideo
 
-__all__ = ["VideoPresenter", "iso8601_duration", "present_status"]
-
 # The protocol is Pusher's (version 7). The cluster is a placeholder that clients require.
 _CARD: Final = "default"  # the poster that always exists: a placeholder until there is a real one
 _UNDER_WAY: Final = ("queued", "transcoding")

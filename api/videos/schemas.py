@@ -9,23 +9,6 @@ from api.library.references import CountryReferences, TagReferences
 from api.schemas.common import Category, CountryBody, Embed, PlayerReference, TagBody
 from api.schemas.text_fields import Description, OptionalTitle
 
-__all__ = [
-    "PlayerChoice",
-    "ShownRung",
-    "UploadedVideo",
-    "Video",
-    "VideoAdded",
-    "VideoChanged",
-    "VideoData",
-    "VideoEdit",
-    "VideoItem",
-    "VideoResolution",
-    "VideoShown",
-    "VideoStatusBody",
-    "VideoStatusData",
-    "VideosRetried",
-]
-
 
 class VideoResolution(msgspec.Struct, frozen=True, kw_only=True):
     """A resolution that a video has or will have, in pixels."""

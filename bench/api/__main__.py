@@ -23,8 +23,6 @@ from bench.origin.load import RequestKind, requests_per_cpu_second
 from bench.origin.servers import ROOT, START_SECONDS, Broken, Serving
 from bench.tools import ToolMissing, tool
 
-__all__ = ["LEAST", "main", "missed", "table"]
-
 # Headend's requests per CPU-second, relative to the handwritten server's.
 LEAST: Final = 0.5
 _SERVERS: Final = ("ours", "byhand")

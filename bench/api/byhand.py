@@ -26,8 +26,6 @@ from litestar import Litestar, Request, Response, get
 
 from bench.api.ours import BASE, serve
 
-__all__ = ["main"]
-
 _SIZE: Final = 30
 _TOKEN: Final = (
     "SELECT id, name, project_id, write FROM tokens WHERE digest = ? AND revoked_us IS NULL"

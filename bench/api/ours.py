@@ -20,8 +20,6 @@ from headend.config.listen_sockets import bind
 from headend.http.server import serving
 from storage.catalog import open_catalog
 
-__all__ = ["BASE", "main", "serve"]
-
 # The same in both servers, so that their answers are the same.
 BASE = "http://video.example.org"
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from storage.catalog import open_catalog
 
-__all__ = ["VIDEOS", "fill"]
-
 VIDEOS: Final = 100_000
 _NOW_US: Final = 1_700_000_000_123_456
 

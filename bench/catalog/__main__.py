@@ -17,8 +17,6 @@ import uvloop
 from bench.catalog.measure import Figures, measure
 from bench.catalog.ways import WAYS
 
-__all__ = ["costs", "main", "waits"]
-
 _VIDEOS: Final = 20_000
 
 

@@ -22,8 +22,6 @@ from storage.catalog.records.common import ProjectRecord, StreamRecord
 from storage.catalog.records.videos import VideoQuery
 from storage.catalog.videos.queries import PAGE_SIZE
 
-__all__ = ["Figures", "Load", "hold_ups", "measure"]
-
 _READERS: Final = 8
 _WRITERS: Final = 1
 _SEARCHES: Final = 4  # in each mixed load that has any

@@ -25,8 +25,6 @@ from storage.catalog import Catalog
 from storage.catalog.engine.database import BUSY_MS, Database, database_url
 from storage.catalog.engine.lock_order import DEFERRED, DeferredWrites, Rank
 
-__all__ = ["WAYS", "Way", "open_ways"]
-
 WAYS: Final = ("headend", "one thread", "threads")
 _READERS: Final = 4  # as in `storage.catalog.engine.sqlite`
 _SECONDS: Final = 60.0

@@ -27,8 +27,6 @@ from delivery.edge.redis import open_edge_store
 from delivery.edge.remote import RemoteEdge, open_remote_edge
 from storage.bus.redis import open_redis_client
 
-__all__ = ["RunFigures", "main", "measure"]
-
 _START_SECONDS: Final = 10.0
 
 

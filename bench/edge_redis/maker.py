@@ -16,8 +16,6 @@ from media.hls.playlist import PartialSegment
 from media.hls.timeline import Timeline
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["NAMESPACE", "PARTS", "PART_SECONDS", "folder_of", "rendition_of"]
-
 NAMESPACE: Final = "bench"
 PARTS: Final = 4  # of a segment
 PART_SECONDS: Final = 0.5

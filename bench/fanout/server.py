@@ -17,8 +17,6 @@ from api.pusher.socket import Broadcaster
 from headend.config.listen_sockets import bind
 from headend.http.server import serving
 
-__all__ = ["CHANNEL", "KEY"]
-
 KEY: Final = "0123456789abcdef0123"
 CHANNEL: Final = "stream.abcdefABCDEF"
 

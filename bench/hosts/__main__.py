@@ -28,8 +28,6 @@ from tests.support.e2e.hosts import HostProcesses, SharedEngines, running_engine
 from tests.support.e2e.service import ServiceProcess
 from tests.support.e2e.uploaded_videos import completed, get_json, upload
 
-__all__ = ["main"]
-
 _CLIP_SECONDS: Final = 20
 _COUNTS: Final = (1, 2)
 _NO_LIMIT: Final = {"HEADEND_API__REQUESTS_PER_MINUTE": "0"}

@@ -14,8 +14,6 @@ import msgspec
 
 from bench.ingest.processes import process_tree
 
-__all__ = ["Spent", "SpentMeter", "confine", "pinned"]
-
 _TICK: Final = 1 / os.sysconf("SC_CLK_TCK")
 # Of /proc/stat: user, nice and system, and of a virtual machine's softirq: not idle, not waiting.
 _BUSY: Final = (0, 1, 2, 5, 6)

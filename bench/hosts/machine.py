@@ -13,8 +13,6 @@ from typing import Final
 
 from bench.hosts.cores import pinned
 
-__all__ = ["measure_machine", "works"]
-
 # About as much memory as a page of a list takes, made anew each time.
 _PYTHON: Final = """
 import json

@@ -23,8 +23,6 @@ from tests.support.e2e.hosts import HostProcesses, running_engines
 from tests.support.e2e.service import ServiceProcess, fetch, service
 from tests.support.waiting import poll
 
-__all__ = ["PLACES", "OwnerCost", "OwnerPlace", "measure_owner"]
-
 _SETTLE_SECONDS: Final = 8.0  # encoders' look-ahead, queues and windows fill
 _BEGIN_SECONDS: Final = 30.0
 _END_SECONDS: Final = 20.0

@@ -8,15 +8,6 @@ from bench.hosts.owner import OwnerCost
 from bench.hosts.serving import ServedLoad
 from bench.hosts.transcoding import QueueFigures
 
-__all__ = [
-    "LEAST_SPEED_UP",
-    "MOST_COST",
-    "show_loads",
-    "show_machine",
-    "show_owners",
-    "show_queues",
-]
-
 MOST_COST: Final = 1.15  # of the owner's CPU on SQLite, a folder and memory
 LEAST_SPEED_UP: Final = 1.8
 

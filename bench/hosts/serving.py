@@ -18,8 +18,6 @@ from tests.support.e2e.hls_reader import addresses, media
 from tests.support.e2e.hosts import SharedEngines
 from tests.support.e2e.service import ServiceProcess
 
-__all__ = ["Asked", "ServedLoad", "asked_of", "measure_load"]
-
 WARM_SECONDS: Final = 1
 
 

@@ -18,8 +18,6 @@ from tests.support.e2e.hosts import HostProcess, HostProcesses, SharedEngines
 from tests.support.e2e.service import ServiceProcess
 from tests.support.e2e.uploaded_videos import upload
 
-__all__ = ["QueueFigures", "measure_queue"]
-
 _LOOK_SECONDS: Final = 0.2
 _MOST_SECONDS: Final = 300.0
 

@@ -28,8 +28,6 @@ from bench.ingest.servers import SERVERS, BenchServer, TlsFiles
 from bench.tools import ToolMissing
 from headend.install.certificates import ensure_local_certificates
 
-__all__ = ["main"]
-
 RETRIES = 2
 COMPARED = ("ours", "nginx", "nms", "pyrtmp")
 

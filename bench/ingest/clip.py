@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SourceClip", "make_clip", "media_tags"]
-
 ENCODED_SECONDS: Final = 10
 TAIL_MS: Final = 500
 MAKE_SECONDS: Final = 180  # a deadline for the encoder, on a machine that is busy

@@ -20,8 +20,6 @@ from ingest.rtmp.events import Event, PacketReceived
 from ingest.rtmp.flv import FlvReader
 from ingest.rtmp.limits import Limits
 
-__all__ = ["core_table"]
-
 CHUNK_BYTES: Final = (128, 4096, 65_536)
 READ_BYTES: Final = 64 << 10
 CLIP_SECONDS: Final = 6

@@ -14,15 +14,6 @@ from bench.ingest.publishers import FfmpegPublisher, publishing
 from bench.ingest.servers import BenchServer, RunningServer, TlsFiles
 from media.stream_keys import StreamKey
 
-__all__ = [
-    "MARGIN_SECONDS",
-    "IngestLoad",
-    "MeasurementFailed",
-    "Overloaded",
-    "RoundCost",
-    "measure",
-]
-
 # What a publisher sends before and after the measured period: encoders start, servers settle.
 SETTLE_SECONDS: Final = 2.0
 MARGIN_SECONDS: Final = 5

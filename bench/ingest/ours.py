@@ -30,8 +30,6 @@ from media.stream_events import StreamEvent
 from media.stream_keys import Slot, StreamKey
 from media.track import Track
 
-__all__ = ["Anyone", "CountingRun", "main"]
-
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 DRAIN_SECONDS = 2.0
 

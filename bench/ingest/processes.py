@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Child", "NoAnswer", "child", "cpu_ns", "process_tree", "rss_bytes"]
-
 END_SECONDS: Final = 5.0
 PROC: Final = Path("/proc")
 

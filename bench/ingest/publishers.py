@@ -12,8 +12,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FfmpegPublisher", "looping", "publishing"]
-
 _REPORT_SECONDS: Final = "0.2"
 END_SECONDS: Final = 5.0
 

@@ -22,8 +22,6 @@ from bench.ingest.processes import Child, NoAnswer, child
 from bench.tools import ToolMissing, free_port, install
 from media.no_op import do_nothing
 
-__all__ = ["PYRTMP", "SERVERS", "BenchServer", "RunningServer", "TlsFiles", "ours"]
-
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0  # a deadline; each starts within 2 s on an idle machine
 END_SECONDS: Final = 20.0  # from the end of a publisher to the server's report of it

@@ -20,8 +20,6 @@ from bench.ladder.quality import vmaf
 from bench.ladder.runs import CONTENDERS, RUNGS, Run, file_of, run
 from bench.ladder.verdict import Result, missed, table
 
-__all__ = ["main"]
-
 _QUICK_SECONDS: Final = 8
 
 

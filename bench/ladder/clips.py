@@ -11,8 +11,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["CLIPS", "RATE", "SIZE", "Clip", "make"]
-
 SIZE: Final = (1920, 1080)
 RATE: Final = 30
 _MAKE_SECONDS: Final = 300  # a clip takes 30 s on an idle machine with two cores

@@ -31,8 +31,6 @@ from transcode.engine.codec.decode import TIME_BASE
 from transcode.engine.codec.encode import Quality, VideoEncoder
 from transcode.engine.codec.scaler import Cascade
 
-__all__ = ["EncodedRung", "main"]
-
 _STEP: Final = VIDEO_SCALE // RATE
 _GROUP: Final = 2 * RATE  # pictures from one IDR picture to the next
 _MODES: Final = (Quality.LIVE, Quality.LOW_DELAY)

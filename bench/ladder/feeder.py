@@ -25,8 +25,6 @@ from media.track import AudioTrack, VideoTrack
 from transcode.protocol.engine_process import EngineProcess, spawn_engine
 from transcode.protocol.messages import Begin, EngineOrder, Finish, Packet, Trouble
 
-__all__ = ["orders"]
-
 _FLV_HEADER: Final = 9 + 4  # the header and the length of the tag before the first
 _AUDIO, _VIDEO = 8, 9  # tag types
 _ACTIVE: Final = frozenset({"1080p", "720p", "480p", "360p"})

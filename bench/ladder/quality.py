@@ -13,8 +13,6 @@ import imageio_ffmpeg
 
 from bench.ladder.clips import RATE, SIZE
 
-__all__ = ["vmaf", "vmaf_version"]
-
 _MOST_SECONDS: Final = 1800  # three rungs of 20 s take about 10 s on an idle machine, of 300 s 150
 
 

@@ -16,8 +16,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["CONTENDERS", "RUNGS", "Run", "ffmpeg_command", "file_of", "run"]
-
 # name, width, height, kbit/s: the ladder of a 1080p source below its top
 RUNGS: Final = (
     ("720p", 1280, 720, 2800),

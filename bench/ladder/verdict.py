@@ -11,8 +11,6 @@ import msgspec
 
 from bench.ladder.runs import RUNGS, Run
 
-__all__ = ["Result", "missed", "table"]
-
 MOST_CPU: Final = 0.65  # of the ffmpeg command's
 MOST_PEAK: Final = 0.80
 MOST_EQUAL: Final = 0.92  # of ffmpeg's CPU at the engine's own settings

@@ -32,8 +32,6 @@ from bench.latency.viewer import browser, watch
 from bench.players.pages import player_pages
 from bench.tools import ToolMissing
 
-__all__ = ["MODES", "main"]
-
 ROOT: Final = Path(__file__).parents[2]
 _ACCEPTED_SECONDS: Final = 60.0
 _ENDED_SECONDS: Final = 30.0

@@ -9,8 +9,6 @@ Times are milliseconds since the epoch, modulo `WRAP_MS`.
 
 from typing import Final
 
-__all__ = ["BITS", "ROWS", "WRAP_MS", "draw", "read", "since"]
-
 BITS: Final = 32
 WRAP_MS: Final = 1 << BITS  # 49 days
 ROWS: Final = 9  # the picture's height in cells: the two rows take two ninths of it

@@ -25,8 +25,6 @@ from bench.latency.clock import WRAP_MS, draw
 from media.ticks import AUDIO_SCALE
 from transcode.engine.testsource.testcard import TestCard, Tone
 
-__all__ = ["PROFILES", "SIZES", "main"]
-
 SIZES: Final = {720: (1280, 720), 360: (640, 360)}
 _FPS: Final = 30
 _AUDIO_FRAME: Final = 1024

@@ -24,8 +24,6 @@ from av.video.stream import VideoStream
 
 from bench.latency.clock import read, since
 
-__all__ = ["NoParts", "PartReader", "Stages", "newest_parts", "reading", "stages", "top_rendition"]
-
 _PATIENCE_SECONDS: Final = 15.0
 _VARIANT: Final = re.compile(r"#EXT-X-STREAM-INF:.*?RESOLUTION=\d+x(\d+).*\n(\S+)")
 _PART: Final = re.compile(r'#EXT-X-PART:(?=.*DURATION=([\d.]+))(?=.*URI="([^"]+)")')

@@ -8,8 +8,6 @@ import msgspec
 
 from bench.latency.viewer import Presented
 
-__all__ = ["HEADINGS", "LatencyFigures", "LatencyTarget", "figures", "missed", "row"]
-
 
 class LatencyTarget(msgspec.Struct, frozen=True):
     """The target latency in seconds; `stalls` is None if they are only counted."""

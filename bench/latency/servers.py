@@ -15,8 +15,6 @@ from bench.nginx import running_nginx
 from bench.service import service
 from bench.tools import ToolMissing, free_port, tool
 
-__all__ = ["LiveServer", "headend", "nginx"]
-
 _RTMP_MODULE: Final = Path("/usr/lib/nginx/modules/ngx_rtmp_module.so")
 _MAIN: Final = """\
 load_module {module};

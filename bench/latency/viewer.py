@@ -12,8 +12,6 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench.tools import ToolMissing
 
-__all__ = ["Frame", "Presented", "browser", "watch"]
-
 _HERE: Final = Path(__file__).parent
 _PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
 # No sandbox: benchmarks run as root in containers. The rest keeps it off the network and quiet.

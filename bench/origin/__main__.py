@@ -16,8 +16,6 @@ from bench.origin.report import missed, table
 from bench.origin.servers import Broken, nginx, ours
 from bench.tools import ToolMissing, tool
 
-__all__ = ["main"]
-
 Figures = dict[str, dict[str, list[float]]]
 
 

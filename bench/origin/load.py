@@ -17,8 +17,6 @@ from bench.ingest.processes import cpu_ns
 from bench.origin.servers import Broken, Published, Serving
 from bench.tools import tool
 
-__all__ = ["KINDS", "RequestKind", "check", "kinds", "requests_per_cpu_second", "wrk"]
-
 CONNECTIONS: Final = 32
 _RANGE_START, _RANGE_STOP = 500_000, 650_000
 _DEADLINE_SECONDS: Final = 30.0

@@ -8,7 +8,8 @@ import os
 from typing import Final
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow, Publication
+from delivery.run.publication import Publication
+from delivery.run.run_state import LiveWindow
 from media.hls.m3u8 import render
 from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
@@ -17,8 +18,6 @@ from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.objects.addresses import live_playlist, live_segment
 from storage.objects.disk import DiskObjects
-
-__all__ = ["PARTS", "SEGMENT_BYTES", "SteppedRun", "publish", "publish_long"]
 
 SEGMENT_BYTES: Final = 2_000_000
 _NOON_US: Final = 1_769_860_800_000_000  # 2026-01-31T12:00:00Z

@@ -33,8 +33,6 @@ from media.stream_keys import PublicHash
 from storage.catalog import Catalog, open_catalog
 from storage.objects.disk import DiskObjects
 
-__all__ = ["BenchOrigin", "main"]
-
 
 class BenchOrigin:
     """The origin with its catalog, objects and edge, in a folder for the length of a block."""

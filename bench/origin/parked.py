@@ -26,8 +26,6 @@ from bench.ingest.processes import Child, NoAnswer, child, cpu_ns, rss_bytes
 from bench.origin.servers import ROOT, START_SECONDS, Broken
 from headend.http.descriptors import raise_limit
 
-__all__ = ["ParkedFigures", "measure", "missed", "report", "table"]
-
 Facts = dict[str, Any]  # a line of JSON
 SERVERS: Final = ("ours", "plain")
 _ROUNDS: Final = 3

@@ -32,8 +32,6 @@ from headend.config.listen_sockets import bind
 from headend.http.descriptors import raise_limit
 from headend.http.server import serving
 
-__all__ = ["main"]
-
 _HEADERS: Final = media_headers(
     PLAYLIST_TYPE,
     "public, max-age=1",

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from bench.origin.load import RequestKind
 
-__all__ = ["missed", "table"]
-
 # Requests per CPU-second of each round, by server and kind.
 Figures = Mapping[str, Mapping[str, Sequence[float]]]
 

@@ -16,8 +16,6 @@ from bench.ingest.processes import NoAnswer, child
 from bench.nginx import running_nginx
 from bench.tools import free_port
 
-__all__ = ["Broken", "Published", "Serving", "nginx", "ours"]
-
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0  # a deadline; both start within 3 s on an idle machine
 

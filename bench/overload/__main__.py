@@ -21,8 +21,6 @@ from bench.ingest.clip import make_clip
 from bench.ingest.publishers import looping
 from bench.service import BenchService, service
 
-__all__ = ["main"]
-
 _SAMPLE_SECONDS: Final = 1.0
 _MAX_LAG_AT_END: Final = 3.0
 

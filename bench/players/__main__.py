@@ -38,8 +38,6 @@ from bench.players.verdict import (
 from bench.service import BenchService, service
 from bench.tools import ToolMissing, tool
 
-__all__ = ["main"]
-
 ROOT: Final = Path(__file__).parents[2]
 WHATS: Final = ("low", "normal", "video")
 _ACCEPTED_SECONDS: Final = 60.0

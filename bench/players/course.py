@@ -15,8 +15,6 @@ from typing import Final
 from bench.ingest.processes import child
 from bench.players.verdict import LiveCourse
 
-__all__ = ["END_SECONDS", "Encoders", "Events", "events", "now_ms"]
-
 _ROOT: Final = Path(__file__).parents[2]
 _ACCEPTED_SECONDS: Final = 60.0
 # Seconds after the player was opened, and how long the encoders are away.

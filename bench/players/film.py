@@ -33,8 +33,6 @@ from media.hls.playlist import (
 from media.ticks import AUDIO_SCALE, ORIGIN_SECONDS, VIDEO_SCALE
 from transcode.engine.testsource.testcard import TestCard
 
-__all__ = ["CHANGES", "FPS", "PACKINGS", "SEAMS", "SECONDS", "SIZE", "make_films"]
-
 SIZE: Final = (640, 360)
 FPS: Final = 30
 SEGMENT_SECONDS: Final = 2

@@ -25,8 +25,6 @@ from bench.players.programs import PROGRAMS
 from bench.players.verdict import SeenPicture
 from bench.tools import ToolMissing, free_port
 
-__all__ = ["HEADINGS", "Passage", "judge", "main"]
-
 HEADINGS: Final = (
     "| player | packing | change | pictures | longest hole | stop at a change | errors |\n"
     "|---|---|---|---|---|---|---|"

@@ -10,8 +10,6 @@ from typing import Final
 
 from bench.tools import install
 
-__all__ = ["OUR_PAGE", "PAGES", "player_pages"]
-
 _HERE: Final = Path(__file__).parent
 _STATIC: Final = _HERE.parents[1] / "api" / "static"
 _TYPES: Final = {".css": "text/css", ".html": "text/html", ".js": "text/javascript"}

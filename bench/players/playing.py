@@ -24,8 +24,6 @@ from bench.players.verdict import SeenPicture
 from bench.tools import tool
 from media.no_op import do_nothing
 
-__all__ = ["NAMES", "Players", "Seen", "play", "ready_players", "require", "tell_errors"]
-
 NAMES: Final = (OUR_PAGE, *PAGES, *PROGRAMS)
 _SEEK_SECONDS: Final = 7.0  # after the program was started
 _KEY_SECONDS: Final = 0.1  # GStreamer takes what it reads at once for one key

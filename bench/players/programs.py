@@ -14,8 +14,6 @@ import msgspec
 
 from bench.players.screen import PAGE_SIZE, SIZE
 
-__all__ = ["PROGRAMS", "Program", "make_recorders"]
-
 _HERE: Final = Path(__file__).parent
 _RECORDERS: Final = _HERE / ".venv"
 

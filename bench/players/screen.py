@@ -17,8 +17,6 @@ from bench.latency.clock import read, since
 from bench.players.verdict import SeenPicture
 from bench.tools import tool
 
-__all__ = ["PAGE_SIZE", "SIZE", "Pictures", "Screen", "screen"]
-
 SIZE: Final = (640, 360)
 PAGE_SIZE: Final = (1280, 720)  # for our page, whose button covers less of a larger picture
 _RATE: Final = 10

@@ -10,19 +10,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = [
-    "LIVE_HEADINGS",
-    "VIDEO_HEADINGS",
-    "LiveCourse",
-    "LivePlaying",
-    "SeenPicture",
-    "VideoPlaying",
-    "judge_live",
-    "judge_video",
-    "live_row",
-    "video_row",
-]
-
 STOP_MS: Final = 500.0  # a picture that stays for so long has stopped
 # The pictures of an encoder's last moment may be shown before its loss is known.
 _AROUND_MS: Final = 1500.0

@@ -20,8 +20,6 @@ import msgspec
 
 from bench.ingest.processes import Child, child, cpu_ns
 
-__all__ = ["Cost", "main", "measure"]
-
 TARGET_MS: Final = 2.0  # of CPU for each second of a stream, at the relaying host
 _SETTLE_SECONDS: Final = 4.0  # rings and buffers fill
 _WAIT_SECONDS: Final = 60.0

@@ -15,8 +15,6 @@ from media.packet import MediaPacket
 from media.stream_keys import Slot
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
-__all__ = ["BenchEncoder", "grant_of", "send"]
-
 _VIDEO: Final = VideoTrack(codec=VideoCodec.AVC, config=bytes(40), width=1920, height=1080)
 _AUDIO: Final = AudioTrack(codec=AudioCodec.AAC, config=bytes(2), rate=48_000, channels=2)
 _AUDIO_BYTES: Final = 427  # 1024 samples at 160 kbit/s

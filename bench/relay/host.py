@@ -35,8 +35,6 @@ from media.stream_events import StreamEvent
 from media.stream_keys import StreamKey
 from media.track import Track
 
-__all__ = ["serve_encoders", "serve_owner"]
-
 _TLS: Final = relay_tls(b"the secret of a benchmark")
 _DRAIN_SECONDS: Final = 5.0
 # Segments of 2 s, stored a moment after they are complete.

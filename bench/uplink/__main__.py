@@ -21,8 +21,6 @@ import msgspec
 
 from bench.uplink.link import FAR, NEAR, PORT, LinkFaults, open_link, relay
 
-__all__ = ["main"]
-
 LIMITS: Final = (0.5, 0.7, 1.0, 2.0)
 NETWORKS: Final = (
     LinkFaults(name="0.5 % lost", loss=0.005),

@@ -20,8 +20,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["FAR", "NEAR", "PORT", "LinkFaults", "open_link", "relay"]
-
 NEAR: Final = "10.9.0.1"
 FAR: Final = "10.9.0.2"
 PORT: Final = 5000

@@ -17,8 +17,6 @@ from bench.ladder.runs import RUNGS
 from bench.vod.runs import CONTENDERS, VodRun, file_of, film, run
 from bench.vod.verdict import VodResult, missed_targets, table
 
-__all__ = ["main"]
-
 _QUICK_SECONDS: Final = 45
 # VMAF compares every 25th frame: a film repeats its clip, so five minutes need no more than one.
 _EVERY: Final = 25

@@ -19,8 +19,6 @@ from bench.ladder.clips import Clip, make
 from bench.ladder.runs import RUNGS, ffmpeg_command
 from bench.ladder.runs import file_of as segments_of
 
-__all__ = ["CONTENDERS", "VodRun", "file_of", "film", "run"]
-
 CONTENDERS: Final = ("ours", "ffmpeg", "fixed")
 _ENGINES: Final = {"ours": "transcode.engine", "fixed": "bench.vod.fixed"}
 _ROOT: Final = Path(__file__).parents[2]

@@ -8,8 +8,6 @@ import msgspec
 from bench.ladder.runs import RUNGS
 from bench.vod.runs import VodRun
 
-__all__ = ["VodResult", "missed_targets", "table", "worst_eta"]
-
 MOST_CPU: Final = 0.65  # of the ffmpeg command's
 WORST_VMAF: Final = -0.5  # points against the ffmpeg command, on any rung
 LEAST_CORES: Final = 0.9  # seconds of CPU in one of the clock, for each worker

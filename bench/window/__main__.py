@@ -13,8 +13,6 @@ import msgspec
 
 from bench.window.measure import WindowFigures
 
-__all__ = ["MOST_GROWTH", "main", "measured"]
-
 WINDOWS: Final = {"1 min": 60, "1 h": 3600, "12 h": 43_200}
 # A step at 12 h costs at most so many times one at a minute: processors' caches matter.
 MOST_GROWTH: Final = 1.5

@@ -27,11 +27,10 @@ from bench.window.stored import (
 )
 from delivery.edge.base import CachedPlaylist
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow, Publication
+from delivery.run.publication import Publication
+from delivery.run.run_state import LiveWindow
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from storage.objects.addresses import live_playlist
-
-__all__ = ["WindowFigures"]
 
 _PARTS = 4  # of each segment: 0.5 s
 _CODECS = dict.fromkeys(NAMES, "avc1.64001F") | {NAMES[-1]: "mp4a.40.2"}

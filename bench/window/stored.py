@@ -13,17 +13,6 @@ from media.ladder import AUDIO_RENDITION, Rendition
 from storage.objects.addresses import live_init, live_segment, live_state
 from storage.objects.disk import DiskObjects
 
-__all__ = [
-    "HASH",
-    "NAMES",
-    "NOON_US",
-    "RENDITIONS",
-    "RUN",
-    "STEP_TICKS",
-    "PutCountingDisk",
-    "store",
-]
-
 HASH = "abcdefABCDEF"
 RUN = "20260131T120000000"
 NOON_US = 1_769_860_800_000_000  # 2026-01-31T12:00:00Z

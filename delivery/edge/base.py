@@ -12,8 +12,6 @@ from typing import Final, Protocol
 
 from media.hls.timeline import Timeline
 
-__all__ = ["NORMAL_LATENCY", "CachedPlaylist", "EdgeReader", "EdgeWriter", "ShownRun"]
-
 # Appended to the address of a live multivariant playlist for players that do not want low latency;
 # the playlists that it names have the same query.
 NORMAL_LATENCY: Final = "?latency=normal"

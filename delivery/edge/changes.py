@@ -21,15 +21,6 @@ from media.hls.timeline import Timeline
 from media.hls.timeline_segments import ClosedSegment, OpenSegment, SegmentPage
 from storage.errors import StorageError
 
-__all__ = [
-    "BadEdgeMessage",
-    "EdgeChange",
-    "EdgeMessage",
-    "EdgeState",
-    "TimelineChange",
-    "decode_state",
-]
-
 # Processes of another version ignore messages, and serve the stored playlists.
 _FORM: Final = 1
 

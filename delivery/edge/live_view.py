@@ -10,8 +10,6 @@ from media.hls.live_m3u8 import render_timeline
 from media.hls.playlist import RenditionReport
 from media.hls.timeline import Timeline
 
-__all__ = ["LiveView"]
-
 
 class LiveView:
     """The timelines of one run; `low_latency` allows the tags of low-latency HLS."""

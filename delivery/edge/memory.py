@@ -13,8 +13,6 @@ from delivery.edge.live_view import LiveView
 from delivery.edge.waiting import WAIT_SECONDS, WaitingRequests
 from media.hls.timeline import Timeline
 
-__all__ = ["MemoryEdge"]
-
 # 20 s at 100 Mbit/s: all rungs of a dozen streams, several segments each.
 MAX_PARTS_BYTES: Final = 256 << 20
 MAX_PLAYLISTS: Final = 4096  # multivariant ones, 1 kB each with its compressed copy

@@ -46,8 +46,6 @@ from storage.objects.addresses import (
     live_stream_of,
 )
 
-__all__ = ["PublishingEdge"]
-
 log = logging.getLogger(__name__)
 
 # The limit of queued parts: 5 s at 100 Mbit/s. They are mostly the same objects as in memory.

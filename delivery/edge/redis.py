@@ -27,8 +27,6 @@ from storage.bus.base import Bus
 from storage.bus.redis import REDIS_ERRORS, open_redis_client, running_redis_bus
 from storage.errors import StorageError
 
-__all__ = ["EdgeUnavailable", "EdgeWrite", "RedisEdgeStore", "WriteOutcome", "open_edge_store"]
-
 STATE_SECONDS: Final = 30.0
 # Parts, and segments that cannot be stored, stay as long as they are listed: their process drops
 # them. This is for what remains of one that is gone, and more than its playlists pause.

@@ -61,8 +61,6 @@ from media.hls.timeline import Timeline
 from storage.bus.base import Bus, BusMessage, Mailbox
 from storage.objects.addresses import is_live_segment, live_stream, live_stream_of
 
-__all__ = ["RemoteEdge", "open_remote_edge"]
-
 log = logging.getLogger(__name__)
 
 # A paused or buffering player resumes within this time.

@@ -13,8 +13,6 @@ from delivery.edge.remote import RemoteEdge
 from media.hls.timeline import Timeline
 from storage.objects.addresses import live_stream_of
 
-__all__ = ["Edges", "SharedEdge"]
-
 
 class SharedEdge:
     """Reads what this process makes from `own`, and what others make from `remote`."""

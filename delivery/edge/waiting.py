@@ -14,8 +14,6 @@ from typing import Final
 
 from media.hls.timeline import Timeline
 
-__all__ = ["WAIT_SECONDS", "WaitingRequests"]
-
 # Three target durations: a request that cannot be met by then is answered with 503 (6.2.5.2).
 WAIT_SECONDS: Final = 12.0
 # Requests that are answered at a time: 10 ms of work.

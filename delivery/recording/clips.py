@@ -41,8 +41,6 @@ from storage.objects.addresses import (
 from storage.objects.base import Objects
 from storage.objects.disk_threads import FILES
 
-__all__ = ["ClipSource", "NotAvailable", "SourceCatalog", "find_source", "make_clip"]
-
 # Playlists show times in milliseconds, so a requested time may be off by as much.
 _TOLERANCE_US: Final = 1000
 

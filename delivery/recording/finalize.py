@@ -24,8 +24,6 @@ from storage.objects.at_once import do_each
 from storage.objects.base import Objects
 from storage.objects.trash import discard
 
-__all__ = ["MIN_TICKS", "RecordingFinisher", "describe", "finalize", "link_posters"]
-
 log = logging.getLogger(__name__)
 
 # Less than one usual segment is the test of an encoder, not a programme.

@@ -21,16 +21,6 @@ from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegm
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import VIDEO_SCALE
 
-__all__ = [
-    "PAGE_TICKS",
-    "RecordedPlaylists",
-    "RecordingPage",
-    "RecordingTotals",
-    "TimeRange",
-    "fit_step",
-    "time_of",
-]
-
 # A page is written once it has `PAGE_STEPS` or spans so much time. After a crash, steps without a
 # page are read from the log of the run, whose media are kept for at least 42 s (12 s listed, 30 s
 # after that).

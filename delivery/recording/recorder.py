@@ -31,8 +31,6 @@ from storage.objects.addresses import live_run
 from storage.objects.base import Objects
 from storage.objects.disk_threads import FILES
 
-__all__ = ["Recorder", "RecordingCatalog", "RecordingQueue"]
-
 log = logging.getLogger(__name__)
 
 # Two minutes of steps wait for a slow disk or database; then the oldest are dropped.

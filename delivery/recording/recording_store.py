@@ -39,15 +39,6 @@ from storage.objects.addresses import (
 from storage.objects.at_once import do_each
 from storage.objects.base import ObjectChanged, ObjectMissing, Objects
 
-__all__ = [
-    "MEDIA",
-    "ListedStep",
-    "RecordingStore",
-    "WrittenPlaylists",
-    "find_begin_us",
-    "find_steps",
-]
-
 # How many pages another host may write while this host writes one; both write one in half a minute.
 _ATTEMPTS: Final = 4
 # A bucket copies an object in a network's round trip, so that six hours of five renditions take

@@ -24,8 +24,6 @@ from delivery.run.step_builder import MOST_OPEN, PublicationError
 from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.ladder import Rendition
 
-__all__ = ["BorrowedMedia"]
-
 _Media = SegmentStart | Part | Segment
 _Report = InitSection | _Media
 

@@ -16,8 +16,6 @@ import msgspec
 
 from delivery.run.run_state import RunState, Step
 
-__all__ = ["Expiry"]
-
 
 class _InitUse(msgspec.Struct):
     """Init sections from the number `first` on are needed by the steps up to `last`."""

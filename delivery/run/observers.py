@@ -15,8 +15,6 @@ from delivery.run.run_state import RunState, Step
 from media.hls.playlist import PartialSegment
 from media.hls.segment import EpochStart
 
-__all__ = ["RunObserver", "RunObservers"]
-
 log = logging.getLogger(__name__)
 
 # Steps that a new observer gets first: two minutes, more than a recording ever lags behind.

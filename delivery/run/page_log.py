@@ -17,8 +17,6 @@ import msgspec
 
 from storage.objects.base import Objects
 
-__all__ = ["PageLog"]
-
 # Pages read at once: texts of 100 kB together. A window of 12 h has 1350 pages.
 _AT_ONCE: Final = 16
 

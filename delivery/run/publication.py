@@ -98,8 +98,6 @@ from storage.objects.addresses import (
 )
 from storage.objects.base import Objects
 
-__all__ = ["LiveWindow", "Publication", "PublicationError"]
-
 log = logging.getLogger(__name__)
 
 # Segments that are not stored, because the disk is slow or full, are kept in memory up to this

@@ -25,8 +25,6 @@ from storage.objects.addresses import live_playlist, live_state, live_variants
 from storage.objects.at_once import do_each
 from storage.objects.base import ObjectChanged, ObjectError, Objects, StoreFailed
 
-__all__ = ["SOLE_OWNER", "OwnershipLost", "RunObjects", "RunOwner", "require_versions"]
-
 log = logging.getLogger(__name__)
 
 # How often a run's state may change while it is taken over, or a playlist while it is replaced: a

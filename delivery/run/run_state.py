@@ -19,20 +19,6 @@ from media.hls.playlist import TARGET_SECONDS, MultivariantPlaylist, PlaylistSeg
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 
-__all__ = [
-    "PAGE_STEPS",
-    "LiveWindow",
-    "RunState",
-    "Step",
-    "StepPage",
-    "StepSegment",
-    "decode_state",
-    "lost_steps",
-    "next_init_numbers",
-    "rendition_names",
-    "with_measured",
-]
-
 # The state is written with every step and holds one to two pages: 16 to 31 steps, 7 kB at most for
 # five renditions. A smaller page would make more files, a larger one more bytes for each step.
 PAGE_STEPS: Final = 16

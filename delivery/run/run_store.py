@@ -32,17 +32,6 @@ from storage.objects.addresses import (
 )
 from storage.objects.base import ObjectMissing, Objects
 
-__all__ = [
-    "StoredRun",
-    "delete_older_runs",
-    "is_complete",
-    "newest_run",
-    "next_run_name",
-    "read_state",
-    "read_steps",
-    "run_log",
-]
-
 log = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{9}")

@@ -15,8 +15,6 @@ from media.hls.playlist import TARGET_SECONDS
 from media.hls.timeline import Timeline, common_part_target
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["RunTimelines"]
-
 # How long parts stay at the edge after they left the playlists.
 _UNLISTED_TICKS: Final = TARGET_SECONDS * VIDEO_SCALE
 

@@ -43,8 +43,6 @@ from storage.objects.addresses import (
     live_variants,
 )
 
-__all__ = ["RunWriter"]
-
 log = logging.getLogger(__name__)
 
 # Steps whose segments are deleted at a time: a resumed run with a window of 12 h has 21,600 that

@@ -33,8 +33,6 @@ from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE, rescale
 from storage.objects.addresses import live_run, live_variants, media_segment
 from storage.objects.base import Objects
 
-__all__ = ["ShownSteps", "read_shown_steps"]
-
 _INIT: Final = re.compile(r"init-([0-9]{1,9})\.mp4")
 
 

@@ -18,9 +18,6 @@ from media.ladder import Rendition
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from storage.errors import StorageError
 
-__all__ = ["MOST_OPEN", "FinishedSegment", "PublicationError", "StepBuilder"]
-
-
 # Renditions that an engine makes are seconds apart. While one is missing, nothing leaves the
 # playlists of the others: two minutes of segments may wait for it.
 MOST_OPEN: Final = 64

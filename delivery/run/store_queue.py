@@ -22,8 +22,6 @@ from storage.errors import StorageError
 from storage.objects.addresses import live_segment
 from storage.objects.at_once import do_each
 
-__all__ = ["SegmentKey", "StepToList", "StoreQueue"]
-
 log = logging.getLogger(__name__)
 
 # Segments that are stored at the same time: those of a step.

@@ -19,8 +19,6 @@ from media.hls.m3u8 import ENDLIST, Lines, SegmentLines, header, merge_lines, se
 from media.hls.playlist import MediaPlaylist
 from storage.objects.base import Objects
 
-__all__ = ["PlaylistTail", "StoredPlaylists"]
-
 log = logging.getLogger(__name__)
 
 _WINDOW: Final = re.compile(

@@ -20,8 +20,6 @@ from media.hls.playlist import TARGET_SECONDS, AudioRendition, MultivariantPlayl
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["RenditionMeasure", "build_multivariant", "frame_rate", "with_codecs"]
-
 # The peak is the highest rate of contiguous segments that last 0.5 to 1.5 target durations.
 _SHORTEST: Final = TARGET_SECONDS * VIDEO_SCALE // 2
 _LONGEST: Final = TARGET_SECONDS * VIDEO_SCALE * 3 // 2

@@ -5,8 +5,6 @@ from typing import Annotated
 from headend.config.section import Section, describe
 from ingest.relay.media_ring import RINGS_BYTES
 
-__all__ = ["HostsSettings"]
-
 
 class HostsSettings(Section, frozen=True, kw_only=True):
     """How a process that receives streams is known to the others, and when it counts as gone."""

@@ -16,8 +16,6 @@ from api.schemas.urls import Addresses
 from headend.config.host_settings import HostsSettings
 from headend.config.settings import ServiceSettings
 
-__all__ = ["AddressError", "ListenSockets", "bind", "host_of", "parse", "port_of", "public_base"]
-
 _EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 # recognised here, bound nowhere
 
 

@@ -5,8 +5,6 @@ from typing import Final, cast, get_type_hints
 
 import msgspec
 
-__all__ = ["Section", "Setting", "describe", "explain"]
-
 _HIDDEN: Final = "(set)"  # shown instead of a secret
 
 

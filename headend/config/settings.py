@@ -22,30 +22,6 @@ from ingest.rtmp.limits import Limits
 from media.hls.playlist import TARGET_SECONDS
 from outbound.policy import Network, parse_networks
 
-__all__ = [
-    "ApiSettings",
-    "DatabaseSettings",
-    "FailoverSettings",
-    "GeoSettings",
-    "HttpSettings",
-    "ImportSettings",
-    "IngestSettings",
-    "LiveSettings",
-    "LogSettings",
-    "QuotaSettings",
-    "RecordingSettings",
-    "RedisSettings",
-    "RtmpSettings",
-    "RtmpsSettings",
-    "ServiceSettings",
-    "SettingsError",
-    "StatusSettings",
-    "StorageSettings",
-    "TranscodeSettings",
-    "load",
-]
-
-
 PREFIX: Final = "HEADEND_"
 # Variables with the prefix that are not settings: the file's place, and those of the tests.
 _FILE_VARIABLE: Final = "HEADEND_CONFIG"

@@ -6,8 +6,6 @@ from typing import Annotated, Final, Literal
 
 from headend.config.section import Section, describe
 
-__all__ = ["StorageSettings", "bucket_errors", "delivery_errors"]
-
 # Names as S3 allows them ("General purpose bucket naming rules"), prefixes of plain ones.
 _URL: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[0-9A-Za-z_][0-9A-Za-z_.-]*)*/?")
 _ENDPOINT: Final = re.compile(r"https?://[^/?#@\s]+")

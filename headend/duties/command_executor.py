@@ -19,8 +19,6 @@ from storage.catalog import Catalog
 from storage.catalog.streams.commands import CommandKind, CommandRecord, StreamCommand
 from storage.errors import StorageError
 
-__all__ = ["CommandExecutor", "UnfinishedRuns"]
-
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.25

@@ -14,8 +14,6 @@ from storage.errors import StorageError
 from storage.objects.base import Objects
 from storage.objects.upload_pieces import remove_upload
 
-__all__ = ["StoredMedia"]
-
 log = logging.getLogger(__name__)
 
 # The folders of a stream (runs and posters, slate pictures), of a video, and of its uploaded file.

@@ -13,8 +13,6 @@ from headend.duties.media_remover import StoredMedia
 from storage.catalog.projects.removal import RemovedProjects
 from storage.errors import StorageError
 
-__all__ = ["keep_removing_projects", "remove_projects"]
-
 log = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS: Final = 1.0

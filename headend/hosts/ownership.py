@@ -24,8 +24,6 @@ from storage.errors import HostGone, StorageError
 from storage.objects.addresses import live_stream
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["CatalogOwnership", "OrphanedRuns", "OwnershipWatch", "SoleRuns"]
-
 log = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS: Final = 2.0

@@ -19,8 +19,6 @@ from media.no_op import do_nothing
 from storage.catalog import Catalog
 from storage.errors import HostNameTaken, MediaNotShared, StorageError
 
-__all__ = ["HostIdentity", "HostPresence"]
-
 log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 1.0

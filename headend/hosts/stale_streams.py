@@ -15,8 +15,6 @@ from headend.install.locks import DataFolderError, writer_vacancy
 from storage.catalog import Catalog
 from storage.errors import StorageError
 
-__all__ = ["keep_resetting_stale_streams", "keep_resetting_unowned_streams"]
-
 log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 2.0

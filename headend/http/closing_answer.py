@@ -2,8 +2,6 @@
 
 from http import HTTPStatus
 
-__all__ = ["ClosingAnswer"]
-
 
 class ClosingAnswer:
     """An answer of plain text, as bytes; `fields` are further lines of its head."""

@@ -14,8 +14,6 @@ from typing import Final, Protocol
 from api.http.client_address import TrustedProxies, parse_address
 from api.http.fair_share import FairShare, Holder, Refusal, client_holders
 
-__all__ = ["CONNECTIONS", "ConnectionLimiter"]
-
 log = logging.getLogger(__name__)
 
 # A connection takes 4 KB, 10 KB during a request, so these take 200 MB at most; each viewer has

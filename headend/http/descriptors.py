@@ -9,8 +9,6 @@ import logging
 import resource
 from typing import Final
 
-__all__ = ["connection_bound", "raise_limit"]
-
 log = logging.getLogger(__name__)
 
 # Connections that were accepted in one turn of the event loop and are about to be refused (256, as

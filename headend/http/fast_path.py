@@ -33,8 +33,6 @@ from headend.http.limits import BoundedProtocol
 from headend.http.parked import ParkedConnections
 from media.no_op import do_nothing
 
-__all__ = ["FastPathProtocol"]
-
 log = logging.getLogger(__name__)
 
 # Bytes per `sendfile` call, made after a check that both ends are in memory: the page cache evicts

@@ -30,8 +30,6 @@ from headend.http.closing_answer import ClosingAnswer
 from headend.http.connections import ConnectionLimiter
 from headend.http.websockets import SocketProtocol
 
-__all__ = ["HEAD_BYTES", "BoundedProtocol"]
-
 # Clients and proxies limit heads to 8 to 32 KiB.
 HEAD_BYTES: Final = 64 * 1024
 # Browsers send 20 and proxies add 10. A field of a few bytes takes 150 in memory, so a head full of

@@ -17,8 +17,6 @@ from api.http.application import Application, FastAnswer, FastPath
 from api.http.client_address import RawHeaders
 from api.http.response import HttpResponse, PendingResponse
 
-__all__ = ["CountedApplication", "HttpMetrics", "metrics_text"]
-
 _Message = MutableMapping[str, Any]  # ASGI's own
 _Send = Callable[[_Message], Awaitable[None]]
 

@@ -8,8 +8,6 @@ import asyncio
 import logging
 from typing import Final, Protocol
 
-__all__ = ["PARKED_SECONDS", "ParkedConnection", "ParkedConnections"]
-
 log = logging.getLogger(__name__)
 
 # The origin answers a blocking request after three target durations, 12 s, at the latest.

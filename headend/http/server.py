@@ -17,8 +17,6 @@ from headend.http.limits import BoundedProtocol
 from headend.http.parked import ParkedConnections
 from headend.http.websockets import MAX_MESSAGE, SocketProtocol
 
-__all__ = ["serving"]
-
 log = logging.getLogger(__name__)
 
 # For answers that are being sent at the end.

@@ -24,7 +24,6 @@ from media.no_op import do_nothing
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
 
-__all__ = ["MAX_MESSAGE", "SocketProtocol"]
 
 # Above the limit of the application, whose error message is better.
 MAX_MESSAGE: Final = 16 * 1024  # bytes

@@ -9,8 +9,6 @@ from urllib.request import Request, urlopen
 
 from storage.objects.base import StoreFailed
 
-__all__ = ["lists_objects", "read_beginning"]
-
 # Enough to tell media apart, whose random or measured values come first; objects may be films.
 _BYTES: Final = 1024
 _SECONDS: Final = 10.0

@@ -13,8 +13,6 @@ from headend.systemd import notify
 from storage.catalog import open_catalog
 from storage.errors import CatalogAway, CatalogError
 
-__all__ = ["wait_for_catalog"]
-
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = 1.0

@@ -14,8 +14,6 @@ from storage.objects.addresses import CDN, INSTALLATION
 from storage.objects.base import ObjectError
 from storage.objects.s3_bucket import S3Bucket
 
-__all__ = ["check_cdn"]
-
 _TOPIC: Final = "cdn"
 # Copies are deleted a minute after their folder is withdrawn, and the row goes after a quarter of
 # an hour. A deletion of many may take as long again.

@@ -27,14 +27,6 @@ from api.schemas.urls import Addresses
 from headend.config.listen_sockets import host_of, parse
 from headend.config.settings import ServiceSettings
 
-__all__ = [
-    "CertificateError",
-    "CertificateFiles",
-    "RtmpsCertificate",
-    "ensure_local_certificates",
-    "tls_context",
-]
-
 log = logging.getLogger(__name__)
 
 _AUTHORITY_DAYS: Final = 3650

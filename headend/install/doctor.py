@@ -62,8 +62,6 @@ from storage.wall_clock import wall_clock_us
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
 
-__all__ = ["clean", "examine", "examine_briefly"]
-
 # Two weeks leave time to order a certificate by hand. The local one is renewed 30 days before its
 # end at a start or reload, so one with less time left belongs to a service that had neither.
 _CERTIFICATE_DAYS: Final = 14

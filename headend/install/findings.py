@@ -8,8 +8,6 @@ import msgspec
 from api.operations.report import Finding
 from headend.printable import printable
 
-__all__ = ["as_json", "as_text", "needs_action", "size_text"]
-
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _MARKS: Final = {"well": "ok  ", "tidy": "tidy", "act": "ACT "}
 

@@ -24,24 +24,6 @@ from storage.objects.store import MediaStore
 from storage.store_lease import LeaseTiming, StoreLease
 from storage.wall_clock import wall_clock_us
 
-__all__ = [
-    "DATABASE",
-    "MOVED",
-    "OWNER_TOKEN",
-    "catalog_location",
-    "check_store",
-    "complete_key",
-    "create_data_folder",
-    "install",
-    "move_catalog",
-    "own_store",
-    "read_installation",
-    "release_media",
-    "require_unmoved",
-    "take_over_media",
-    "verify_objects",
-]
-
 DATABASE: Final = "catalog.sqlite"
 MOVED: Final = "catalog.sqlite.moved"
 OWNER_TOKEN: Final = "owner.token"  # noqa: S105 # a file's name

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DataFolderError", "schema_change", "schema_in_use", "writer_lock", "writer_vacancy"]
-
 _WRITER: Final = "writer.lock"
 _SCHEMA: Final = "form.lock"
 # An API process that finds no writer holds the lock for the duration of one write, and the last

@@ -36,8 +36,6 @@ from storage.objects.disk import DiskObjects
 from storage.objects.s3_bucket import S3Bucket, S3Location
 from storage.store_lease import StoreLease
 
-__all__ = ["MediaCopyRefused", "MediaTarget", "copy_media", "media_place", "media_target"]
-
 _ROLE = "migrate --media-to"
 
 

@@ -14,16 +14,6 @@ from storage.objects.s3 import S3Objects
 from storage.objects.s3_bucket import S3Bucket, S3Location
 from storage.objects.store import MediaStore
 
-__all__ = [
-    "OBJECTS",
-    "SCRATCH",
-    "StoredFiles",
-    "bucket_of",
-    "open_store",
-    "read_store",
-    "signing_bucket",
-]
-
 OBJECTS: Final = "objects"
 SCRATCH: Final = "scratch"  # beside a bucket
 StoredFiles = ReadOnlyObjects | S3Bucket

@@ -14,8 +14,6 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from api.http.client_address import Address, parse_address
 from api.operations.report import Finding
 
-__all__ = ["redis_finding"]
-
 _RESOLVE_SECONDS: Final = 5.0  # a name server that does not answer
 # As redis-py reads them, in any case.
 _NO: Final = frozenset({"0", "f", "false", "n", "no"})

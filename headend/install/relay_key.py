@@ -18,8 +18,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.x509.oid import NameOID
 
-__all__ = ["MIN_SECRET_BYTES", "RelayTls", "relay_tls"]
-
 MIN_SECRET_BYTES: Final = 16
 _PURPOSE: Final = b"headend relay between hosts, 1"
 _NAME: Final = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Headend host")])

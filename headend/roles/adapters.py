@@ -25,8 +25,6 @@ from storage.errors import StorageError
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["CatalogDirectory", "CatalogJournal", "EngineSinks", "service_policy"]
-
 _ENDED: Final = "the stream was ended"
 
 

@@ -45,8 +45,6 @@ from storage.objects.store import MediaStore
 from storage.store_lease import StoreLease
 from transcode.jobs.store_health import StoreHealth
 
-__all__ = ["RoleContext", "open_context", "open_presence"]
-
 log = logging.getLogger(__name__)
 
 # Longer than a start waits for the lease between two notifications, however slow the store is.

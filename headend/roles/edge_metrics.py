@@ -7,8 +7,6 @@ from prometheus_client.registry import Collector
 
 from delivery.edge.shared import Edges
 
-__all__ = ["EdgeMetrics", "counter", "gauge"]
-
 
 class EdgeMetrics(Collector):
     """Collects the counters of a process' edges on each scrape; they are empty without Redis."""

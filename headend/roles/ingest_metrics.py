@@ -12,8 +12,6 @@ from media.loop_lag import LoopLag
 from transcode.live.live_run import LiveRun
 from transcode.live.service import LiveTranscoding
 
-__all__ = ["IngestMetrics"]
-
 _DIRECTION: Final = ("direction",)
 _RUN: Final = ("stream",)
 _RUNG: Final = ("stream", "rendition")

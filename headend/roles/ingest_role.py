@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 from api.http.filenames import slug
 from api.operations.report import SpareRoom
 from delivery.recording.recorder import Recorder
-from delivery.run.publication import LiveWindow
 from delivery.run.run_objects import require_versions
+from delivery.run.run_state import LiveWindow
 from headend.config.listen_sockets import ListenSockets
 from headend.duties.command_executor import CommandExecutor
 from headend.duties.media_remover import StoredMedia
@@ -52,8 +52,6 @@ from transcode.live.event_queue import EventQueue
 from transcode.live.posters import LivePosters
 from transcode.live.room import RoomMeter
 from transcode.live.service import LiveTranscoding
-
-__all__ = ["IngestRole", "run_ingest"]
 
 log = logging.getLogger(__name__)
 

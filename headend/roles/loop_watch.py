@@ -9,8 +9,6 @@ from typing import Final
 
 from media.loop_lag import BEAT_SECONDS, LoopLag
 
-__all__ = ["LOGGED_SECONDS", "watch_loop"]
-
 log = logging.getLogger(__name__)
 
 # Half of the shortest detection of a silent encoder.

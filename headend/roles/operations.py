@@ -26,8 +26,6 @@ from storage.catalog import Catalog
 from storage.objects.disk_threads import FILES
 from storage.wall_clock import wall_clock_us
 
-__all__ = ["InstallationReporter", "memory_of"]
-
 _MOST_JOBS: Final = 50  # that are listed; all are counted
 _DISK_SECONDS: Final = 5.0
 # An installation of 100,000 videos takes a minute; a caller's connection waits no longer than this.

@@ -33,8 +33,6 @@ from storage.catalog import Catalog
 from storage.objects.cdn_copies import copy_for_cdn
 from storage.objects.store import MediaStore
 
-__all__ = ["OriginRole"]
-
 _CARD = "card.jpg"
 
 

@@ -19,8 +19,6 @@ from storage.objects.disk_threads import VIEWERS
 from storage.objects.store import MediaStore
 from transcode.jobs.store_health import StoreHealth
 
-__all__ = ["create_store_health", "find_problems", "keep_noting_pauses"]
-
 log = logging.getLogger(__name__)
 
 # A disk or a bucket that does not answer for this long makes the service not ready.

@@ -28,14 +28,6 @@ from transcode.vod.job import VideoTranscoder
 from transcode.vod.recording_previews import PreviewMaker
 from transcode.vod.worker_pool import TranscodeWorkers
 
-__all__ = [
-    "create_file_workers",
-    "file_workers",
-    "import_rules",
-    "usable_cores",
-]
-
-
 _QUIET_SECONDS: Final = 30.0  # over which the speed of a download is measured
 
 

@@ -6,21 +6,13 @@ from typing import Final
 
 from api.intake.limits import UploadLimits
 from api.intake.upload_intake import UploadIntake
-from api.ports import FileFacts, FileRefused
 from headend.config.settings import QuotaSettings
+from storage.file_intake import FileFacts, FileRefused
 from storage.objects.store import MediaStore
 from storage.objects.upload_pieces import UploadPieces
 from storage.quotas import QuotaLimits
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
 from transcode.inspect.still import NotImage, make_image, make_posters
-
-__all__ = [
-    "create_intake",
-    "probe_upload",
-    "quota_limits",
-    "uploaded_posters",
-    "uploaded_slate",
-]
 
 # The most common size of live streams; a run scales the picture to its own size.
 _SLATE: Final = (1920, 1080)

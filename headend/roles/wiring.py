@@ -66,8 +66,6 @@ from storage.cleanup.removals import keep_removing
 from storage.cleanup.withdrawn_copies import keep_deleting_withdrawn_copies
 from storage.objects.disk_threads import VIEWERS
 
-__all__ = ["API", "INGEST", "ROLES", "SERVE", "TRANSCODE", "Role", "RunningService"]
-
 
 class RunningService(msgspec.Struct, frozen=True, kw_only=True):
     """A running role, as its caller sees it; None for what the role does not have."""

@@ -23,8 +23,6 @@ from ingest.stream.registry import LiveStreams, RenewGrant
 from ingest.stream.slot_session import ConnectedPublisher, PublisherSession
 from media.loop_lag import LoopLag
 
-__all__ = ["RelayClient"]
-
 log = logging.getLogger(__name__)
 
 _CONNECT_SECONDS: Final = 1.0  # hosts are near, and a lost packet is repeated after a second

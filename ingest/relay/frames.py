@@ -6,8 +6,6 @@ The length is big-endian and does not count itself. Sans-IO.
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["HEADER_BYTES", "MAX_FRAME_BYTES", "FrameReader", "RelayProtocolError"]
-
 HEADER_BYTES: Final = 4
 # An RTMP message has at most 16 MiB (its length has 24 bits), and so has a packet; a decoder
 # configuration and the fields around it are a few hundred bytes.

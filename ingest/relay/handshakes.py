@@ -11,8 +11,6 @@ from typing import Final
 
 from media.networks import client_network
 
-__all__ = ["AT_ONCE", "OF_ONE_NETWORK", "Handshakes"]
-
 # More hosts than one installation has, all started at once.
 AT_ONCE: Final = 256
 # Hosts behind one address; each has one handshake at a time.

@@ -13,16 +13,6 @@ from ingest.relay.frames import FrameReader, RelayProtocolError
 from ingest.relay.messages import VERSION, Hello, Message, Ping, decode, encode
 from media.loop_lag import LoopLag
 
-__all__ = [
-    "CLOSED_HERE",
-    "MAX_UNSENT_BYTES",
-    "SILENT_SECONDS",
-    "LinkCounters",
-    "LinkUser",
-    "RelayLink",
-    "run_ticks",
-]
-
 log = logging.getLogger(__name__)
 
 # A link on which nothing arrives for this long is lost; both sides send every `_PING_SECONDS`.

@@ -16,16 +16,6 @@ from media.no_op import do_nothing
 from media.packet import PACKET_OVERHEAD, MediaPacket
 from media.track import AudioTrack, Track, VideoTrack
 
-__all__ = [
-    "RINGS_BYTES",
-    "RING_BYTES",
-    "RING_SECONDS",
-    "Arrival",
-    "Jump",
-    "MediaRing",
-    "RingMemory",
-]
-
 # Media are stored at most 8 s after they arrived: a segment of 4 s, and as long for its way to the
 # store. A dead owner is replaced within 5 s.
 RING_SECONDS: Final = 15.0

@@ -15,27 +15,6 @@ from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.slot_session import CloseReason
 from media.track import Track
 
-__all__ = [
-    "MAX_AGE_MS",
-    "VERSION",
-    "Attach",
-    "AttachRefused",
-    "Attached",
-    "Close",
-    "Disconnect",
-    "Hello",
-    "Message",
-    "PartReceived",
-    "Ping",
-    "RelayedJump",
-    "RelayedPacket",
-    "RelayedTrack",
-    "Stored",
-    "age_in_ms",
-    "decode",
-    "encode",
-]
-
 VERSION: Final = 1
 
 MAX_AGE_MS: Final = 60_000  # a relaying host keeps media of 15 s, or of one long GOP

@@ -39,8 +39,6 @@ from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import Track, VideoTrack
 
-__all__ = ["MAX_LINKS", "MAX_SESSIONS", "RelayListener", "RelayedPublisher"]
-
 log = logging.getLogger(__name__)
 security = logging.getLogger("security")
 

@@ -29,8 +29,6 @@ from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import Track, VideoTrack
 
-__all__ = ["Attachment", "AttachmentUser", "OwnerGone", "OwnerLink", "OwnerUnreachable"]
-
 # An owner waits 2.5 s for the slot, and its database a moment.
 _ANSWER_SECONDS: Final = 5.0
 

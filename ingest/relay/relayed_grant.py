@@ -7,8 +7,6 @@ import msgspec
 from ingest.stream.ports import Grant
 from media.run_policy import resolve
 
-__all__ = ["RelayedGrant"]
-
 
 class RelayedGrant(Grant, frozen=True, kw_only=True):
     """A grant with what version 0.2 reads, and sends alone: it sends no `run`, and ignores it."""

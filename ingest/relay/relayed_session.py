@@ -26,8 +26,6 @@ from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import Track
 
-__all__ = ["BEGIN_SECONDS", "RECOVER_SECONDS", "OwnerLinks", "RelayedSession"]
-
 log = logging.getLogger(__name__)
 
 # A dead owner is known to be dead after 3 s; encoders wait longer for an answer.

@@ -17,8 +17,6 @@ from media.encoder_report import (
 from media.ladder import MOST_SOURCE_RATE, box_of, ladder_for
 from media.stream_keys import Slot
 
-__all__ = ["advice", "compare_encoders"]
-
 # From here on segments are cut without the source's keyframes
 # (`transcode.engine.output.segment_grid`), so its packets can no longer be copied.
 _LONG_INTERVAL: Final = 4.0  # seconds

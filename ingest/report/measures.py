@@ -13,21 +13,6 @@ import msgspec
 from ingest.report.packet_window import PacketWindow
 from media.encoder_report import KeyframeReport, SecondsReport
 
-__all__ = [
-    "BitRates",
-    "FrameTiming",
-    "PictureOrder",
-    "bit_rates",
-    "frame_timing",
-    "interleave",
-    "jitter",
-    "keyframes",
-    "longest_silence",
-    "picture_order",
-    "seconds",
-    "steps_back",
-]
-
 # A shorter window cannot give rates per second.
 _LEAST_MS: Final = 1000
 _PERCENTILE: Final = 0.95

@@ -22,8 +22,6 @@ from media.packet import MediaPacket
 from media.ticks import MILLISECONDS, rescale
 from media.track import AudioTrack, Track, VideoTrack
 
-__all__ = ["Meter"]
-
 _JUMPS_SECONDS: Final = 600.0
 _MOST_JUMPS: Final = 100  # kept: far more than a connection may have in ten minutes
 _DIGEST: Final = 8  # of 64: enough to distinguish two encoders' configurations

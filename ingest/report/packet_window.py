@@ -11,8 +11,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-__all__ = ["DRIFT_SECONDS", "WINDOW_SECONDS", "PacketHistory", "PacketWindow"]
-
 # Six keyframes at the longest sensible interval.
 WINDOW_SECONDS: Final = 60.0
 # 68 s at 60 frames a second, 87 s of AAC at 48 kHz; 144 KiB a track. Denser tracks are kept for a

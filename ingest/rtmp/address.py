@@ -18,8 +18,6 @@ from ingest.rtmp.errors import AddressRefused
 from ingest.rtmp.events import PublishRequested
 from ingest.rtmp.limits import Limits
 
-__all__ = ["address_of"]
-
 _DEFAULT_INSTANCE: Final = "_definst_"
 _FORMAT: Final = re.compile("^(?:mp4|flv):", re.IGNORECASE)  # a key has no colon
 

@@ -7,8 +7,6 @@ import msgspec
 from ingest.rtmp.errors import AmfError
 from ingest.rtmp.limits import Limits
 
-__all__ = ["Amf", "AmfCursor", "Date", "ReferableValue"]
-
 
 class Date(msgspec.Struct, frozen=True):
     """A date in `milliseconds` since the Unix epoch, by the peer's clock."""

@@ -16,8 +16,6 @@ from ingest.rtmp.amf import Amf, AmfCursor, Date, ReferableValue
 from ingest.rtmp.amf3 import Amf3Reader
 from ingest.rtmp.limits import Limits
 
-__all__ = ["Amf", "Date", "EcmaArray", "decode", "encode"]
-
 
 class EcmaArray(dict[str, Amf]):
     """A dict that is encoded as an ECMA array; decoding gives plain dicts."""

@@ -14,8 +14,6 @@ import msgspec
 
 from ingest.rtmp.amf import Amf, AmfCursor
 
-__all__ = ["Amf3Reader"]
-
 _DOUBLE: Final = struct.Struct(">d")
 _INLINE: Final = 1  # the lowest bit of a length: a value follows, not a reference
 _SIGN: Final = 1 << 28

@@ -17,8 +17,6 @@ from ingest.rtmp.errors import ChunkError, LimitExceeded, MessageError
 from ingest.rtmp.limits import MAX_CHUNK_BYTES, Limits
 from ingest.rtmp.messages import MessageType
 
-__all__ = ["ChunkReader", "ChunkWriter", "Message"]
-
 _U32: Final = struct.Struct(">I")
 _MASK: Final = 0xFFFF_FFFF
 # The 24-bit field for a timestamp that follows in four bytes (5.3.1.3).

@@ -14,8 +14,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["BACK_MS", "FORWARD_MS", "PlacedTimestamp", "TimestampClock", "TimestampFit"]
-
 # Encoders that drop a few frames step by tens of ms; one that steps back this far has restarted.
 BACK_MS: Final = 250
 # Longer gaps are a pause of the encoder; players wait through shorter ones.

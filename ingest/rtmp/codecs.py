@@ -13,21 +13,14 @@ from media.codecs import av1, hevc, opus, vp9
 from media.codecs.aac import AacError, AudioSpecificConfig
 from media.codecs.ac3 import Ac3Error, Ac3Frame
 from media.codecs.av1 import Av1Error
-from media.codecs.avc import AvcConfig, AvcError
+from media.codecs.avc import AvcConfig
 from media.codecs.flac import FlacError, FlacInfo
 from media.codecs.hevc import HevcConfig, HevcError
 from media.codecs.mp3 import Mp3Error, Mp3Frame
 from media.codecs.opus import OpusError
+from media.codecs.sps import AvcError
 from media.codecs.vp9 import Vp9Error
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
-
-__all__ = [
-    "AUDIO_FOURCCS",
-    "VIDEO_FOURCCS",
-    "AudioTrackState",
-    "UnreadableConfiguration",
-    "VideoTrackState",
-]
 
 VIDEO_FOURCCS: Final = {codec.value.encode(): codec for codec in VideoCodec}
 AUDIO_FOURCCS: Final = {codec.value.encode(): codec for codec in AudioCodec}

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from ingest.rtmp.address import address_of
-from ingest.rtmp.amf0 import Amf
+from ingest.rtmp.amf import Amf
 from ingest.rtmp.codecs import AUDIO_FOURCCS, VIDEO_FOURCCS
 from ingest.rtmp.errors import LimitExceeded, OutOfOrder, PlayRefused
 from ingest.rtmp.events import Connected, Event, Goodbye, PublishRequested
@@ -25,8 +25,6 @@ from ingest.rtmp.messages import (
     word,
 )
 from ingest.rtmp.outbox import Outbox
-
-__all__ = ["NEXT", "RtmpDialogue", "State", "connect_result"]
 
 _AGENT_LENGTH: Final = 64
 

@@ -11,16 +11,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = [
-    "CODED",
-    "CODED_WITHOUT_OFFSET",
-    "SEQUENCE_START",
-    "TS_SEQUENCE_START",
-    "EnhancedTag",
-    "parse_audio_tag",
-    "parse_video_tag",
-]
-
 # The packet types that are handled; others are skipped.
 SEQUENCE_START, CODED, CODED_WITHOUT_OFFSET, TS_SEQUENCE_START = 0, 1, 3, 5
 _METADATA: Final = 4  # of video: colours, which the bit stream has too

@@ -18,20 +18,6 @@ one. No message contains a name or a query that the peer sent, because it may be
 
 from typing import ClassVar
 
-__all__ = [
-    "AddressRefused",
-    "AmfError",
-    "ChunkError",
-    "HandshakeError",
-    "LimitExceeded",
-    "MessageError",
-    "OutOfOrder",
-    "PlayRefused",
-    "RtmpError",
-    "TimedOut",
-    "UnsupportedMedia",
-]
-
 
 class RtmpError(Exception):
     """The peer broke the protocol or exceeded a limit; its session is over."""

@@ -5,18 +5,6 @@ import msgspec
 from media.packet import MediaPacket
 from media.track import Track
 
-__all__ = [
-    "ClockJumped",
-    "Connected",
-    "Event",
-    "Goodbye",
-    "MediaUnusable",
-    "PacketReceived",
-    "PictureAnnounced",
-    "PublishRequested",
-    "TrackFound",
-]
-
 
 class Connected(msgspec.Struct, frozen=True, kw_only=True):
     """The peer sent `connect`; `agent` is its flashVer, cut to 64 characters."""

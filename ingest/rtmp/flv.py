@@ -35,8 +35,6 @@ from ingest.rtmp.messages import MessageType
 from media.packet import MediaPacket
 from media.track import AudioCodec, Track, VideoCodec
 
-__all__ = ["FlvReader", "split_aggregate"]
-
 _VIDEO, _AUDIO = int(MessageType.VIDEO), int(MessageType.AUDIO)
 _AVC, _AAC = VideoCodec.AVC, AudioCodec.AAC
 _CONFIGURATION, _CODED = 0, 1  # AVCPacketType, AACPacketType

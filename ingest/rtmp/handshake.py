@@ -13,8 +13,6 @@ from typing import Final
 
 from ingest.rtmp.errors import HandshakeError
 
-__all__ = ["ENTROPY_BYTES", "PACKET_BYTES", "Handshake"]
-
 PACKET_BYTES: Final = 1536  # C1, C2, S1, S2
 ENTROPY_BYTES: Final = 1528
 _VERSION: Final = 3

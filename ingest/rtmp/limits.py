@@ -8,8 +8,6 @@ from typing import Annotated, Final
 
 import msgspec
 
-__all__ = ["MAX_CHUNK_BYTES", "Limits", "TokenBucket"]
-
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 

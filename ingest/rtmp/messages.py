@@ -10,24 +10,9 @@ from typing import Final
 import msgspec
 
 from ingest.rtmp import amf0
-from ingest.rtmp.amf0 import Amf
+from ingest.rtmp.amf import Amf
 from ingest.rtmp.errors import MessageError
 from ingest.rtmp.limits import Limits
-
-__all__ = [
-    "PEER_BANDWIDTH_DYNAMIC",
-    "CommandMessage",
-    "MessageType",
-    "UserControl",
-    "UserEvent",
-    "command",
-    "parse_command",
-    "parse_user_control",
-    "peer_bandwidth",
-    "status",
-    "user_control",
-    "word",
-]
 
 _U16: Final = struct.Struct(">H")
 _U32: Final = struct.Struct(">I")

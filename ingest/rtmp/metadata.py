@@ -13,8 +13,6 @@ from ingest.rtmp.errors import AmfError
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
 
-__all__ = ["announces_picture"]
-
 _NAME: Final = "onMetaData"
 # Before the name there is at most the name of another handler: @setDataFrame.
 _HEAD_BYTES: Final = 64

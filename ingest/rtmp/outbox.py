@@ -5,8 +5,6 @@ from typing import Final
 from ingest.rtmp.chunks import ChunkWriter
 from ingest.rtmp.messages import MessageType, UserEvent, status, user_control, word
 
-__all__ = ["Outbox"]
-
 # The chunk streams of the server.
 _CONTROL: Final = 2
 _COMMANDS: Final = 3

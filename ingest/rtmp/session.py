@@ -32,8 +32,6 @@ from ingest.rtmp.metadata import announces_picture
 from ingest.rtmp.outbox import Outbox
 from media.loop_lag import LoopLag
 
-__all__ = ["Counters", "Session"]
-
 # The cost of a held message beside its bytes, so that a flood of empty ones is limited too.
 _HELD_OVERHEAD: Final = 256
 # Plain integers: enum attributes are slow to look up for each packet.

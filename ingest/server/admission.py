@@ -11,8 +11,6 @@ from collections import deque
 from ingest.rtmp.limits import Limits
 from media.networks import client_network
 
-__all__ = ["Admission"]
-
 _PERIOD = 60.0  # seconds over which wrong keys are counted
 # The longest that an answer is held back: less than an encoder's silence may last, and short enough
 # that few connections of an address wait.

@@ -40,8 +40,6 @@ from ingest.stream.slot_session import CloseReason, PublisherSession
 from media.loop_lag import LoopLag
 from media.stream_keys import StreamKey
 
-__all__ = ["ConnectionCounters", "ConnectionHost", "PublisherConnection"]
-
 log = logging.getLogger(__name__)
 security = logging.getLogger("security")
 

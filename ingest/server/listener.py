@@ -26,8 +26,6 @@ from ingest.stream.registry import LiveStreams
 from media.loop_lag import LoopLag
 from media.networks import client_network
 
-__all__ = ["OtherHosts", "RtmpListener", "listening"]
-
 log = logging.getLogger(__name__)
 security = logging.getLogger("security")
 

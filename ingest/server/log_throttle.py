@@ -10,14 +10,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = [
-    "LINES_PER_CAUSE",
-    "LINES_PER_NETWORK",
-    "PERIOD_SECONDS",
-    "LogThrottle",
-    "SuppressedLines",
-]
-
 PERIOD_SECONDS: Final = 60.0
 # A misconfigured encoder retries every few seconds: five lines show the problem.
 LINES_PER_NETWORK: Final = 5

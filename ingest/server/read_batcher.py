@@ -11,8 +11,6 @@ Times are seconds. The end of a connection is noticed with the next batch too.
 import asyncio
 from typing import Final
 
-__all__ = ["ReadBatcher"]
-
 
 class ReadBatcher:
     """Pauses transports until the next batch; no timer runs while none is paused."""

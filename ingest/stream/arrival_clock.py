@@ -13,8 +13,6 @@ from typing import Final
 from media.packet import MediaPacket
 from media.track import Track, VideoTrack
 
-__all__ = ["ArrivalClock"]
-
 # The length of a window; the newest two count. An encoder that is delayed for good counts as such
 # after at most two windows, and its clock may be wrong by 1000 ppm in the meantime.
 _WINDOW_SECONDS: Final = 20.0

@@ -14,19 +14,6 @@ import msgspec
 from ingest.stream.track_finder import PICTURE_SECONDS
 from media.stream_keys import Slot
 
-__all__ = [
-    "LEAST_PICTURE_SECONDS",
-    "LOW_LATENCY_POLICY",
-    "PRIMARY",
-    "START_WAIT_SECONDS",
-    "Health",
-    "Mode",
-    "Policy",
-    "decide",
-    "is_healthy",
-    "silent_seconds",
-]
-
 PRIMARY: Final = Slot(0)
 # How long a backup waits for the primary before it starts a run: encoders that are started together
 # connect up to a second apart, and send their audio configuration up to a second later.

@@ -14,8 +14,6 @@ from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import AudioTrack, Track, VideoTrack
 
-__all__ = ["BUFFER_BYTES", "GopBuffer"]
-
 # 9 s at 20 Mbit/s, the highest average rate that an encoder may send at.
 BUFFER_BYTES: Final = 24 << 20
 # A stall is noticed on the stream's next tick, not at once.

@@ -16,8 +16,6 @@ import msgspec
 from ingest.stream.ports import LiveJournal, LiveState, PortError
 from media.stream_events import StreamEvent
 
-__all__ = ["JournalQueue"]
-
 log = logging.getLogger(__name__)
 
 _JOURNAL_SECONDS: Final = 5.0

@@ -34,8 +34,6 @@ from media.stream_events import (
 )
 from media.stream_keys import Slot
 
-__all__ = ["ALIVE_SECONDS", "ANSWER_SECONDS", "LiveStream", "SlotOccupied"]
-
 log = logging.getLogger(__name__)
 
 # A connection that has been silent for this long has lost its network: encoders send audio or

@@ -4,8 +4,6 @@ from typing import Final
 
 from ingest.stream.ports import Grant, Ownership
 
-__all__ = ["OneHost"]
-
 _OWN: Final = Ownership(generation=0, address=None)
 
 

@@ -18,19 +18,6 @@ from media.stream_events import StreamEvent
 from media.stream_keys import Slot, StreamKey
 from media.track import Track
 
-__all__ = [
-    "Grant",
-    "KeyDirectory",
-    "LiveJournal",
-    "LiveState",
-    "Ownership",
-    "PacketSink",
-    "PortError",
-    "SinkFactory",
-    "StreamEnded",
-    "StreamOwnership",
-]
-
 
 class PortError(Exception):
     """The service behind a port does not answer; the call can be retried."""

@@ -29,8 +29,6 @@ from ingest.stream.slot_session import ConnectedPublisher, PublisherSession, Slo
 from media.loop_lag import LoopLag
 from media.no_op import do_nothing
 
-__all__ = ["LiveStreams", "NotRelayed", "OwnedElsewhere", "RenewGrant", "StreamRelay"]
-
 log = logging.getLogger(__name__)
 
 # As long as a state may take to be written. A stream that is not released in time is found later

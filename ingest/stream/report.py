@@ -8,8 +8,6 @@ from ingest.stream.slot_session import SlotSession
 from media.encoder_report import SlotReport, StreamReport
 from media.stream_keys import Slot
 
-__all__ = ["stream_report"]
-
 
 def stream_report(
     state: LiveState | None,

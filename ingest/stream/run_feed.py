@@ -15,8 +15,6 @@ from ingest.stream.track_finder import continues, has_picture
 from media.packet import MediaPacket
 from media.track import AudioTrack, Track
 
-__all__ = ["RunFeed"]
-
 log = logging.getLogger(__name__)
 
 # What a source may send while its run opens: 13 s at 20 Mbit/s, far beyond any delay of a disk. The

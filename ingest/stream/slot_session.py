@@ -16,14 +16,6 @@ from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import Track, VideoTrack
 
-__all__ = [
-    "CloseReason",
-    "ConnectedPublisher",
-    "PublisherSession",
-    "SlotSession",
-    "SlotSessionOwner",
-]
-
 # Media this late is old: a network or an encoder was held up and is catching up now.
 _LATE_SECONDS: Final = 1.0
 # Some encoders send a few packets before the configuration that these need.

@@ -70,8 +70,6 @@ from media.stream_events import BackOnAirEvent, SlateEvent, StreamEvent, Switche
 from media.stream_keys import Slot
 from media.track import VideoTrack
 
-__all__ = ["DRILL_SECONDS", "DrillRefused", "Switcher"]
-
 log = logging.getLogger(__name__)
 
 # How long the caller waits; a switch takes as long as detection does, at most 2 s by default.

@@ -16,18 +16,6 @@ from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import AudioTrack, Track, VideoTrack
 
-__all__ = [
-    "HELD_BYTES",
-    "PATIENCE_SECONDS",
-    "PICTURE_SECONDS",
-    "SourceBegun",
-    "SourceItem",
-    "TrackFinder",
-    "continues",
-    "has_picture",
-    "keeps_picture",
-]
-
 PATIENCE_SECONDS: Final = 1.0  # from the first media to the decision
 # The same for an announced picture. A relay that joins between keyframes sends sound at once, and
 # the picture from the next keyframe on. x264 makes one every 250 pictures unless it is told

@@ -11,8 +11,6 @@ import msgspec
 
 from media.codecs.bits import BitReader
 
-__all__ = ["AAC_LC", "AacError", "AudioSpecificConfig", "build"]
-
 AAC_LC: Final = 2
 _SBR, _PS = 5, 29
 _ER_BSAC = 22

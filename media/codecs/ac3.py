@@ -10,8 +10,6 @@ import msgspec
 
 from media.codecs.bits import BitReader
 
-__all__ = ["Ac3Error", "Ac3Frame"]
-
 _SYNC: Final = 0x0B77
 _RATES: Final = (48_000, 44_100, 32_000)
 _CHANNELS: Final = (2, 1, 2, 3, 3, 4, 4, 5)  # by acmod, without the LFE channel

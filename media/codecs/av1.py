@@ -13,8 +13,6 @@ from typing import Final
 from media.codecs.bits import BitReader
 from media.codecs.sps import MAX_SIDE
 
-__all__ = ["Av1Error", "config_size", "is_random_access", "sequence_size"]
-
 _SEQUENCE_HEADER, _FRAME_HEADER, _FRAME = 1, 3, 6  # obu_type, 6.2.2
 _CONFIG_BYTES: Final = 4  # of av1C before its OBUs
 _MARKER: Final = 0x81  # of av1C: marker and version 1

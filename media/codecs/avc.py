@@ -14,18 +14,6 @@ import msgspec
 from media.codecs import sps as parameters
 from media.codecs.sps import BASELINE, SPS, AvcError, parse_sps
 
-__all__ = [
-    "PPS",
-    "AvcConfig",
-    "AvcError",
-    "covering_codecs",
-    "first_slice_is_idr",
-    "is_idr",
-    "is_picture",
-    "nal_units",
-    "without_timing",
-]
-
 _IDR = 5  # nal_unit_type, table 7-1
 PPS = 8
 # Slices follow a delimiter, parameter sets and a few messages. A hostile access unit may have

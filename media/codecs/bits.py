@@ -3,8 +3,6 @@
 Sources: ISO/IEC 14496-10, 7.2 and 9.1 (Exp-Golomb codes).
 """
 
-__all__ = ["BitReader"]
-
 
 class BitReader:
     """Reads numbers from a bit string; a read past the end raises the given error class."""

@@ -8,8 +8,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["FlacError", "FlacInfo"]
-
 _MAGIC: Final = b"fLaC"
 _BLOCK_HEADER_BYTES: Final = 4
 _STREAMINFO_BYTES: Final = 34

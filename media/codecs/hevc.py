@@ -13,8 +13,6 @@ import msgspec
 from media.codecs.bits import BitReader
 from media.codecs.sps import MAX_SIDE, SUBSAMPLING
 
-__all__ = ["HevcConfig", "HevcError", "is_random_access"]
-
 _SPS: Final = 33
 _FIRST_IRAP, _LAST_IRAP = 16, 21  # BLA, IDR and CRA: random access points
 _FIRST_OTHER: Final = 32  # types from here on are not slices

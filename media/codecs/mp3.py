@@ -8,8 +8,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Mp3Error", "Mp3Frame"]
-
 _HEADER_BYTES: Final = 4
 _SYNC: Final = 0x7FF
 _LAYER_III: Final = 1

@@ -6,8 +6,6 @@ Sources: RFC 7845, 5.1 (identification header); RFC 6716, 3.1 (the first byte of
 
 from typing import Final
 
-__all__ = ["RATE", "OpusError", "channels_of", "header_for"]
-
 RATE: Final = 48_000
 _MAGIC: Final = b"OpusHead"
 _HEADER_BYTES: Final = 19

@@ -10,11 +10,9 @@ Sources: ISO/IEC 14496-10, 7.3.2 (identifiers) and 7.4.1.2.3 (order of NAL units
 from collections.abc import Iterable
 from typing import Final
 
-from media.codecs.avc import PPS, AvcConfig, AvcError, nal_units
+from media.codecs.avc import PPS, AvcConfig, nal_units
 from media.codecs.bits import BitReader
-from media.codecs.sps import SPS
-
-__all__ = ["ParameterSets"]
+from media.codecs.sps import SPS, AvcError
 
 _DELIMITER: Final = 9  # nal_unit_type; it comes before everything else in an access unit
 # Of all sets of a track: encoders need 30 to 100. A hostile one could make its configuration of

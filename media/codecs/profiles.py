@@ -9,10 +9,9 @@ from typing import Final
 
 import msgspec
 
-from media.codecs.avc import AvcConfig, AvcError
+from media.codecs.avc import AvcConfig
+from media.codecs.sps import AvcError
 from media.track import AudioCodec, VideoCodec, VideoTrack
-
-__all__ = ["AUDIO_NAMES", "VIDEO_NAMES", "VideoProfile", "profile_of"]
 
 VIDEO_NAMES: Final = {
     VideoCodec.AVC: "H.264",

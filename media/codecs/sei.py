@@ -7,8 +7,6 @@ from typing import Final
 
 from media.codecs.avc import nal_units
 
-__all__ = ["is_rotated"]
-
 _SEI: Final = 6  # nal_unit_type
 _DISPLAY_ORIENTATION: Final = 47  # payloadType
 _MORE: Final = 0xFF  # a byte of a type or a size that continues in the next

@@ -12,19 +12,6 @@ import msgspec
 
 from media.codecs.bits import BitReader
 
-__all__ = [
-    "BASELINE",
-    "MAX_SIDE",
-    "PROFILES_WITH_CHROMA",
-    "SPS",
-    "SUBSAMPLING",
-    "AvcError",
-    "Sps",
-    "Vui",
-    "parse_sps",
-    "without_timing",
-]
-
 MAX_SIDE: Final = (
     16_384  # level 6.2 ends at 16 880 luma samples a side; larger than any live stream
 )

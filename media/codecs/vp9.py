@@ -10,8 +10,6 @@ from typing import Final
 from media.codecs.bits import BitReader
 from media.codecs.sps import MAX_SIDE
 
-__all__ = ["Vp9Error", "is_keyframe", "keyframe_size"]
-
 _MARKER: Final = 2
 _SYNC: Final = 0x49_83_42
 _RGB: Final = 7  # color_space

@@ -17,8 +17,6 @@ import msgspec
 
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["Sample", "audio_init", "first_chunk_bytes", "fragment", "video_init"]
-
 _TRACK: Final = 1
 # sample_flags (14496-12, 8.8.3.1): "depends on no other", or "depends on others, no sync sample".
 _SYNC: Final = 0x0200_0000

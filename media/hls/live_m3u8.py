@@ -20,8 +20,6 @@ from media.hls.m3u8 import (
 from media.hls.playlist import MediaPlaylist, RenditionReport
 from media.hls.timeline import Timeline
 
-__all__ = ["render_timeline"]
-
 # The version that EXT-X-SKIP needs (section 8). No other low-latency tag needs a higher version
 # than any media playlist, and players without low latency ignore those tags.
 _DELTA_VERSION: Final = 9

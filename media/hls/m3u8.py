@@ -24,31 +24,6 @@ from media.hls.playlist import (
 )
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale, since_epoch_us, utc
 
-__all__ = [
-    "ENDLIST",
-    "MAX_TEXT",
-    "VERSION",
-    "Lines",
-    "M3u8Error",
-    "MediaParser",
-    "SegmentLines",
-    "attributes_of",
-    "closing_text",
-    "decimal_of",
-    "header",
-    "integer_of",
-    "merge_lines",
-    "opening_lines",
-    "parse",
-    "playlist_lines",
-    "render",
-    "render_with",
-    "seconds_text",
-    "segment_lines",
-    "uri_text",
-    "utc_text",
-]
-
 MAX_TEXT: Final = 4 << 20  # characters; a day of 2 s segments is 43 200 entries, below 4 MiB
 # EXT-X-MAP in media playlists needs 6; fMP4 renditions are usual from 7 on. EXT-X-GAP would be
 # 8, but clients ignore tags that they do not know.

@@ -10,18 +10,6 @@ import msgspec
 
 from media.ticks import VIDEO_SCALE
 
-__all__ = [
-    "TARGET_SECONDS",
-    "AudioRendition",
-    "MediaPlaylist",
-    "MultivariantPlaylist",
-    "PartialSegment",
-    "PlaylistSegment",
-    "RenditionReport",
-    "SubtitleRendition",
-    "Variant",
-]
-
 # EXT-X-TARGETDURATION of every live playlist: no segment's rounded duration is longer, and the
 # value must not change (4.4.3.1).
 TARGET_SECONDS: Final = 4

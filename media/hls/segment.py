@@ -7,8 +7,6 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["EpochStart", "GapStart", "InitSection", "Part", "Segment", "SegmentStart"]
-
 
 class EpochStart(msgspec.Struct, frozen=True, kw_only=True, tag="epoch start", gc=False):
     """The first packet of an epoch that is shown, reported before the epoch's first segment.

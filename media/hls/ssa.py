@@ -10,8 +10,6 @@ from typing import Final
 
 from media.hls.webvtt import render_runs
 
-__all__ = ["MAX_CHARACTERS", "cue_text"]
-
 # Ten times what a screen holds; longer text is not a subtitle.
 MAX_CHARACTERS: Final = 2_000
 _FIELDS: Final = 8  # before the text: number, layer, style, name, three margins, effect

@@ -25,8 +25,6 @@ from media.hls.playlist import TARGET_SECONDS, PartialSegment, PlaylistSegment, 
 from media.hls.timeline_segments import ClosedSegment, OpenSegment, SegmentPage
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 
-__all__ = ["HOLD_BACK_PARTS", "PAGE_SEGMENTS", "Timeline", "common_part_target"]
-
 # A page of 2 s segments spans two minutes. At least as many of the newest segments are not in
 # pages: they span more than the skip boundary (24 s), so a delta update begins among them.
 PAGE_SEGMENTS: Final = 64

@@ -21,8 +21,6 @@ from media.hls.m3u8 import (
 )
 from media.hls.playlist import PartialSegment, PlaylistSegment
 
-__all__ = ["ClosedSegment", "OpenSegment", "SegmentPage"]
-
 
 class OpenSegment(msgspec.Struct, frozen=True, kw_only=True):
     """The segment that is being made, and its parts so far; `lines` is its text."""

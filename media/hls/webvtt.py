@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Cue", "escape", "numbers", "render", "render_runs", "split", "timestamp"]
-
 _BLANK: Final = re.compile(r"\n[ \t]*(?=\n|$)")
 # Not allowed in a payload: controls, and the two Unicode line separators.
 _CONTROLS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\u2028\u2029]")

@@ -17,8 +17,6 @@ import msgspec
 
 from storage.errors import StorageError
 
-__all__ = ["Bus", "BusMessage", "BusUnavailable", "Mailbox", "MessagesLost", "checked_topic"]
-
 # A subscriber that is this far behind does better to read the present state.
 MAILBOX_CAPACITY: Final = 1024
 _TOPIC: Final = re.compile(r"[0-9A-Za-z_.:-]{1,200}")

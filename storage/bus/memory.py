@@ -5,8 +5,6 @@ from contextlib import asynccontextmanager
 
 from storage.bus.base import BusMessage, Mailbox, checked_topic
 
-__all__ = ["MemoryBus", "Topics"]
-
 
 class Topics:
     """The subscriptions of this process, by topic."""

@@ -24,8 +24,6 @@ from redis.exceptions import RedisError
 from storage.bus.base import BusUnavailable, Mailbox, checked_topic
 from storage.bus.memory import Topics
 
-__all__ = ["REDIS_ERRORS", "RedisBus", "open_redis_bus", "open_redis_client", "running_redis_bus"]
-
 log = logging.getLogger(__name__)
 
 _SECONDS: Final = 5.0  # for each operation of Redis

@@ -55,8 +55,6 @@ from storage.catalog.videos.repository import Videos
 from storage.catalog.videos.spans import Spans
 from storage.catalog.videos.transcoding import Transcoding
 
-__all__ = ["Catalog", "open_catalog"]
-
 
 class Catalog:
     """An open catalog, one repository a noun; any number of tasks may use it at once.

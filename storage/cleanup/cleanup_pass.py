@@ -8,8 +8,6 @@ from typing import Final
 from storage.errors import StorageError
 from storage.objects.base import ObjectError
 
-__all__ = ["MAX_FAILURES", "CleanupPass", "begin_pass"]
-
 log = logging.getLogger(__name__)
 
 # A disk with so many failures fails as a whole, and takes 20 s each time.

@@ -21,8 +21,6 @@ from storage.cleanup.periodic import Cleanup
 from storage.cleanup.store_clock import store_now_us
 from storage.objects.base import Objects
 
-__all__ = ["find_stopped", "log_cleanups", "media_cleanups", "upload_cleanups"]
-
 _TEN_MINUTES: Final = 600.0
 _HOUR: Final = 3600.0
 

@@ -10,8 +10,6 @@ from typing import Final
 from storage.catalog.queries.due import Due
 from storage.errors import StorageError
 
-__all__ = ["TooMuchDue", "Unconfirmed", "is_unusual", "require_usual"]
-
 # A crash leaves only what was being added or deleted at that moment, fewer than ten videos. Failed
 # deletions add up, but never reached a tenth of the store, and neither does what becomes due
 # between two cleanups. Only more than both needs an operator.

@@ -12,8 +12,6 @@ from storage.cleanup.confirmation import require_usual
 from storage.objects.base import Objects
 from storage.objects.trash import discard
 
-__all__ = ["FORMER_FILES", "RECORDINGS", "ExpiringMedia", "remove_expired_media"]
-
 RECORDINGS: Final = "recordings"
 FORMER_FILES: Final = "former files"
 

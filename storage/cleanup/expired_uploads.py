@@ -18,16 +18,6 @@ from storage.objects.base import Objects
 from storage.objects.trash import discard
 from storage.objects.upload_pieces import remove_upload
 
-__all__ = [
-    "AGE_US",
-    "LINKS",
-    "UPLOADS",
-    "UploadCatalog",
-    "UploadLinkCatalog",
-    "remove_expired_uploads",
-    "remove_old_links",
-]
-
 # An upload's row and its first byte are milliseconds apart, never an hour.
 AGE_US: Final = 3600 * MICROSECONDS
 _AT_ONCE: Final = 200

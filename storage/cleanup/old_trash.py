@@ -8,8 +8,6 @@ from storage.cleanup.confirmation import require_usual
 from storage.objects.base import Objects
 from storage.objects.trash import TrashFolders, empty_trash, find_trash, is_from
 
-__all__ = ["TRASH_FOLDERS", "count_due", "empty_old_trash"]
-
 TRASH_FOLDERS: Final = "folders of the trash"
 
 

@@ -32,18 +32,6 @@ from storage.objects.addresses import video, video_folder, video_sources
 from storage.objects.base import ObjectError, ObjectMissing, Objects, ObjectStat
 from storage.objects.trash import discard
 
-__all__ = [
-    "AGE_US",
-    "Orphan",
-    "ReadableObjects",
-    "ReferenceCatalog",
-    "TooManyUnknown",
-    "UnknownMedia",
-    "find_unknown",
-    "find_unused",
-    "remove_orphans",
-]
-
 log = logging.getLogger(__name__)
 
 # Even on the slowest disks only minutes pass between a file and its row.

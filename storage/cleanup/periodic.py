@@ -10,8 +10,6 @@ import msgspec
 from storage.cleanup.confirmation import Unconfirmed
 from storage.errors import StorageError
 
-__all__ = ["Cleanup", "keep_cleaning"]
-
 log = logging.getLogger(__name__)
 
 

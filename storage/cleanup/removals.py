@@ -20,8 +20,6 @@ from storage.objects.at_once import do_each
 from storage.objects.base import ObjectError, Objects
 from storage.objects.trash import discard
 
-__all__ = ["LAST_US", "RemovalCatalog", "RemovalPass", "keep_removing", "remove_due"]
-
 log = logging.getLogger(__name__)
 
 # A worker that has lost its job notices it within a lease (a minute by default), and ends.

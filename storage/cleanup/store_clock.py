@@ -4,8 +4,6 @@ import secrets
 
 from storage.objects.base import Objects
 
-__all__ = ["store_now_us"]
-
 
 async def store_now_us(objects: Objects, now_us: int) -> int:
     """Return the time by which the ages of objects are judged: the store's, `now_us` at most.

@@ -21,15 +21,6 @@ from storage.objects.addresses import CDN, cdn_folder, cdn_folders, is_address
 from storage.objects.at_once import do_each
 from storage.objects.base import Objects
 
-__all__ = [
-    "FORGET_US",
-    "GRACE_SECONDS",
-    "CopyWithdrawal",
-    "FolderCatalog",
-    "delete_unknown_copies",
-    "keep_deleting_withdrawn_copies",
-]
-
 log = logging.getLogger(__name__)
 
 # Copies stay for as long as caches keep redirects to them (`api.origin.redirects`), or viewers in

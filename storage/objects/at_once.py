@@ -7,8 +7,6 @@ from typing import TypeVar
 from storage.cancellation import uncancelled
 from storage.errors import StorageError
 
-__all__ = ["do_each"]
-
 T = TypeVar("T")
 
 

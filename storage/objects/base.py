@@ -20,20 +20,6 @@ import msgspec
 from storage.errors import StorageError
 from storage.objects.addresses import printable
 
-__all__ = [
-    "STORE",
-    "UNGUARDED",
-    "Guard",
-    "ObjectChanged",
-    "ObjectError",
-    "ObjectMissing",
-    "ObjectStat",
-    "Objects",
-    "StoreClaimed",
-    "StoreFailed",
-    "StoreFull",
-]
-
 STORE: Final = "the store"  # in the place of an address, in errors about all of it
 
 

@@ -17,8 +17,6 @@ from typing import Final
 from storage.objects.addresses import cdn_copy, cdn_folders
 from storage.objects.base import ObjectMissing, Objects
 
-__all__ = ["CopyFinder", "copy_for_cdn"]
-
 # How long the names of a hash's folders are remembered: live streams delete segments every few
 # seconds. A folder that is younger than this has few copies of what is old enough to be deleted.
 _SECONDS: Final = 60.0

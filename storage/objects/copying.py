@@ -25,8 +25,6 @@ from storage.objects.incoming_file import check_free, in_thread
 from storage.objects.s3 import fetch_file
 from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket
 
-__all__ = ["CopyProgress", "ObjectsCopy", "ToBucket", "ToFolder", "copy_objects"]
-
 _SOURCES: Final = "sources"
 # Each may hold an object of `PIECE_BYTES` in memory; segments have 1 to 4 MB.
 _AT_ONCE: Final = 8

@@ -50,8 +50,6 @@ from storage.objects.file_trees import addresses_below, remove_tree, run_steps, 
 from storage.objects.read_only import to_object_stat
 from storage.objects.reserve import RESERVE_BYTES, Reserve
 
-__all__ = ["SYNC_SECONDS", "DiskObjects", "disk_failure"]
-
 # It begins with a dot, so no address leads there.
 _TEMPORARIES: Final = ".temporary"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -14,8 +14,6 @@ from typing import Final
 from storage.objects.addresses import MEDIA_FOLDERS, UPLOADS
 from storage.objects.base import STORE, StoreFailed, StoreFull
 
-__all__ = ["check_folder", "room_problem"]
-
 _FOLDERS: Final = (*MEDIA_FOLDERS, UPLOADS)
 # It begins with a dot, so no address leads there. All processes use the same name: one that is
 # killed leaves a single file, which the next check replaces and removes.

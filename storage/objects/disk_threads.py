@@ -9,8 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-__all__ = ["FILES", "LIVE", "VIEWERS", "DiskThreads"]
-
 T = TypeVar("T")
 
 

@@ -16,8 +16,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["place_file", "sync_file", "sync_tree"]
-
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 

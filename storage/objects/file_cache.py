@@ -16,8 +16,6 @@ from typing import Final
 from storage.errors import StorageError
 from storage.objects.disk_threads import DiskThreads
 
-__all__ = ["FileCache", "MakeRoom"]
-
 # The lifetime of copies of objects that may change: a poster is replaced every few seconds.
 _CHANGING_SECONDS: Final = 2.0
 

@@ -13,8 +13,6 @@ from typing import Final, TypeVar
 
 from storage.objects.addresses import is_address
 
-__all__ = ["addresses_below", "remove_tree", "run_steps", "subfolders"]
-
 # A hard disk lists 10 000 files in 60 s, and is treated as broken after 20 s.
 _STEPS: Final = 1000
 # Names that are read from a folder before these files are deleted: what a folder lists while its

@@ -25,17 +25,6 @@ from storage.objects.disk import SYNC_SECONDS, disk_failure
 from storage.objects.disk_threads import FILES, DiskThreads
 from storage.objects.store import MediaStore
 
-__all__ = [
-    "PIECE_BYTES",
-    "IncomingFile",
-    "IncomingFileTooLarge",
-    "check_free",
-    "disk_errors",
-    "in_thread",
-    "open_incoming_file",
-    "write_at",
-]
-
 PIECE_BYTES: Final = 1 << 19
 # A disk that cannot write half a megabyte in this time is treated as broken.
 _SECONDS: Final = 20.0

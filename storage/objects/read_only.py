@@ -13,8 +13,6 @@ from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
 from storage.objects.disk_threads import FILES
 from storage.objects.file_trees import addresses_below, run_steps, subfolders
 
-__all__ = ["ReadOnlyObjects", "to_object_stat"]
-
 # As for a store: a disk that does not answer for this long is treated as broken.
 _SECONDS: Final = 20.0
 

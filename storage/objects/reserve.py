@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["RESERVE_BYTES", "Reserve"]
-
 # The state and playlists of a run are below 100 kB together.
 RESERVE_BYTES: Final = 1 << 20
 # A lost reserve is created again once the disk has room for media, too.

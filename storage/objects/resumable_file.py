@@ -26,8 +26,6 @@ from storage.objects.disk_threads import FILES
 from storage.objects.incoming_file import PIECE_BYTES, check_free, disk_errors, in_thread
 from storage.objects.store import MediaStore
 
-__all__ = ["Digest", "FileStillLocked", "ResumableFile", "open_resumable_file"]
-
 # A disk that cannot write or sync half a megabyte in this time is treated as broken.
 _SECONDS: Final = 30.0
 _RETRY_SECONDS: Final = 0.05

@@ -24,8 +24,6 @@ from storage.objects.file_cache import FileCache, MakeRoom
 from storage.objects.incoming_file import check_free, in_thread, write_at
 from storage.objects.s3_bucket import PIECE_BYTES, S3Bucket, S3Location
 
-__all__ = ["S3Objects", "fetch_file"]
-
 log = logging.getLogger(__name__)
 
 _SOURCES: Final = "sources"

@@ -45,7 +45,6 @@ if TYPE_CHECKING:  # these exist for types alone
     from obstore import Attributes, ObjectMeta, PutMode
     from obstore.store import ClientConfig, RetryConfig, S3Config
 
-__all__ = ["COPY_BYTES", "MOST_BYTES", "PIECE_BYTES", "S3Bucket", "S3Location"]
 
 # As for a disk: a bucket that does not answer for this long is treated as broken.
 _SECONDS: Final = 20.0

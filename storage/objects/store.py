@@ -12,8 +12,6 @@ from typing import Protocol
 from storage.objects.base import Guard, Objects, ObjectStat
 from storage.objects.disk_threads import DiskThreads
 
-__all__ = ["MediaStore", "Scratch"]
-
 
 class Scratch(Protocol):
     """A folder for files that are being received. They are in its file system, below `root`."""

@@ -14,8 +14,6 @@ from media.ticks import utc
 from storage.objects.addresses import TRASH, trash, trashed
 from storage.objects.base import ObjectError, Objects
 
-__all__ = ["TrashFolders", "discard", "empty_trash", "find_trash", "is_from"]
-
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 

@@ -31,15 +31,6 @@ from storage.objects.incoming_file import check_free, in_thread, write_at
 from storage.objects.resumable_file import Digest, FileStillLocked
 from storage.objects.store import MediaStore
 
-__all__ = [
-    "PIECE_BYTES",
-    "PieceRows",
-    "PiecewiseFile",
-    "UploadPiece",
-    "UploadPieces",
-    "remove_upload",
-]
-
 log = logging.getLogger(__name__)
 
 # Held in memory by each upload under way. Sent one after the other: at 150 ms each, and 1 Gbit/s to

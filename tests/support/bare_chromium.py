@@ -23,8 +23,6 @@ from websockets.sync.client import ClientConnection, connect
 from tests.support.e2e.slow_process import children_of
 from tests.support.waiting import SCALE, poll
 
-__all__ = ["BarePage", "Footprint", "PageGone", "bare_chromium"]
-
 # No sandbox: tests run as root in containers. The other flags keep it off the network and keep
 # background pages as fast as visible ones.
 _FLAGS: Final = (

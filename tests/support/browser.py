@@ -18,8 +18,6 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Frame, P
 
 from tests.support.e2e.service import SCALE
 
-__all__ = ["Chromium", "PlayerSample", "Viewer", "Wait", "chromium"]
-
 T = TypeVar("T")
 
 # The full browser, and the headless shell, which loads and plays pages at half the CPU.

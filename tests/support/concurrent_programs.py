@@ -18,8 +18,6 @@ from typing import NoReturn
 
 import storage.catalog
 
-__all__ = ["run_together"]
-
 
 async def run_together(*programs: Sequence[str], seconds: float = 240) -> list[str]:
     """Run programs, each a Python source with its arguments, and return what each printed.

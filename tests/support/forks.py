@@ -22,8 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final, NoReturn, Protocol
 
-__all__ = ["ForkedProcess", "Process", "fork", "prepare"]
-
 _MOST_BYTES: Final = 1 << 17  # of a call: the order for a span lists all its cuts
 _MOST_FILES: Final = 64  # open in the forking process
 _PAUSE: Final = 0.01  # seconds between two polls of a process

@@ -3,8 +3,6 @@
 import socket
 from contextlib import ExitStack
 
-__all__ = ["free_port", "free_ports"]
-
 
 def free_port() -> int:
     """Return a port that was free a moment ago."""

@@ -5,8 +5,6 @@ from pathlib import Path
 from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 
-__all__ = ["FRENCH", "GERMAN", "NOWHERE", "ROMANIAN", "SIXTH", "countries"]
-
 ROMANIAN = "203.0.113.7"
 GERMAN = "198.51.100.7"
 FRENCH = "192.0.2.7"

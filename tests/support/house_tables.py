@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["WITHOUT_TEST"]
-
 # Modules that need no test file of their own: {"room/module.py": "why"}.
 WITHOUT_TEST: Final[dict[str, str]] = {
     "api/http/error_statuses.py": "constants: the document of the API shows them",

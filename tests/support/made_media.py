@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CACHE", "forget_old", "is_made_of_nothing", "make_file"]
-
 _ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = _ROOT / ".pytest_cache" / "d" / "media"
 _DAYS: Final = 14  # files that no test has used for so long are removed

@@ -6,8 +6,6 @@ from typing import Final
 
 from tests.support.rooms import ROOMS
 
-__all__ = ["memory_folder", "writes_in_memory"]
-
 _MEMORY: Final = Path("/dev/shm")  # a file system in memory, on Linux
 # Nearly all that others write is written by servers of the whole service, or is little.
 _ROOMS: Final = {*ROOMS} - {"headend", "ingest", "media"}

@@ -14,8 +14,6 @@ from typing import Final
 
 from tests.support.waiting import SCALE
 
-__all__ = ["install_packages"]
-
 _CACHE: Final = Path(__file__).parents[2] / ".pytest_cache" / "d" / "packages"
 _NAMED: Final = ("package.json", "package-lock.json", ".npmrc")
 

@@ -4,8 +4,6 @@ from collections.abc import Iterable
 
 from av import AudioFrame, VideoFrame
 
-__all__ = ["beeps", "flashes"]
-
 
 def flashes(pictures: Iterable[VideoFrame]) -> list[float]:
     """Return the times (seconds) at which the clock's band turns bright."""

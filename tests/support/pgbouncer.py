@@ -9,8 +9,6 @@ from typing import Final
 from tests.support.postgres import PostgresServer
 from tests.support.waiting import SCALE, poll
 
-__all__ = ["running_pgbouncer"]
-
 _PROGRAM: Final = Path("/usr/sbin/pgbouncer")  # Debian installs it outside of PATH
 _MISSING: Final = "the tests need PgBouncer: apt-get install pgbouncer"
 _PORT: Final = 6432  # by which its socket is named; it listens on no address

@@ -6,6 +6,4 @@ Loading the system's authorities takes httpx 20 ms of CPU per client, more than 
 import ssl
 from typing import Final
 
-__all__ = ["PLAIN"]
-
 PLAIN: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

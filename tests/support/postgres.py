@@ -29,8 +29,6 @@ from tests.support.free_ports import free_port
 from tests.support.memory_folder import memory_folder
 from tests.support.waiting import poll
 
-__all__ = ["PASSWORD", "PostgresServer", "running_postgres"]
-
 PASSWORD: Final = "S3CRET-of-the-guarded"
 _SECONDS: Final = 60
 _MADE: Final = "made"  # the template database, with the catalog's tables

@@ -15,8 +15,6 @@ from headend.install.certificates import CertificateFiles
 from tests.support.free_ports import free_port
 from tests.support.waiting import poll
 
-__all__ = ["RedisServer", "redis_server"]
-
 
 class RedisServer:
     """A server that listens on an address and port, and on a socket in a folder.

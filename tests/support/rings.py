@@ -11,8 +11,6 @@ from typing import Final
 
 import pytest
 
-__all__ = ["forbid_the_world", "is_pure"]
-
 # The folders and file name prefixes of pure tests.
 _PURE: Final = (
     "tests/api/http/",

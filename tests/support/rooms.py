@@ -4,8 +4,6 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["PROJECT", "ROOMS", "ROOT"]
-
 ROOT: Final = Path(__file__).parents[2]
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ROOMS: Final[tuple[str, ...]] = tuple(

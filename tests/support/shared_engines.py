@@ -17,8 +17,6 @@ from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects
 from tests.support.storage.s3_server import S3Server
 
-__all__ = ["ON_BOTH", "ON_SHARED", "bucket_objects", "mostly_on", "runs_on_shared"]
-
 _CHOICES: Final = {"": False, "shared": True}
 ON_SHARED: Final = _CHOICES[os.environ.get("HEADEND_TEST_ENGINES", "")]
 _CACHE_BYTES: Final = 64 << 20

@@ -20,8 +20,6 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-__all__ = ["USE_BUCKETS", "Spread", "part_of", "prefers_services", "write_durations"]
-
 _DURATIONS: Final = Path(__file__).parents[1] / "durations.json"
 _DURATIONS_OF_PROOFS: Final = _DURATIONS.with_name("durations-of-proofs.json")
 _LEAST: Final = 2.0  # seconds

@@ -14,8 +14,6 @@ from psycopg import sql
 
 from storage.catalog import open_catalog
 
-__all__ = ["WAITING", "Row", "migrated", "run_sql"]
-
 Row = tuple[object, ...]
 
 WAITING: Final = """

@@ -4,8 +4,6 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 
-__all__ = ["priority", "same_priority"]
-
 
 def priority() -> tuple[int, int]:
     """Return the scheduling policy of this thread, and its niceness."""

@@ -7,8 +7,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-__all__ = ["SCALE", "poll", "until"]
-
 # Scales all deadlines on slow machines.
 SCALE: Final = float(os.environ.get("HEADEND_TEST_SCALE", "1"))
 

@@ -49,8 +49,6 @@ from transcode.sandbox.landlock import hide_files
 from transcode.sandbox.rlimits import SandboxError, die_with_parent, limit_cpu, set_limits
 from transcode.sandbox.seccomp import deny_changes, deny_network, deny_openings
 
-__all__ = ["SANDBOXES", "main"]
-
 _READ_BYTES: Final = 1 << 18
 # A 2160p60 source with all six rungs encoded takes 1.7 GB of data; a hostile one tries for more.
 _MEMORY_BYTES: Final = 3 << 30

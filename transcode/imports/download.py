@@ -20,8 +20,6 @@ from outbound.http_client import CheckedClient, FetchInterrupted, FetchRefused
 from outbound.policy import BadWebAddress, WebAddress
 from storage.objects.incoming_file import IncomingFileTooLarge
 
-__all__ = ["DownloadLimits", "FileVersion", "Inflow", "OnProgress", "download"]
-
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 # Another attempt may get another response.
 _RETRYABLE: Final = frozenset({408, 429, 500, 502, 503, 504})

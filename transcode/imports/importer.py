@@ -36,8 +36,6 @@ from transcode.jobs.catalog_retry import longest_wait, until_answered
 from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 from transcode.jobs.store_health import StoreHealth
 
-__all__ = ["ImportJob", "Importer"]
-
 log = logging.getLogger(__name__)
 
 _PROGRESS_SECONDS: Final = 1.0  # each is a transaction

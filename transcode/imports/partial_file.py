@@ -15,8 +15,6 @@ from storage.objects.incoming_file import IncomingFileTooLarge
 from storage.objects.resumable_file import FileStillLocked, ResumableFile, open_resumable_file
 from storage.objects.store import MediaStore
 
-__all__ = ["PartialFile", "open_partial_file"]
-
 
 class PartialFile:
     """The bytes of a file that were downloaded so far. Only one task at a time may use it."""

@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Final
 from weakref import WeakKeyDictionary
 
-__all__ = ["MAX_PROBES", "probe_place"]
-
 # Each probe may use 1 GiB of memory, and hostile files do; a good file takes 0.3 s.
 MAX_PROBES: Final = 4
 _places: WeakKeyDictionary[AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()

@@ -16,8 +16,6 @@ from transcode.protocol.engine_process import SILENT_SECONDS
 from transcode.protocol.file_engine import file_engine
 from transcode.protocol.messages import FILE_NOT_READ, Probed, Refused, Trouble, WireError
 
-__all__ = ["PROBE_SECONDS", "NotMedia", "ProbeError", "ProbeTimeout", "Probed", "probe"]
-
 log = logging.getLogger(__name__)
 
 # The upload's response waits for it. A file of 500 MB with its index at the end takes 0.2 s.

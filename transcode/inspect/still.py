@@ -10,8 +10,6 @@ from transcode.inspect.concurrency import probe_place
 from transcode.protocol.file_engine import file_engine
 from transcode.protocol.messages import FileOrder, Poster, Refused
 
-__all__ = ["NotImage", "make_image", "make_posters"]
-
 log = logging.getLogger(__name__)
 
 # An image of 8192 x 4320 takes 2 s to decode and scale.

@@ -14,8 +14,6 @@ from media.no_op import do_nothing_async
 from media.ticks import MICROSECONDS
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
-__all__ = ["longest_wait", "until_answered"]
-
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.25  # seconds: a deadlock or a lock that was held too long is over by then

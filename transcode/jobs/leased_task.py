@@ -23,8 +23,6 @@ from storage.job_leases import HEARTBEAT_SECONDS, HeldJob, HeldSpan, JobLost, Sp
 from transcode.jobs.catalog_retry import longest_wait, until_answered
 from transcode.jobs.store_health import StoreHealth
 
-__all__ = ["AttemptFailed", "InputRefused", "LeasedTask", "Postponed", "TaskEvents"]
-
 log = logging.getLogger(__name__)
 
 # Within one lease: two may fail, one for a busy database and one for a slow disk.

@@ -5,8 +5,6 @@ from collections.abc import Collection, Mapping
 from storage.objects.base import Objects, ObjectStat
 from transcode.jobs.store_health import StoreHealth
 
-__all__ = ["PatientObjects"]
-
 
 class PatientObjects:
     """`objects` (see `storage.objects.base.Objects`), written to only while `health` is well.

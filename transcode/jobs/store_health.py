@@ -23,8 +23,6 @@ import msgspec
 from storage.errors import StorageError
 from storage.objects.base import ObjectError, ObjectMissing, StoreClaimed
 
-__all__ = ["StoreCheck", "StoreHealth"]
-
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 1.0

@@ -13,8 +13,6 @@ from storage.errors import CatalogError, StorageError
 from storage.job_leases import HeldJob, HeldSpan, JobLost, SpanLost
 from transcode.jobs.store_health import StoreHealth
 
-__all__ = ["WorkSource", "WorkerPool"]
-
 log = logging.getLogger(__name__)
 
 # Work that another process queued is found this soon; work of this process at once (`nudge`).

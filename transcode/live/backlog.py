@@ -22,16 +22,6 @@ from media.track import AudioTrack, Track, VideoTrack
 from transcode.live.recent_packets import RECENT_BYTES, RecentPackets
 from transcode.protocol.messages import Finish, LeaveOut, Packet
 
-__all__ = [
-    "QUEUE_BYTES",
-    "QUEUE_SECONDS",
-    "Backlog",
-    "Joint",
-    "NoSource",
-    "QueueItem",
-    "SourceStart",
-]
-
 # A backup's GOP buffer (24 MiB at most), which comes in at once, and 4 s at 32 Mbit/s: far more
 # than comes in during an engine's start.
 QUEUE_BYTES: Final = 40 << 20

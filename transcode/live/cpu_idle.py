@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["IdleMeter"]
-
 _STAT: Final = Path("/proc/stat")
 _IDLE, _IOWAIT, _FIELDS = 3, 4, 8  # user nice system idle iowait irq softirq steal
 _OWN_GROUP: Final = Path("/proc/self/cgroup")

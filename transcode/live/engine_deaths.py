@@ -8,8 +8,6 @@ Pure; times are seconds of a monotonic clock.
 from collections import deque
 from typing import Final
 
-__all__ = ["PERIOD_SECONDS", "EngineDeaths"]
-
 # Engines that die more often within the period have a cause that a new engine does not cure.
 _MAX_DEATHS: Final = 5
 PERIOD_SECONDS: Final = 60.0

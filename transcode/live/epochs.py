@@ -6,12 +6,10 @@ whichever engine makes it.
 
 import msgspec
 
-from delivery.run.publication import PublicationError
+from delivery.run.step_builder import PublicationError
 from media.ladder import Ladder, Rendition, ladder_for
 from media.track import VideoTrack
 from transcode.protocol.messages import Prepared, Spliced, TakenOver
-
-__all__ = ["Epochs", "RequestedEpoch"]
 
 
 class RequestedEpoch(msgspec.Struct, frozen=True, kw_only=True):

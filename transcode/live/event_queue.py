@@ -16,8 +16,6 @@ from typing import Final
 from media.stream_events import StreamEvent
 from storage.errors import CatalogBusy, CatalogUnavailable, StorageError
 
-__all__ = ["MAX_EVENTS", "EventQueue", "WriteEvent"]
-
 log = logging.getLogger(__name__)
 
 # Of all streams together. An event is about 1 KB; a stream in trouble has one every few seconds.

@@ -8,12 +8,11 @@ on in the middle of a GOP, the next keyframe is enough.
 
 from typing import Final
 
-from media.codecs.avc import AvcConfig, AvcError, first_slice_is_idr
+from media.codecs.avc import AvcConfig, first_slice_is_idr
+from media.codecs.sps import AvcError
 from media.hls.playlist import TARGET_SECONDS
 from media.packet import MediaPacket
 from media.track import VideoCodec, VideoTrack
-
-__all__ = ["KeyframeMonitor"]
 
 _FIRST_WAIT: Final = 4
 _LONGEST_WAIT: Final = 256

@@ -57,8 +57,6 @@ from transcode.protocol.messages import (
     WireError,
 )
 
-__all__ = ["LiveRun"]
-
 log = logging.getLogger(__name__)
 security = logging.getLogger("security")
 

@@ -15,8 +15,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["KEEPING_PACE", "NORMAL_LAG_SECONDS", "LoadShedder", "RunLoad"]
-
 # A healthy run is 0.5 to 1.5 s behind its publisher: part, lookahead, one report a second.
 NORMAL_LAG_SECONDS: Final = 1.5
 # Players are 6 s and more behind the newest segment, and a decision takes time to have effect.

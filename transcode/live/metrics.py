@@ -12,8 +12,6 @@ from media.track import Track, VideoTrack
 from transcode.live.load_shedding import KEEPING_PACE, NORMAL_LAG_SECONDS, RunLoad
 from transcode.protocol.messages import Progress
 
-__all__ = ["RunMetrics"]
-
 # The weight of the newest report in a mean, which so covers about the last three seconds.
 _NEWEST: Final = 0.4
 # Two reports closer together are no measure of the pace.

@@ -12,8 +12,6 @@ from media.stream_events import StreamEvent
 from transcode.live.engine_deaths import EngineDeaths
 from transcode.protocol.engine_process import EngineProcess
 
-__all__ = ["RunServices", "RunSettings"]
-
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is set for a run when it begins; a change applies to the next run.

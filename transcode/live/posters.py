@@ -17,8 +17,6 @@ from storage.objects.addresses import live_poster, live_posters
 from storage.objects.base import Objects
 from transcode.protocol.messages import Posters
 
-__all__ = ["LivePosters", "RecordPoster"]
-
 log = logging.getLogger(__name__)
 
 # A database that does not answer must not hold up the posters of other streams.

@@ -9,8 +9,6 @@ from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, 
 from media.ticks import VIDEO_SCALE
 from transcode.protocol.messages import Placed
 
-__all__ = ["PublishedMedia"]
-
 # A rendition that is so far behind the others is not made now: it is shed.
 _MOST_BEHIND: Final = 2 * VIDEO_SCALE
 

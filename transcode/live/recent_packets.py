@@ -16,8 +16,6 @@ from media.ticks import VIDEO_SCALE, rescale
 from media.track import AudioTrack, VideoTrack
 from transcode.protocol.messages import Packet
 
-__all__ = ["RECENT_BYTES", "RecentPackets", "SentPacket"]
-
 # As a slot's GOP buffer: 9 s at 20 Mbit/s. If a GOP is larger, a beginning waits for a keyframe.
 RECENT_BYTES: Final = 24 << 20
 # An engine publishes what it gets within a second, or two if its encoders look ahead.

@@ -10,8 +10,6 @@ from typing import Final, Literal
 
 from transcode.live.load_shedding import ROOM_FACTOR, RunLoad
 
-__all__ = ["USUAL_CORES", "RoomBasis", "RoomMeter"]
-
 # `running`: the streams on air; `before`: those that were on air last; `usual`: a stream of 1080p
 # at 30 pictures a second with the standard resolutions.
 RoomBasis = Literal["running", "before", "usual"]

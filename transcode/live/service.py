@@ -10,8 +10,9 @@ from weakref import WeakValueDictionary
 
 from delivery.edge.base import EdgeWriter
 from delivery.recording.recorder import Recorder
-from delivery.run.publication import LiveWindow, Publication
+from delivery.run.publication import Publication
 from delivery.run.run_objects import RunOwner
+from delivery.run.run_state import LiveWindow
 from delivery.run.run_store import newest_run
 from media.loop_lag import LoopLag
 from media.no_op import do_nothing
@@ -29,8 +30,6 @@ from transcode.live.posters import LivePosters
 from transcode.live.room import RoomMeter
 from transcode.live.spare_engines import SpareEngines
 from transcode.protocol.engine_process import EngineProcess
-
-__all__ = ["LiveTranscoding", "RecordEvent"]
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,6 @@ from typing import Final
 
 from transcode.protocol.engine_process import EngineLost, EngineProcess, spawn_engine
 
-__all__ = ["SpareEngines"]
-
 log = logging.getLogger(__name__)
 
 # An owner that is gone is replaced within 5 s; the search for one ends after 10 s.

@@ -17,8 +17,6 @@ from transcode.protocol.file_messages import Keyframe, PosterKeyframe
 from transcode.protocol.messages import EngineOrder, EngineReport, WireError, pack
 from transcode.protocol.report_reader import ReportReader
 
-__all__ = ["SILENT_SECONDS", "EngineLost", "EngineProcess", "spawn_engine"]
-
 log = logging.getLogger(__name__)
 security = logging.getLogger("security")
 

@@ -11,8 +11,6 @@ import msgspec
 from transcode.protocol.engine_process import SILENT_SECONDS, EngineProcess, spawn_engine
 from transcode.protocol.messages import EngineReport, WireError
 
-__all__ = ["EngineEnd", "FileEngine", "file_engine"]
-
 
 class EngineEnd(msgspec.Struct, frozen=True):
     """How an engine ended; `status` is its exit status (negative: a signal).

@@ -12,19 +12,6 @@ import msgspec
 from media.hls.webvtt import Cue
 from media.ladder import Ladder, Rendition
 
-__all__ = [
-    "COVER_SIZES",
-    "MOST_SUBTITLES",
-    "AssetOrder",
-    "Keyframe",
-    "PosterKeyframe",
-    "PreviewOrder",
-    "Ready",
-    "SpanOrder",
-    "SubtitleTrack",
-    "Surveyed",
-]
-
 # The posters of a file without a picture, by label.
 COVER_SIZES: Final[dict[str, tuple[int, int]]] = {"720p": (1280, 720), "360p": (640, 360)}
 # Subtitle tracks of a file that are read: international releases have some 30.

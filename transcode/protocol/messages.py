@@ -41,37 +41,6 @@ from transcode.protocol.file_messages import (
     Surveyed,
 )
 
-__all__ = [
-    "FILE_NOT_READ",
-    "MAX_FRAME",
-    "Begin",
-    "BytesRead",
-    "EngineOrder",
-    "EngineReport",
-    "EpochFinished",
-    "ExtendSlate",
-    "FileOrder",
-    "Finish",
-    "LeaveOut",
-    "Packet",
-    "Placed",
-    "Poster",
-    "Posters",
-    "Prepared",
-    "Previews",
-    "Probed",
-    "Progress",
-    "Refused",
-    "ShowSlate",
-    "SoundMoved",
-    "Spliced",
-    "TakenOver",
-    "Trouble",
-    "WireError",
-    "WireReader",
-    "pack",
-]
-
 # A segment's part at 160 Mbit/s for 3 s; RTMP messages are below 16 MiB.
 MAX_FRAME: Final = 64 << 20
 _LENGTH: Final = struct.Struct(">I")

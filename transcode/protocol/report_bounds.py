@@ -32,8 +32,6 @@ from transcode.protocol.messages import (
     Trouble,
 )
 
-__all__ = ["REPORT_BOUNDS", "ReportBounds", "longest_report"]
-
 _MIB: Final = 1 << 20
 # The longest report by type. What is decoded of one takes up to eight times as much, if it is a
 # list of small numbers.

@@ -25,8 +25,6 @@ from transcode.protocol.messages import (
 )
 from transcode.protocol.report_bounds import REPORT_BOUNDS, ReportBounds, longest_report
 
-__all__ = ["OpenSegments", "ReportReader"]
-
 _NOTHING: Final = ReportBounds(most={})
 _KEY: Final = b"\xa4type"  # where msgspec begins a tagged map, after one byte for its length
 _MOST_TAG: Final = 31  # letters, in MessagePack's shortest form

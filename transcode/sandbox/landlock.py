@@ -16,8 +16,6 @@ from typing import Final
 
 from transcode.sandbox.rlimits import SandboxError, forbid_new_privileges
 
-__all__ = ["hide_files", "landlock_abi", "landlock_text"]
-
 # The same numbers on all machines: calls have been numbered alike since Linux 5.1.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _QUERY_VERSION: Final = 1

@@ -14,15 +14,6 @@ import resource
 import signal
 from typing import Any, Final
 
-__all__ = [
-    "SandboxError",
-    "die_with_parent",
-    "forbid_new_privileges",
-    "limit_cpu",
-    "prctl",
-    "set_limits",
-]
-
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NO_NEW_PRIVS: Final = 38
 

@@ -22,15 +22,6 @@ from typing import Final
 from transcode.sandbox.rlimits import SandboxError, forbid_new_privileges, prctl
 from transcode.sandbox.system_calls import SYSTEM_CALLS, Rule
 
-__all__ = [
-    "change_filter",
-    "deny_changes",
-    "deny_network",
-    "deny_openings",
-    "network_filter",
-    "opening_filter",
-]
-
 _PR_SET_SECCOMP: Final = 22
 _SECCOMP_MODE_FILTER: Final = 2
 _SECCOMP_SET_MODE_FILTER: Final = 1

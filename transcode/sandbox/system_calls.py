@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-__all__ = ["SYSTEM_CALLS", "Rule", "SystemCall"]
-
 _NONE: Final = -1  # a call that a machine does not have
 
 

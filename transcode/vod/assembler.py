@@ -24,8 +24,6 @@ from transcode.vod.engine_task import warning_sentences
 from transcode.vod.playlists import VodPlaylists, write_playlists
 from transcode.vod.rendition_store import NOT_STORED, OUT_OF_STEP, MadePiece, OutOfStep
 
-__all__ = ["Assembled", "VideoAssembler"]
-
 log = logging.getLogger(__name__)
 
 

@@ -30,12 +30,12 @@ from storage.errors import CatalogError
 from storage.job_leases import HeldJob
 from storage.objects.addresses import video, video_poster
 from storage.objects.base import Objects
-from transcode.inspect.probe import NotMedia, Probed, probe
+from transcode.inspect.probe import NotMedia, probe
 from transcode.jobs.catalog_retry import longest_wait, until_answered
 from transcode.jobs.leased_task import Postponed
 from transcode.jobs.store_health import StoreHealth
 from transcode.protocol.file_messages import AssetOrder, Ready, Surveyed
-from transcode.protocol.messages import EngineReport, Progress
+from transcode.protocol.messages import EngineReport, Probed, Progress
 from transcode.vod.asset_plan import (
     AssetProgress,
     Original,
@@ -53,8 +53,6 @@ from transcode.vod.posters import PosterError, VodImages, make_posters
 from transcode.vod.previews import store_previews
 from transcode.vod.rendition_store import MadePiece, RenditionStore
 from transcode.vod.subtitles import read_subtitles, store_subtitles
-
-__all__ = ["AssetAttempt", "TranscodeContext"]
 
 log = logging.getLogger(__name__)
 

@@ -16,19 +16,6 @@ from transcode.protocol.file_messages import AssetOrder, SpanOrder
 from transcode.protocol.messages import Probed
 from transcode.vod.rendition_store import MadePiece, MadeRendition
 
-__all__ = [
-    "AssetProgress",
-    "Original",
-    "attempt_folders",
-    "length_and_warnings",
-    "order_for",
-    "planned_spans",
-    "playing_ticks",
-    "seconds_left",
-    "span_folder",
-]
-
-
 # Of the length that the container claims; a shorter video gets a warning.
 _WHOLE: Final = 0.95
 _ROUNDING_US: Final = 100_000  # to whole frames of sound and pictures

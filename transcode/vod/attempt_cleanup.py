@@ -13,14 +13,6 @@ from typing import Final
 from storage.objects.addresses import video, video_folder, video_replaced_mark
 from storage.objects.base import ObjectError, Objects
 
-__all__ = [
-    "mark_replaced",
-    "remove_attempt",
-    "remove_folders",
-    "remove_old_attempts",
-    "remove_unlisted",
-]
-
 log = logging.getLogger(__name__)
 
 _ATTEMPT_FOLDER: Final = re.compile(r"(?:poster-|previews-)?([0-9]+)-([0-9]+)")

@@ -7,8 +7,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-__all__ = ["CoreBudget"]
-
 
 class CoreBudget:
     """A budget of `total` cores, at least one."""

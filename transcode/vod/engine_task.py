@@ -24,8 +24,6 @@ from transcode.protocol.messages import (
     WireError,
 )
 
-__all__ = ["EngineOutcome", "run_engine", "warning_sentences"]
-
 log = logging.getLogger(__name__)
 security = logging.getLogger("security")
 

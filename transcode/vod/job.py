@@ -40,8 +40,6 @@ from transcode.vod.attempt_cleanup import (
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.span_job import SPENT_REASON, SpanJob
 
-__all__ = ["VideoJob", "VideoTranscoder"]
-
 log = logging.getLogger(__name__)
 
 # Every fourth lease is a span of a video that plays already: while many files arrive, its other

@@ -27,8 +27,6 @@ from storage.objects.addresses import video
 from storage.objects.base import Objects
 from transcode.vod.rendition_store import MadePiece, MadeRendition, MadeSegment, OutOfStep
 
-__all__ = ["VodPlaylists", "store_playlists", "vod_playlists", "write_playlists"]
-
 _INDEX: Final = "index.m3u8"
 _GROUP: Final = "subtitles"
 # A shorter segment is a poor measure of the frame rate.

@@ -15,8 +15,6 @@ from transcode.protocol.file_engine import file_engine
 from transcode.protocol.file_messages import COVER_SIZES
 from transcode.protocol.messages import FileOrder, Poster, Previews, Refused
 
-__all__ = ["PosterError", "VodImages", "make_posters"]
-
 log = logging.getLogger(__name__)
 
 

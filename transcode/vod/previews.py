@@ -13,8 +13,6 @@ from storage.objects.addresses import video_preview_list, video_preview_sheet
 from storage.objects.base import Objects
 from transcode.protocol.messages import Previews
 
-__all__ = ["preview_list", "store_previews"]
-
 _LAST_MS: Final = 10_000  # the last thumbnail's time span, if the video's length is not known
 
 

@@ -49,15 +49,6 @@ from transcode.protocol.messages import Poster, Previews, WireError
 from transcode.vod.attempt_cleanup import remove_folders
 from transcode.vod.previews import store_previews
 
-__all__ = [
-    "PreviewContext",
-    "PreviewJob",
-    "PreviewMaker",
-    "SampledSegment",
-    "read_keyframe",
-    "sampled_segments",
-]
-
 log = logging.getLogger(__name__)
 
 # The best of this many keyframes becomes the poster: each costs 20 ms at 1080p, 80 ms at 2160p.

@@ -14,16 +14,6 @@ from media.hls.segment import InitSection, Part, Segment
 from storage.objects.addresses import video
 from storage.objects.base import Objects
 
-__all__ = [
-    "NOT_STORED",
-    "OUT_OF_STEP",
-    "MadePiece",
-    "MadeRendition",
-    "MadeSegment",
-    "OutOfStep",
-    "RenditionStore",
-]
-
 # Of one rendition's segment: four seconds at 500 Mbit/s, ten times the rate of any rung. An engine
 # that a hostile file has taken over could otherwise fill this process's memory.
 _MOST_UNFINISHED_BYTES: Final = 256 << 20

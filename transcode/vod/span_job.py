@@ -31,8 +31,6 @@ from transcode.vod.rendition_store import (
     RenditionStore,
 )
 
-__all__ = ["SPENT_REASON", "SpanJob"]
-
 log = logging.getLogger(__name__)
 
 _PROGRESS_SECONDS: Final = 1.5  # each is a transaction, and there may be many workers

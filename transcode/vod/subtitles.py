@@ -23,8 +23,6 @@ from transcode.protocol.file_engine import file_engine
 from transcode.protocol.file_messages import SubtitleTrack
 from transcode.protocol.messages import Refused, Trouble
 
-__all__ = ["read_subtitles", "store_subtitles"]
-
 log = logging.getLogger(__name__)
 
 _UNNAMED: Final = "Subtitles"

@@ -6,8 +6,6 @@ from storage.job_leases import HeldJob, HeldSpan
 from transcode.jobs.worker_pool import WorkerPool
 from transcode.vod.job import VideoTranscoder
 
-__all__ = ["TranscodeWorkers"]
-
 
 class TranscodeWorkers(WorkerPool[HeldJob | HeldSpan]):
     """Transcodes the videos of a catalog, at most `size` jobs and spans at once.

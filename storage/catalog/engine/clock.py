@@ -17,8 +17,6 @@ from storage.catalog.engine import postgres, sqlite
 from storage.errors import StorageError
 from storage.wall_clock import wall_clock_us
 
-__all__ = ["DatabaseClock", "now_in"]
-
 # A host's clock drifts by a few milliseconds in this time.
 _INTERVAL_SECONDS: Final = 60.0
 

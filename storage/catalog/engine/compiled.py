@@ -9,8 +9,6 @@ from typing import Any, Final
 from sqlalchemy.engine import Compiled
 from sqlalchemy.util import LRUCache
 
-__all__ = ["CompiledStatements"]
-
 _MOST: Final = 1000
 
 

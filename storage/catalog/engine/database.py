@@ -26,8 +26,6 @@ from storage.catalog.engine.lock_order import DEFERRED, DeferredWrites, Rank
 from storage.catalog.engine.sqlite_engine import SqliteEngine
 from storage.errors import CatalogAway, CatalogBusy, CatalogError, CatalogUnavailable
 
-__all__ = ["BUSY_MS", "Database", "database_url", "open_database"]
-
 # The longest that a writer waits for a lock; the slowest of 900 contended writes took 1.6 s.
 BUSY_MS: Final = 10_000
 # The time limit of a transaction, for a stalled server, network or disk.

@@ -32,8 +32,6 @@ from typing import Final
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-__all__ = ["DEFERRED", "DeferredWrite", "DeferredWrites", "Rank", "defer", "lock_numbers"]
-
 DeferredWrite = Callable[[AsyncConnection], Awaitable[None]]
 # The key of a writing transaction's deferred writes in its connection's `info`.
 DEFERRED: Final = "deferred"

@@ -23,20 +23,6 @@ from sqlalchemy.pool import NullPool
 from storage.catalog.engine.compiled import CompiledStatements
 from storage.errors import CatalogAway, CatalogBusy, CatalogError, CatalogUnavailable
 
-__all__ = [
-    "DRIVER",
-    "NOW_US",
-    "address_of",
-    "end_waiting_sessions",
-    "engines",
-    "hide_values",
-    "lock_first_start",
-    "lock_schema",
-    "migration_engine",
-    "migration_lock_statements",
-    "translation",
-]
-
 DRIVER: Final = "postgresql+psycopg"
 NOW_US: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 # Per process; a server accepts 100 connections by default, enough for eight processes.

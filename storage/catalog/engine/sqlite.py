@@ -18,8 +18,6 @@ from storage.catalog.engine.sqlite_threads import HELD, connect, result_code
 from storage.catalog.engine.sqlite_writer import SqliteWriter
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
-__all__ = ["NOW_US", "engines", "translation"]
-
 # Microseconds since the Unix epoch, in steps of 1 ms.
 NOW_US: Final = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
 # Each has a page cache of up to 2 MB. One writer: more would only poll for the single lock.

@@ -23,8 +23,6 @@ from storage.catalog.engine.sqlite_reader import SqliteReader
 from storage.catalog.engine.sqlite_writer import SqliteWriter
 from storage.errors import CatalogBusy, CatalogUnavailable
 
-__all__ = ["SqliteConnection", "SqliteEngine"]
-
 _COMPILED: Final = CompiledStatements()
 
 T = TypeVar("T")

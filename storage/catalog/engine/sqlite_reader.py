@@ -28,8 +28,6 @@ from storage.catalog.engine.sqlite_threads import (
     wait_or_interrupt,
 )
 
-__all__ = ["DiskStalls", "SqliteReader"]
-
 # The longest that a query may block the event loop. Handling a media packet takes longer.
 BUDGET_SECONDS: Final = 0.002  # of CPU time
 # The same including waits for the disk, and for the CPU of a busy machine.

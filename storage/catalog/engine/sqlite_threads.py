@@ -9,8 +9,6 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError
 
-__all__ = ["HELD", "connect", "result_code", "retry_while_locked", "wait_or_interrupt"]
-
 HELD: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _PAUSE_SECONDS: Final = 0.005  # between two attempts to get a lock that another process holds
 _INTERRUPT_SECONDS: Final = 0.05  # until an interrupted thread is interrupted again

@@ -13,8 +13,6 @@ from concurrent.futures import Executor
 
 from storage.catalog.engine.sqlite_threads import retry_while_locked, wait_or_interrupt
 
-__all__ = ["SqliteWriter"]
-
 
 class SqliteWriter:
     """A connection that writes, used by one transaction at a time."""

@@ -25,8 +25,6 @@ from storage.catalog.events.kinds import VideoEvent
 from storage.catalog.schema.tables import events as log_rows
 from storage.catalog.schema.tables import projects, streams
 
-__all__ = ["announce"]
-
 
 async def announce(
     connection: AsyncConnection,

@@ -26,16 +26,6 @@ from storage.catalog.engine.lock_order import Rank, defer, lock_numbers
 from storage.catalog.queries import project_lookup
 from storage.catalog.schema.tables import notices, projects, stream_backups, streams, videos
 
-__all__ = [
-    "KEPT_US",
-    "LIVE",
-    "BroadcastOutbox",
-    "OutboxEvent",
-    "OutboxRecord",
-    "enqueue_stream",
-    "enqueue_video",
-]
-
 KEPT_US: Final = 600_000_000
 LIVE: Final = "live"  # the one event of a stream's channel
 _TRIM_EVERY: Final = 64

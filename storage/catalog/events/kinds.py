@@ -17,8 +17,6 @@ import msgspec
 from media import stream_events as on_air
 from media.stream_events import OwnerEvent, StreamEvent
 
-__all__ = ["EVENTS", "LABEL_EVENTS", "STATES", "LabelEvents", "ProjectEvent", "VideoEvent"]
-
 _Meta = msgspec.Meta
 _Keys = Annotated[list[str], _Meta(description="the keys that were sent")]
 _ChangedKeys = Annotated[list[str], _Meta(description="such as `failover.mode`")]

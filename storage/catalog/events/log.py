@@ -24,17 +24,6 @@ from storage.catalog.queries import named_rows
 from storage.catalog.records.common import EventRecord, Page
 from storage.catalog.schema.tables import events, streams
 
-__all__ = [
-    "KEPT_DAYS",
-    "MOST",
-    "MOST_AFTER",
-    "MOST_COUNTED",
-    "MOST_OF_STREAM",
-    "PAGE_SIZE",
-    "EventLog",
-    "FollowingEvents",
-]
-
 PAGE_SIZE: Final = 10
 # A list has a link to each of its pages, so it would be long itself; and counting takes time.
 MOST_COUNTED: Final = 10_000

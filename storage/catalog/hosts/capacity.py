@@ -12,8 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from storage.catalog.queries.living_hosts import is_living
 from storage.catalog.schema.tables import hosts, stream_owners
 
-__all__ = ["HostLoad", "choose_host", "find_loads"]
-
 
 class HostLoad(msgspec.Struct, frozen=True, kw_only=True):
     """A living host: how many streams it owns, and may own at most (None: unlimited).

@@ -25,8 +25,6 @@ from storage.catalog.records.settings import effective_settings
 from storage.catalog.schema.tables import hosts, projects, stream_owners, streams
 from storage.errors import HostGone
 
-__all__ = ["ORPHANED_AT_ONCE", "OrphanedStream", "StreamOwner", "StreamOwners"]
-
 # The first start after hosts were introduced finds every stream that was ever live.
 ORPHANED_AT_ONCE: Final = 500
 # Half of `dead_seconds` is enough if the owner is also silent on its connection: it renews its row

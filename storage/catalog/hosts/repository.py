@@ -14,8 +14,6 @@ from storage.catalog.engine.database import Database
 from storage.catalog.queries.living_hosts import is_living
 from storage.catalog.schema.tables import hosts, stream_owners, streams
 
-__all__ = ["HostRecord", "Hosts"]
-
 # For rows that were not removed: a host that was killed may never return under its name.
 _KEPT_US: Final = 86_400 * MICROSECONDS
 

@@ -8,8 +8,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.schema.tables import projects
 
-__all__ = ["lock_project"]
-
 
 async def lock_project(connection: AsyncConnection, table: Table, label: int) -> None:
     """Lock the project of a row of `table` against deletion; nothing if there is no such row.

@@ -20,8 +20,6 @@ from storage.catalog.queries import counters
 from storage.catalog.schema.tables import streams, videos
 from storage.errors import CatalogBusy
 
-__all__ = ["remove"]
-
 _AT_ONCE: Final = 500  # 40 ms on PostgreSQL, 10 ms on SQLite
 # Each further try means that a record which got the label meanwhile was being changed.
 _TRIES: Final = 20

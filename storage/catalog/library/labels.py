@@ -25,18 +25,6 @@ from storage.catalog.records.common import LabelRecord, Named, Page, Sort
 from storage.catalog.schema.tables import categories, stream_tags, tags, video_tags
 from storage.errors import CatalogBusy, NameTaken, NoSuchLabel
 
-__all__ = [
-    "COLUMNS",
-    "Kind",
-    "Labels",
-    "TagById",
-    "TagByName",
-    "TagWanted",
-    "link_tags",
-    "require_category",
-    "tags_of",
-]
-
 Kind = Literal["tag", "category"]
 
 COLUMNS: Final = ("id", "name", "active")  # what lists are sorted by

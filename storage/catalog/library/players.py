@@ -17,8 +17,6 @@ from storage.catalog.records.common import Page, PlayerOptions, PlayerRecord, So
 from storage.catalog.schema.tables import players
 from storage.errors import NoSuchLabel
 
-__all__ = ["STANDARD", "Players", "require"]
-
 # The options of a new player where its owner sets none.
 STANDARD: Final = PlayerOptions()
 

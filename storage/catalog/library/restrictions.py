@@ -9,8 +9,6 @@ from media.countries import Country, decode_countries
 from storage.catalog.engine.database import Database
 from storage.catalog.schema.tables import streams, videos
 
-__all__ = ["RestrictedRecord", "Restrictions"]
-
 
 class RestrictedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A stream or a video, and the countries that it can be played in."""

@@ -19,8 +19,6 @@ from storage.catalog.records.common import Principal
 from storage.catalog.schema.tables import sessions, sign_in_links, tokens
 from storage.errors import CatalogError, TokenRevoked
 
-__all__ = ["LIFE_SECONDS", "LINK_SECONDS", "Sessions", "remove_of_tokens", "require_valid"]
-
 # A browser that is used at least every two weeks stays signed in for 90 days.
 LIFE_SECONDS: Final = 90 * 86_400
 _IDLE_US: Final = 14 * 86_400 * MICROSECONDS

@@ -21,8 +21,6 @@ from storage.catalog.queries.digest import digest
 from storage.catalog.records.common import Page, Principal, TokenRecord
 from storage.catalog.schema.tables import tokens
 
-__all__ = ["Tokens", "add"]
-
 # Makes a leaked token recognisable, to people and to scanners of repositories.
 _PREFIX: Final = "headend_"
 # Run at each API call: built once, as building it costs more than running it.

@@ -21,8 +21,6 @@ from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.queries.project_lookup import is_of_present
 from storage.catalog.schema.tables import cdn_folders, streams, videos
 
-__all__ = ["CdnFolder", "CdnFolders"]
-
 _TOKEN_BYTES: Final = 16
 _AT_ONCE: Final = 500
 _IN_USE: Final = cdn_folders.c.withdrawn_us.is_(None)

@@ -23,16 +23,14 @@ from storage.catalog.engine import postgres, sqlite
 from storage.catalog.engine.database import BUSY_MS, Database, database_url, open_database
 from storage.catalog.engine.postgres import lock_schema
 from storage.catalog.schema.tables import (
+    METADATA,
     hosts,
     installation,
     store_claims,
     stream_owners,
     streams,
 )
-from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import CatalogError, CatalogNotEmpty, CopyOutdated
-
-__all__ = ["CatalogCopy", "copy_catalog"]
 
 # Of processes that ran on the old database.
 _NOT_COPIED: Final = (hosts, stream_owners)

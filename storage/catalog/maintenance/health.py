@@ -13,11 +13,9 @@ from media.ticks import MICROSECONDS
 from storage.catalog.engine.database import Database
 from storage.catalog.migrations import find_revision, finishing
 from storage.catalog.queries import named_rows, project_lookup
-from storage.catalog.schema.tables import events, jobs, projects, streams, videos
-from storage.catalog.schema.upload_tables import METADATA, spans
+from storage.catalog.schema.tables import METADATA, events, jobs, projects, streams, videos
+from storage.catalog.schema.upload_tables import spans
 from storage.catalog.streams.settings import project_slate, stream_slate
-
-__all__ = ["HealthChecks", "StuckJob"]
 
 # A worker that has nothing else to do leases a job within seconds once its lease is over.
 _ABANDONED_US: Final = 600 * MICROSECONDS

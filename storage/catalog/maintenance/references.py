@@ -19,8 +19,6 @@ from storage.catalog.schema.upload_tables import former_files, recordings
 from storage.catalog.streams.settings import project_slate, stream_slate
 from storage.catalog.videos import queries as videos
 
-__all__ = ["References", "VideoReferences"]
-
 
 class VideoReferences(msgspec.Struct, frozen=True, kw_only=True):
     """What a video's row references: folders below its own, and the address of its file.

@@ -9,8 +9,6 @@ from storage.catalog.engine.database import Database
 from storage.catalog.queries import project_lookup
 from storage.catalog.schema.tables import jobs, projects, streams, videos
 
-__all__ = ["JobCount", "ListedJob", "Workload", "WorkloadRecord"]
-
 _RUNNING: Final = "running"
 
 

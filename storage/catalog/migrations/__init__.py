@@ -29,10 +29,8 @@ from sqlalchemy import (
 from storage.catalog.engine.database import Database
 from storage.catalog.engine.postgres import lock_schema
 from storage.catalog.migrations import finishing, widening
-from storage.catalog.schema.upload_tables import METADATA
+from storage.catalog.schema.tables import METADATA
 from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
-
-__all__ = ["REVISION", "check", "find_revision", "migrate", "migrate_within", "upgrade"]
 
 # The newest step; a test compares it with the modules in `versions`.
 REVISION: Final = "0016.11"

@@ -3,7 +3,7 @@
 from alembic import context
 from sqlalchemy import Connection
 
-from storage.catalog.schema.upload_tables import METADATA
+from storage.catalog.schema.tables import METADATA
 
 connection = context.config.attributes["connection"]
 if not isinstance(connection, Connection):

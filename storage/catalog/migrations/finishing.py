@@ -22,11 +22,8 @@ from sqlalchemy.schema import CreateIndex
 from storage.catalog.engine.database import Database
 from storage.catalog.migrations import widening
 from storage.catalog.queries import text_search
-from storage.catalog.schema.tables import categories, players, streams, tags, videos
-from storage.catalog.schema.upload_tables import METADATA
+from storage.catalog.schema.tables import METADATA, categories, players, streams, tags, videos
 from storage.errors import CatalogError
-
-__all__ = ["create_missing_indexes", "find_unfinished", "finish", "keep_finishing"]
 
 log = logging.getLogger(__name__)
 

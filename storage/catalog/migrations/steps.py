@@ -11,8 +11,6 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-__all__ = ["known_revisions", "upgrade"]
-
 
 def known_revisions() -> frozenset[str]:
     """Return the revisions that the steps lead to."""

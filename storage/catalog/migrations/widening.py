@@ -20,11 +20,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.engine.postgres import end_waiting_sessions
-from storage.catalog.schema.tables import events
-from storage.catalog.schema.upload_tables import METADATA
+from storage.catalog.schema.tables import METADATA, events
 from storage.errors import CatalogBusy, CatalogError
-
-__all__ = ["abandon", "find_narrow", "widen"]
 
 _COPIED: Final = events.name
 _AT_ONCE: Final = 5_000  # rows; 50 ms

@@ -18,8 +18,6 @@ from storage.catalog.schema.tables import installation
 from storage.catalog.streams import queries as stream_queries
 from storage.errors import CatalogError
 
-__all__ = ["PAUSE_NOTED_SECONDS", "Installation"]
-
 # A pause is recorded again well within this time: an older record is of a process that is gone.
 PAUSE_NOTED_SECONDS: Final = 120.0
 

@@ -13,8 +13,6 @@ from storage.catalog.schema.tables import projects, streams
 from storage.catalog.streams import queries as stream_queries
 from storage.catalog.videos import queries as video_queries
 
-__all__ = ["MOST", "Overview", "Overviews"]
-
 MOST: Final = 24
 """How many of a kind are shown: what fits on a page."""
 

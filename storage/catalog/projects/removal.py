@@ -28,8 +28,6 @@ from storage.catalog.schema.tables import (
 from storage.catalog.schema.upload_tables import recordings, upload_links, uploads
 from storage.objects.addresses import slate_folder
 
-__all__ = ["MAX_MEDIA_ROWS", "MAX_OTHER_ROWS", "RemovedProject", "RemovedProjects", "RemovedRows"]
-
 # With their jobs, spans and renditions, 100 videos hold SQLite's write lock for about 20 ms: live
 # streams, which write at each change of state, do not notice.
 MAX_MEDIA_ROWS: Final = 100

@@ -19,8 +19,6 @@ from storage.catalog.schema.tables import projects, streams, tokens
 from storage.catalog.streams import commands
 from storage.errors import ProjectNotDeletable
 
-__all__ = ["Projects", "add"]
-
 _ORDER: Final = (projects.c.id.desc(),)
 
 

@@ -18,8 +18,6 @@ from storage.catalog.engine.database import Database
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.schema.tables import store_claims
 
-__all__ = ["StoreClaim", "StoreClaims"]
-
 _TABLE: Final = store_claims.c
 _FIRST: Final = {"id": 1, "turn": "", "next_turn": "", "confirmed_us": 0, "tried_us": 0}
 # A user without the right to read the server's number has that of the database alone.

@@ -7,8 +7,6 @@ from storage.catalog.engine.database import Database
 from storage.catalog.schema.tables import streams, videos
 from storage.catalog.schema.upload_tables import former_files, past_files, uploads
 
-__all__ = ["ProjectUsage", "Usage"]
-
 _UPLOADING, _OPEN = "uploading", "open"
 
 

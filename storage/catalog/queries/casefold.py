@@ -2,8 +2,6 @@
 
 import unicodedata
 
-__all__ = ["fold"]
-
 
 def fold(text: str) -> str:
     """Return `text` case-folded and composed (Unicode NFC).

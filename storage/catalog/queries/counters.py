@@ -14,8 +14,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from storage.catalog.engine.lock_order import Rank, defer
 from storage.catalog.schema.tables import totals
 
-__all__ = ["KINDS", "add", "begin", "find", "move_video"]
-
 KINDS: Final = (
     "streams",
     "videos",

@@ -2,8 +2,6 @@
 
 import hashlib
 
-__all__ = ["digest"]
-
 
 def digest(secret: str) -> str:
     """Return the SHA-256 of a secret in hexadecimal; random ones need no salt."""

@@ -7,8 +7,6 @@ import msgspec
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-__all__ = ["Due", "count_due"]
-
 
 class Due(msgspec.Struct, frozen=True):
     """Of `total`, `count` are due now."""

@@ -6,8 +6,6 @@ from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-__all__ = ["insert_missing"]
-
 
 def insert_missing(
     connection: AsyncConnection, table: Table, row: Mapping[str, object] | None = None

@@ -11,8 +11,6 @@ from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
 from storage.catalog.schema.tables import hosts, stream_owners
 
-__all__ = ["is_living", "select_owned"]
-
 
 def is_living(connection: AsyncConnection, dead_seconds: float) -> ColumnElement[bool]:
     """Return the condition that a row of `hosts` is that of a living host."""

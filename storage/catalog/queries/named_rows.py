@@ -12,8 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from storage.catalog.queries import counters, text_search
 from storage.catalog.records.common import Page, Sort
 
-__all__ = ["MAX_ID", "PAGE_SIZE", "find_page", "lock", "names_of", "page_of"]
-
 PAGE_SIZE: Final = 10
 # The largest number that a row can have: 31 bits, on PostgreSQL.
 MAX_ID: Final = (1 << 31) - 1

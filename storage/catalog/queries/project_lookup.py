@@ -15,16 +15,6 @@ from storage.catalog.records.common import ProjectRecord
 from storage.catalog.schema.tables import projects
 from storage.errors import NoSuchProject
 
-__all__ = [
-    "IS_PRESENT",
-    "find",
-    "find_first",
-    "is_of_present",
-    "record",
-    "require",
-    "select_named",
-]
-
 IS_PRESENT: Final = projects.c.removed_us.is_(None)
 """The condition of a project that is not deleted."""
 # Its own name, so that a statement that reads projects itself may use the condition too.

@@ -28,18 +28,6 @@ from storage.objects.addresses import (
     video_sources,
 )
 
-__all__ = [
-    "FIRST_US",
-    "Overdue",
-    "Removal",
-    "Removals",
-    "find_recorded",
-    "of_streams",
-    "of_uploads",
-    "of_videos",
-    "record",
-]
-
 # By then whoever removed the rows has deleted the objects, or was killed. Ending the run of a
 # deleted stream takes up to 30 s, in which the last of it is recorded.
 FIRST_US: Final = 60 * MICROSECONDS

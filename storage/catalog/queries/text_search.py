@@ -12,8 +12,6 @@ from sqlalchemy import ColumnElement, LargeBinary, Table, cast, func, or_
 from media.accents import without_accents
 from storage.catalog.queries.casefold import fold
 
-__all__ = ["contains", "is_stale", "plain_form", "searchable"]
-
 _BREAK = "\n"
 
 

@@ -13,8 +13,6 @@ from storage.catalog.records.common import PlayerOptions, PublicRecord
 from storage.catalog.records.settings import effective_settings
 from storage.catalog.schema.tables import cdn_folders, players, projects, streams, videos
 
-__all__ = ["Visibility"]
-
 _IN_USE: Final = cdn_folders.c.withdrawn_us.is_(None)
 _OF_STREAMS: Final = (
     select(

@@ -11,25 +11,6 @@ from media.countries import Country
 from media.stream_keys import PublicHash, StreamKey
 from storage.catalog.records.settings import StreamSettings
 
-__all__ = [
-    "BackupRecord",
-    "EventRecord",
-    "FirstStart",
-    "IngestRecord",
-    "LabelRecord",
-    "Named",
-    "Page",
-    "PlayerOptions",
-    "PlayerRecord",
-    "Principal",
-    "ProjectRecord",
-    "PublicRecord",
-    "ResolutionChoice",
-    "Sort",
-    "StreamRecord",
-    "TokenRecord",
-]
-
 T = TypeVar("T")
 
 

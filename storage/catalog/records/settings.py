@@ -13,19 +13,6 @@ from media.run_policy import (
     merge,
 )
 
-__all__ = [
-    "FailoverChange",
-    "OwnerSettings",
-    "RecordingChange",
-    "SettingsChange",
-    "SlateChange",
-    "StreamFailover",
-    "StreamRecording",
-    "StreamSettings",
-    "effective_settings",
-    "parse_settings",
-]
-
 # None leaves a field to the next default: a stream's is its project's setting, a project's is the
 # service's.
 StreamFailover = RunFailover[None]

@@ -4,17 +4,6 @@ import msgspec
 
 from media.stream_keys import PublicHash
 
-__all__ = [
-    "MadePreviews",
-    "MadeRung",
-    "MadeSubtitles",
-    "MadeVideo",
-    "PlannedRung",
-    "PreviewWork",
-    "RemainingMedia",
-    "VideoWork",
-]
-
 
 class VideoWork(msgspec.Struct, frozen=True, kw_only=True):
     """A video to transcode: the object `source`, which is the `generation`-th of its files.

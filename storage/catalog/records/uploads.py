@@ -9,8 +9,6 @@ import msgspec
 
 from media.stream_keys import PublicHash
 
-__all__ = ["LinkRecord", "ListedLink", "NewUpload", "UploadDetails", "UploadRecord"]
-
 
 class UploadDetails(msgspec.Struct, frozen=True, kw_only=True):
     """What a client specifies of a video before its file has arrived.

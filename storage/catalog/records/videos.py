@@ -13,18 +13,6 @@ from media.stream_keys import PublicHash
 from storage.catalog.records.common import Named, Sort
 from storage.catalog.records.transcoding import MadeSubtitles
 
-__all__ = [
-    "OWN_POSTERS",
-    "NewVideo",
-    "Phase",
-    "VideoFile",
-    "VideoQuery",
-    "VideoRecord",
-    "VideoRung",
-    "VideoStatus",
-    "WholeVideo",
-]
-
 Phase = Literal["inprogress", "completed", "failed"]
 # The names of folders with uploaded posters begin with this; transcoding does not replace them.
 OWN_POSTERS: Final = "own-"

@@ -27,37 +27,6 @@ from sqlalchemy import (
     text,
 )
 
-__all__ = [
-    "METADATA",
-    "QUEUED",
-    "RUNNING",
-    "WIDE",
-    "categories",
-    "cdn_folders",
-    "commands",
-    "events",
-    "hosts",
-    "installation",
-    "jobs",
-    "notices",
-    "players",
-    "projects",
-    "sessions",
-    "sign_in_links",
-    "store_claims",
-    "stream_backups",
-    "stream_owners",
-    "stream_resolutions",
-    "stream_tags",
-    "streams",
-    "tags",
-    "tokens",
-    "totals",
-    "video_resolutions",
-    "video_tags",
-    "videos",
-]
-
 # Named constraints, so that later migrations can drop them on every database.
 METADATA = MetaData(
     naming_convention={

@@ -19,20 +19,6 @@ from sqlalchemy import (
 
 from storage.catalog.schema.tables import METADATA, QUEUED, RUNNING, WIDE
 
-__all__ = [
-    "METADATA",
-    "former_files",
-    "imports",
-    "past_files",
-    "recorded_times",
-    "recordings",
-    "removals",
-    "spans",
-    "upload_links",
-    "upload_pieces",
-    "uploads",
-]
-
 # A run that is being recorded: `hash` is that of the video that it becomes. Without a foreign key
 # to streams: the recording of a deleted stream still becomes a video.
 recordings = Table(

@@ -31,16 +31,6 @@ from storage.catalog.queries.living_hosts import is_living, select_owned
 from storage.catalog.schema.tables import commands, hosts, stream_owners, streams
 from storage.catalog.streams import holds
 
-__all__ = [
-    "CommandKind",
-    "CommandRecord",
-    "CommandStatus",
-    "Commands",
-    "StreamCommand",
-    "add",
-    "forget",
-]
-
 _DEADLINE: Final = "deadline_us"
 _HELD_BEFORE: Final = "held_before_us"
 _MOST: Final = 100  # read at once

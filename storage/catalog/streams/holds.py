@@ -25,8 +25,6 @@ from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.common import IngestRecord
 from storage.catalog.schema.tables import streams
 
-__all__ = ["NO_HOLD", "Holds", "begin", "extend", "is_held", "restore"]
-
 # The columns of a stream without a hold.
 NO_HOLD: Final[Mapping[str, None]] = {"held_until_us": None, "refused_us": None}
 # An extension lasts a twelfth longer than it must, so that the attempts of that time write nothing:

@@ -33,8 +33,6 @@ from storage.catalog.schema.tables import (
 )
 from storage.catalog.streams.settings import project_slate, stream_slate
 
-__all__ = ["AirState", "LiveStates"]
-
 _NO_INGEST: Final = "no process receives encoders"
 _RUN_OVER: Final = "its run was over"
 

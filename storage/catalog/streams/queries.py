@@ -29,8 +29,6 @@ from storage.catalog.schema.tables import (
     streams,
 )
 
-__all__ = ["add", "find", "find_oldest", "to_records"]
-
 
 async def add(
     connection: AsyncConnection, project: int, title: str, now_us: int, by: int | None = None

@@ -41,8 +41,6 @@ from storage.catalog.streams import queries as stream_queries
 from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.errors import BackupInUse, StreamStateConflict, TooManyBackups
 
-__all__ = ["MAX_BACKUPS", "PAGE_SIZE", "STATES", "StreamChange", "Streams"]
-
 MAX_BACKUPS: Final = 8
 PAGE_SIZE: Final = 10
 # By which streams can be listed: viewers get it; no encoder sends; its owner hides it.

@@ -35,15 +35,6 @@ from storage.catalog.records.settings import (
 from storage.catalog.schema.tables import projects, streams
 from storage.objects.addresses import slate_picture
 
-__all__ = [
-    "OF_PROJECTS",
-    "OF_STREAMS",
-    "SettingsRepository",
-    "SettingsTable",
-    "project_slate",
-    "stream_slate",
-]
-
 Check = Callable[[OwnerSettings], None]
 
 

@@ -17,8 +17,6 @@ from storage.catalog.videos import creation as video_creation
 from storage.catalog.videos import replacement
 from storage.errors import TooManyUploads
 
-__all__ = ["MAX_OPEN_UPLOADS", "begin"]
-
 # Of a project: each is a row, a video in the lists and a file. No client needs a thousand at once.
 MAX_OPEN_UPLOADS: Final = 1000
 _TABLE: Final = uploads.c

@@ -24,8 +24,6 @@ from storage.catalog.schema.upload_tables import upload_links, uploads
 from storage.catalog.videos import replacement
 from storage.errors import UploadLinkSpent
 
-__all__ = ["UploadLinks", "use"]
-
 _TABLE: Final = upload_links.c
 _BYTES: Final = 24  # of randomness in a link, as in a token
 # For this long an expired link is distinguished from one that never existed.

@@ -41,8 +41,6 @@ from storage.objects.addresses import upload as bytes_of
 from storage.objects.addresses import upload_pieces as pieces_folder
 from storage.objects.upload_pieces import UploadPiece
 
-__all__ = ["Uploads"]
-
 _TABLE: Final = uploads.c
 _OPEN, _DONE = "open", "done"
 _LONGEST_HOLD_US: Final = 60 * MICROSECONDS

@@ -33,8 +33,6 @@ from storage.catalog.videos.recordings import (
     with_present_labels,
 )
 
-__all__ = ["ClipSources", "Clips", "NewClip", "RecordedTime"]
-
 _DATED: Final = "%Y-%m-%d %H:%M:%S"
 # So many of the recordings that do not have the requested time are returned.
 _MOST_NAMED: Final = 3

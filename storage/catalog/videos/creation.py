@@ -24,8 +24,6 @@ from storage.catalog.videos import jobs, rows
 from storage.catalog.videos import queries as video_queries
 from storage.errors import HashTaken
 
-__all__ = ["UPLOADING", "add", "attach_file", "expect", "link_labels", "report_received"]
-
 UPLOADING: Final = "uploading"
 _ROW: Final = table.c
 

@@ -19,8 +19,6 @@ from storage.catalog.schema.upload_tables import former_files
 from storage.catalog.videos import replacement
 from storage.errors import FileChanged, NoFormerFile
 
-__all__ = ["FORMER_DAYS", "FormerFile", "FormerFiles"]
-
 FORMER_DAYS: Final = 7  # a mistake of a Friday is noticed in the week after
 _ROW: Final = former_files.c
 

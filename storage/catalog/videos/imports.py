@@ -32,8 +32,6 @@ from storage.catalog.videos import (
 )
 from storage.job_leases import HeldJob, JobLost
 
-__all__ = ["ImportWork", "Imports", "NewImport"]
-
 _TABLE: Final = imports.c
 _VIDEO: Final = videos_table.c
 

@@ -34,20 +34,6 @@ from storage.job_leases import (
     pause_us,
 )
 
-__all__ = [
-    "IMPORT",
-    "PREVIEWS",
-    "TRANSCODE",
-    "Jobs",
-    "end",
-    "end_wait",
-    "enqueue",
-    "extend",
-    "finish",
-    "requeue",
-    "wait_for_spans",
-]
-
 # The kinds that there are: a file is made playable, or fetched from an address; a recording, which
 # plays already, gets its previews.
 TRANSCODE: Final = "transcode"

@@ -32,8 +32,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.job_leases import MAX_LEASE_US, MAX_PAUSE_US
 
-__all__ = ["LeaseQueue"]
-
 _QUEUED: Final = literal_column("'queued'", String())
 _RUNNING: Final = literal_column("'running'", String())
 _NOW: Final = bindparam("now_us", type_=BigInteger())

@@ -14,8 +14,6 @@ from media.ticks import DAY_US
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.schema.upload_tables import past_files
 
-__all__ = ["PAST_DAYS", "record"]
-
 PAST_DAYS: Final = 30
 _PAST: Final = past_files.c
 _AT_ONCE: Final = 100  # more than one comes at a time, so old ones do not add up

@@ -17,8 +17,6 @@ from storage.catalog.videos import jobs, rows
 from storage.catalog.videos.recordings import BORROWED_POSTERS
 from storage.job_leases import HeldJob
 
-__all__ = ["RecordingPreviews"]
-
 
 def _needs_poster(posters: str | None) -> bool:
     return posters in (None, BORROWED_POSTERS)

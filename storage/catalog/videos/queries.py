@@ -35,19 +35,6 @@ from storage.catalog.schema.upload_tables import recordings
 from storage.catalog.videos import past_files
 from storage.catalog.videos import rows as video_rows
 
-__all__ = [
-    "PAGE_SIZE",
-    "find",
-    "find_in_phase",
-    "find_known",
-    "find_page",
-    "find_status",
-    "free_hash",
-    "is_hash_taken",
-    "read",
-    "remove",
-]
-
 PAGE_SIZE: Final = 30
 _TABLE: Final = videos.c
 # The columns of a record under the names of its fields; the project's key is not among them.

@@ -30,21 +30,6 @@ from storage.catalog.videos import queries as video_queries
 from storage.errors import NoSuchLabel, NoSuchProject
 from storage.objects.addresses import video as media_folder
 
-__all__ = [
-    "BORROWED_POSTERS",
-    "MadeRecording",
-    "RecordedRung",
-    "RecordedVideo",
-    "RecordingFacts",
-    "RecordingRow",
-    "Recordings",
-    "add_video",
-    "dated_title",
-    "facts_of",
-    "stream_facts",
-    "with_present_labels",
-]
-
 # The folder of a clip's posters while they are those of the stream or video that it is cut out of.
 BORROWED_POSTERS: Final = "poster-1-0"
 _LONGEST_TITLE: Final = 255  # characters, as the column has it

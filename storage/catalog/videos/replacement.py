@@ -22,8 +22,6 @@ from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
 from storage.errors import NoSuchVideo, UploadInProgress
 
-__all__ = ["FILE_COLUMNS", "lock", "lock_in_project", "replace", "require"]
-
 _ROW: Final = table.c
 _IN_PROGRESS: Final = "inprogress"
 # What the row of a video says of its file, and that of a former file, too.

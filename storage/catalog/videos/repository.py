@@ -54,8 +54,6 @@ from storage.catalog.videos.creation import UPLOADING
 from storage.errors import VideoNotFailed
 from storage.objects.addresses import video_folder
 
-__all__ = ["MOST_RETRIES", "VideoChange", "Videos"]
-
 # A request waits for all of them, which takes a few seconds.
 MOST_RETRIES: Final = 1000
 

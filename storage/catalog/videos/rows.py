@@ -12,8 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from storage.catalog.schema.tables import video_resolutions, videos
 from storage.job_leases import HeldJob, JobLost
 
-__all__ = ["change", "lock", "lock_for_job", "plan_resolutions"]
-
 
 async def lock(
     connection: AsyncConnection, video: int

@@ -29,8 +29,6 @@ from storage.job_leases import (
     pause_us,
 )
 
-__all__ = ["Spans"]
-
 _TABLE: Final = spans.c
 _QUEUED, _RUNNING, _DONE = "queued", "running", "done"
 _QUEUE: Final = LeaseQueue(spans, ("job_id", "number"))  # a project's videos one by one

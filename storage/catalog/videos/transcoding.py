@@ -32,8 +32,6 @@ from storage.catalog.schema.tables import video_resolutions, videos
 from storage.catalog.videos import jobs, rows
 from storage.job_leases import HeldJob
 
-__all__ = ["Transcoding", "fail", "mark_failed", "record_progress"]
-
 _TABLE: Final = videos.c
 _NEARLY: Final = 99  # percent, shown until it plays
 

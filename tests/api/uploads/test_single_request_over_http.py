@@ -12,10 +12,10 @@ import msgspec
 
 from api.app import create_app
 from api.http.application import PlainApplication
-from api.ports import FileFacts
 from headend.http.server import serving
 from headend.roles.upload_intake import create_intake
 from storage.catalog import Catalog, open_catalog
+from storage.file_intake import FileFacts
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import BOUNDARY, FORM, files_of, form, video
 from tests.support.api.application import ADDRESSES, NOW_US

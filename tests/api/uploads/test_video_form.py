@@ -7,8 +7,8 @@ import httpx
 
 from api.app import create_app
 from api.intake.upload_intake import UploadIntake
-from api.ports import FileFacts
 from headend.roles.upload_intake import create_intake
+from storage.file_intake import FileFacts
 from tests.api.uploads.test_single_request import form, video
 from tests.api.uploads.test_single_request_over_http import open_service
 from tests.support.api.application import ADDRESSES, NOW_US

@@ -8,7 +8,8 @@ import pytest
 
 from delivery.recording.clips import ClipSource, NotAvailable, find_source, make_clip
 from delivery.recording.pages import TimeRange
-from delivery.run.publication import LiveWindow, Publication
+from delivery.run.publication import Publication
+from delivery.run.run_state import LiveWindow
 from media.hls.m3u8 import parse
 from media.hls.playlist import MultivariantPlaylist
 from media.ladder import AUDIO_RENDITION

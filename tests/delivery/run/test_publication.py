@@ -5,7 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from delivery.run.publication import LiveWindow, Publication, PublicationError
+from delivery.run.publication import Publication
+from delivery.run.run_state import LiveWindow
+from delivery.run.step_builder import PublicationError
 from media.hls import m3u8
 from media.hls.playlist import MultivariantPlaylist
 from media.hls.segment import InitSection, Part, Segment, SegmentStart

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from delivery.run.publication import PublicationError
+from delivery.run.step_builder import PublicationError
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,

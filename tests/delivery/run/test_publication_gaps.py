@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from delivery.run.publication import PublicationError
+from delivery.run.step_builder import PublicationError
 from media.hls.segment import Segment
 from media.ladder import AUDIO_RENDITION
 from tests.support.storage.engine_reports import (

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from delivery.run.publication import LiveWindow, Publication
-from delivery.run.run_state import PAGE_STEPS, decode_state
+from delivery.run.publication import Publication
+from delivery.run.run_state import PAGE_STEPS, LiveWindow, decode_state
 from delivery.run.run_store import StoredRun, read_steps
 from delivery.run.stored_playlist import StoredPlaylists
 from media.hls.m3u8 import parse

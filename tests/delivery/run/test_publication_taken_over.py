@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow, Publication
+from delivery.run.publication import Publication
 from delivery.run.run_objects import OwnershipLost, RunOwner
+from delivery.run.run_state import LiveWindow
 from delivery.run.run_store import newest_run
 from media.ladder import AUDIO_RENDITION
 from storage.objects.disk import DiskObjects

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from delivery.run.publication import LiveWindow, Publication
-from delivery.run.run_state import PAGE_STEPS, Step, StepSegment
+from delivery.run.publication import Publication
+from delivery.run.run_state import PAGE_STEPS, LiveWindow, Step, StepSegment
 from delivery.run.stored_playlist import PlaylistTail, StoredPlaylists
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist

@@ -10,7 +10,7 @@ import pytest
 
 from api.streams.command_client import IngestClient
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow
+from delivery.run.run_state import LiveWindow
 from headend.duties.command_executor import CommandExecutor
 from headend.duties.media_remover import StoredMedia
 from headend.hosts.ownership import SoleRuns

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow, Publication
+from delivery.run.publication import Publication
 from delivery.run.run_objects import SOLE_OWNER, RunOwner
+from delivery.run.run_state import LiveWindow
 from delivery.run.run_store import newest_run
 from headend.hosts.ownership import CatalogOwnership, OrphanedRuns, OwnershipWatch, SoleRuns
 from headend.hosts.presence import HostIdentity, HostPresence

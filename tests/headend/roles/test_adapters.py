@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow
+from delivery.run.run_state import LiveWindow
 from headend.config.settings import ServiceSettings
 from headend.roles.adapters import (
     CatalogDirectory,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow
+from delivery.run.run_state import LiveWindow
 from headend.http.metrics import metrics_text
 from headend.roles.ingest_metrics import IngestMetrics
 from ingest.rtmp.limits import Limits

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from api.intake.limits import UploadLimits
-from api.ports import FileFacts, FileRefused
 from headend.roles.upload_intake import (
     create_intake,
     probe_upload,
     uploaded_posters,
     uploaded_slate,
 )
+from storage.file_intake import FileFacts, FileRefused
 from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects
 from storage.objects.s3_bucket import MOST_BYTES, S3Location

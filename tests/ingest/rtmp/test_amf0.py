@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp.amf0 import Amf, Date, EcmaArray, decode, encode
+from ingest.rtmp.amf import Amf, Date
+from ingest.rtmp.amf0 import EcmaArray, decode, encode
 from ingest.rtmp.errors import AmfError
 from ingest.rtmp.limits import Limits
 

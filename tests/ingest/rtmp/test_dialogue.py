@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from ingest.rtmp import amf0
-from ingest.rtmp.amf0 import Amf
+from ingest.rtmp.amf import Amf
 from ingest.rtmp.dialogue import NEXT, State
 from ingest.rtmp.errors import (
     AddressRefused,

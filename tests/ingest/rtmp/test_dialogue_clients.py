@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from ingest.rtmp import amf0
-from ingest.rtmp.amf0 import Amf, EcmaArray
+from ingest.rtmp.amf import Amf
+from ingest.rtmp.amf0 import EcmaArray
 from ingest.rtmp.events import Connected, Event, Goodbye, PublishRequested, TrackFound
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.session import Session

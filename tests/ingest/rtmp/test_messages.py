@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.rtmp import amf0
-from ingest.rtmp.amf0 import Amf
+from ingest.rtmp.amf import Amf
 from ingest.rtmp.errors import RtmpError
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import CommandMessage, MessageType, parse_command

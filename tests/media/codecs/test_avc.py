@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from media.codecs.avc import (
     AvcConfig,
-    AvcError,
     covering_codecs,
     first_slice_is_idr,
     is_idr,
@@ -18,7 +17,7 @@ from media.codecs.avc import (
     nal_units,
     without_timing,
 )
-from media.codecs.sps import MAX_SIDE
+from media.codecs.sps import MAX_SIDE, AvcError
 from media.hls.fmp4 import Sample
 from tests.support.media.avc_records import config_of
 

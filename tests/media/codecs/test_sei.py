@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.codecs.avc import AvcError
 from media.codecs.sei import is_rotated
+from media.codecs.sps import AvcError
 
 IDR = b"\x65\x88\x84"
 TEXT = b"\x05\x02hi"  # user data: another kind of message

@@ -14,7 +14,7 @@ from storage.catalog import migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.migrations import REVISION, check, migrate
 from storage.catalog.migrations.finishing import finish
-from storage.catalog.schema.upload_tables import METADATA
+from storage.catalog.schema.tables import METADATA
 from storage.errors import CatalogBusy, CatalogError, SchemaMissing, SchemaNewer, SchemaOlder
 from tests.support.concurrent_programs import run_together
 from tests.support.sql import run_sql

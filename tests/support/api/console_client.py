@@ -6,8 +6,6 @@ from httpx import Response
 
 from tests.support.api.application import ApiService
 
-__all__ = ["COOKIE", "SAME_ORIGIN", "Browser"]
-
 COOKIE: Final = "__Host-headend_session"
 SAME_ORIGIN: Final = {"Sec-Fetch-Site": "same-origin"}
 _ACT: Final = {**SAME_ORIGIN, "X-Headend-Console": "1"}

@@ -11,39 +11,6 @@ from typing import Any, Final, cast
 
 import msgspec
 
-__all__ = [
-    "BOOLEAN",
-    "CHANGE_STREAM",
-    "COUNTRY",
-    "EDIT_TAG",
-    "EDIT_VIDEO",
-    "INTEGER",
-    "LIST_COUNTRIES",
-    "LIST_LABELS",
-    "LIST_STREAMS",
-    "LIST_VIDEOS",
-    "NAMED",
-    "NUMBER",
-    "POSTERS",
-    "SHOW_VIDEO",
-    "STAMP",
-    "STREAM",
-    "STREAM_ITEM",
-    "STRING",
-    "UPLOAD_VIDEO",
-    "URL",
-    "VIDEO",
-    "VIDEO_ITEM",
-    "VIDEO_SHOWN",
-    "Labelled",
-    "Nullable",
-    "Shape",
-    "ValueKind",
-    "faults",
-    "listing",
-    "refusal_faults",
-]
-
 # A shape is a Kind, Nullable or Labelled, a list of one shape, or an object of shapes by key.
 Shape = Any  # Any: it names itself
 

@@ -11,8 +11,6 @@ from typing import Any
 from httpx import ASGITransport, AsyncClient
 from litestar import Litestar
 
-__all__ = ["client_of"]
-
 
 @asynccontextmanager
 async def client_of(app: Litestar) -> AsyncGenerator[AsyncClient]:

@@ -14,8 +14,6 @@ from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, Ap
 from tests.support.api.in_loop_client import client_of
 from tests.support.headend.installed import installed
 
-__all__ = ["operations_site"]
-
 
 @asynccontextmanager
 async def operations_site(

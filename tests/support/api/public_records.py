@@ -15,17 +15,6 @@ from api.pages.watch_pages import page_handlers
 from api.schemas.urls import Addresses
 from storage.catalog.records.common import ProjectRecord, PublicRecord
 
-__all__ = [
-    "HIDDEN",
-    "HOSTILE",
-    "STREAM",
-    "VIDEO",
-    "Client",
-    "Records",
-    "addresses",
-    "serving_pages",
-]
-
 HOSTILE = '"><script>alert(1)</script>'
 STREAM = PublicRecord(
     hash="Abcdef123456",

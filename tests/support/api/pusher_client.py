@@ -14,8 +14,6 @@ from storage.catalog import Catalog
 from storage.catalog.events.broadcast import OutboxRecord
 from tests.support.api.application import NOW_US
 
-__all__ = ["PusherService", "signed_query"]
-
 
 def signed_query(
     path: str, body: bytes, key: str, secret: str, timestamp: int, **others: str

@@ -18,8 +18,6 @@ from storage.catalog import Catalog
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US
 
-__all__ = ["application_over"]
-
 
 class _StandIn:
     """Forwards attribute access to the part of the current test."""

@@ -8,8 +8,6 @@ import httpx
 from tests.support.api.application import ApiService
 from tests.support.api.upload_clips import clip
 
-__all__ = ["OFFSETS", "TUS", "UPLOADS", "create", "metadata", "path_of", "send"]
-
 UPLOADS = "/api/projects/1/uploads"
 TUS = {"Tus-Resumable": "1.0.0"}
 OFFSETS = {"Content-Type": "application/offset+octet-stream"}

@@ -5,8 +5,6 @@ import httpx
 from tests.support.api.upload_clips import clip
 from tests.support.e2e.service import SCALE, ServiceProcess, fetch
 
-__all__ = ["add_record", "add_video"]
-
 
 def add_record(running: ServiceProcess, path: str, kind: str, **body: object) -> int:
     """Add a record, and return its id; `kind` is its key in the answer."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from ingest.rtmp import amf0
-from ingest.rtmp.amf0 import Amf
+from ingest.rtmp.amf import Amf
 from ingest.rtmp.messages import MessageType
 from tests.media.codecs.test_sps import BASELINE, BitWriter, finish, start
 from tests.support.e2e.hostile_peer import AT_ONCE, Run, Target

@@ -24,28 +24,6 @@ from tests.support.e2e.hls_reader import CollectedRendition, collect, multivaria
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.strict_player import timeline
 
-__all__ = [
-    "HEVC",
-    "ONE_RUNG",
-    "THREE_RUNGS",
-    "TWO_RUNGS",
-    "WRAP_MS",
-    "X264",
-    "ClockJump",
-    "PlaylistArchive",
-    "ReceivedPicture",
-    "apart",
-    "archiving",
-    "clock_jumps",
-    "encoder",
-    "lags",
-    "longest_gap",
-    "middle",
-    "of_levels",
-    "offsets",
-    "read_luma",
-]
-
 # Wide and low: the ladders are those of 360p, 480p and 720p, with a quarter of the pixels.
 ONE_RUNG = "432x128"  # passed through: too wide for 240p
 TWO_RUNGS = "656x160"  # passed through, and one encoded rung: too wide for 360p

@@ -6,16 +6,6 @@ from typing import Final, cast
 from tests.support.browser import Chromium, Viewer
 from tests.support.e2e.service import ServiceProcess
 
-__all__ = [
-    "HEIGHT",
-    "WIDTH",
-    "axe_rules",
-    "must_be_for_everybody",
-    "shows",
-    "sign_in",
-    "value",
-]
-
 # A window as large as on a computer.
 WIDTH: Final = 1280
 HEIGHT: Final = 800

@@ -20,8 +20,6 @@ import msgspec
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
 
-__all__ = ["Crowd", "watching"]
-
 _STEP: Final = 2.0  # seconds between two requests for a playlist
 
 

@@ -28,8 +28,6 @@ from tests.support.e2e.clock_video import TWO_RUNGS, read_luma
 from tests.support.e2e.publishers import tool
 from tests.support.waiting import SCALE
 
-__all__ = ["PLAYERS", "Decoding", "PlayerRun", "judge", "playing"]
-
 _WIDTH, _HEIGHT = SIZE
 _GRAY: Final = f"scale={_WIDTH}:{_HEIGHT},format=gray"
 _SHAPE: Final = tuple(map(int, TWO_RUNGS.split("x")))

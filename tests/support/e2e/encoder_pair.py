@@ -6,8 +6,6 @@ import msgspec
 
 from tests.support.e2e.service import ServiceProcess, fetch
 
-__all__ = ["EncoderPair", "Json", "pair"]
-
 Json = dict[str, Any]  # Any: what the API answers
 
 

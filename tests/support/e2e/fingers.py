@@ -4,8 +4,6 @@ from typing import Final, cast
 
 from tests.support.browser import Viewer
 
-__all__ = ["PHONES", "must_suit_fingers"]
-
 PHONES: Final = (320, 360, 390, 412)  # widths of phones in the hand, CSS pixels
 _HEIGHT: Final = 740
 _OPEN: Final = "() => document.querySelectorAll('details').forEach((each) => (each.open = true))"

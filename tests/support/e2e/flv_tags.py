@@ -17,8 +17,6 @@ import msgspec
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.service import SCALE
 
-__all__ = ["AUDIO", "HEADER", "VIDEO", "Tag", "joined", "read", "sending", "shifted"]
-
 AUDIO, VIDEO = 8, 9
 HEADER = b"FLV\x01\x05\x00\x00\x00\x09\x00\x00\x00\x00"
 _SEND_BYTES = 1 << 20

@@ -8,8 +8,6 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-__all__ = ["site"]
-
 
 @contextmanager
 def site(pages: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Generator[str]:

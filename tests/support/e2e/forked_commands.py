@@ -14,8 +14,6 @@ from headend.command import main
 from tests.support.e2e.service import OWN_ENGINES
 from tests.support.engine.engine_forks import begin_at_once, prepare_engines
 
-__all__ = ["run_command"]
-
 # The modules that a role, and libraries on its behalf, import before it serves.
 for _name in (
     "headend.cli", "headend.logs", "headend.roles.wiring", "headend.run",

@@ -8,8 +8,6 @@ from typing import Final, Protocol
 
 from tests.support.browser import Viewer
 
-__all__ = ["Keyboard", "Mouse", "UserInput"]
-
 # More Tab stops than any page of the console has; after the last one, the first follows.
 _MOST_STOPS: Final = 250
 _AT: Final = "(selector) => document.activeElement.matches(selector)"

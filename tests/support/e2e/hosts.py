@@ -21,8 +21,6 @@ from tests.support.sql import run_sql
 from tests.support.storage.counted_generations import BEFORE_FIRST, count_generations
 from tests.support.storage.s3_server import running_s3
 
-__all__ = ["HostProcess", "HostProcesses", "SharedEngines", "running_engines"]
-
 
 class SharedEngines(NamedTuple):
     """What hosts share: an empty database, and the environment with the other engines."""

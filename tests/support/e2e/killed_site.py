@@ -26,8 +26,6 @@ from tests.support.sql import run_sql
 from tests.support.storage.s3_server import S3Server
 from tests.support.waiting import SCALE, poll
 
-__all__ = ["CHANGES", "KilledSite"]
-
 CHANGES: Final = ("replacement", "deletion", "upload", "move")
 _PIECES: Final = 4
 # Videos that are changed one after the other, so that a kill most likely hits one of them.

@@ -20,8 +20,6 @@ from tests.support.e2e.hls_reader import addresses
 from tests.support.e2e.service import fetch
 from tests.support.hls.timeline_parser import parse_timeline
 
-__all__ = ["ListedSegments", "watching"]
-
 _LOOK_SECONDS = 0.2
 
 

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ALSO_HERE", "HERE", "NetworkHost", "VirtualSwitch", "network"]
-
 HERE: Final = "10.98.7.1"  # of the switch, within our own namespaces
 ALSO_HERE: Final = "10.98.7.2"  # for a server that machines can be kept from
 _OTHERS: Final = "10.98.7.{}"

@@ -14,8 +14,6 @@ from typing import Final
 from tests.support.free_ports import free_port
 from tests.support.waiting import poll
 
-__all__ = ["pushing"]
-
 _MODULE: Final = Path("/usr/lib/nginx/modules/ngx_rtmp_module.so")
 _CONFIGURATION: Final = """
 load_module {module};

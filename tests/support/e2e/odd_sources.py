@@ -20,8 +20,6 @@ from tests.support.e2e.publishers import publishing, tool
 from tests.support.e2e.service import SCALE
 from tests.support.made_media import make_file
 
-__all__ = ["INPUTS", "Input"]
-
 # All that is odd comes in the first 12 s. The rest is there for pages to begin in, on any machine.
 _ODD_SECONDS: Final = 12
 _SECONDS: Final = 40

@@ -12,8 +12,6 @@ from typing import Final
 
 from storage.catalog.migrations import REVISION
 
-__all__ = ["before_this_form", "install", "oldest_of_this_form"]
-
 _ROOT: Final = Path(__file__).parents[3]
 _STEPS: Final = "storage/catalog/migrations/__init__.py"
 _START: Final = "#!{python}\nfrom headend.cli import main\n\nmain()\n"

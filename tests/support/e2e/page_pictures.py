@@ -12,8 +12,6 @@ from typing import Final
 from tests.support.browser import Viewer
 from tests.support.e2e.publishers import tool
 
-__all__ = ["PagePictures"]
-
 _MOST_BYTES: Final = 120_000  # a page with a dozen of them must load on a mobile network
 _TO_TOP: Final = """(selector) => {
   const found = selector && document.querySelector(selector);

@@ -5,8 +5,6 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-__all__ = ["repeating"]
-
 
 @contextmanager
 def repeating(step: Callable[[], object], seconds: float) -> Generator[None]:

@@ -17,8 +17,6 @@ from tests.support.api.upload_clips import clip
 from tests.support.e2e.service import Answer, fetch
 from tests.support.waiting import SCALE
 
-__all__ = ["Uploader", "uploading"]
-
 _TUS: Final = {"Tus-Resumable": "1.0.0"}
 _SIZE: Final = 3 << 20
 _PIECE: Final = 64 << 10

@@ -18,8 +18,6 @@ from tests.support.e2e.service import Answer, fetch
 from tests.support.e2e.strict_player import Follower
 from tests.support.waiting import SCALE
 
-__all__ = ["ApiHosts", "LowLatencyViewer", "RoamingViewer", "waiting"]
-
 _PATIENCE: Final = 1.0 * SCALE  # seconds to wait for one host
 _AVOIDED: Final = 4.0  # seconds for which a host that did not respond is tried last
 _HOLD_BACK: Final = 3  # target durations that a player stays behind the end (RFC 8216bis, 4.4.3.8)

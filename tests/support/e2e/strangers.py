@@ -17,8 +17,6 @@ import msgspec
 from tests.support.e2e.hostile_peer import Target
 from tests.support.ingest import rtmp_peer
 
-__all__ = ["ATTACKS", "AttackLog", "AttackedPorts", "attacking"]
-
 _WRONG_KEY: Final = "AbCdEfGhIjKl_00000000-1111-2222-3333-444444444444"
 _KEYS_OF_A_BODY: Final = 80_000
 

@@ -13,8 +13,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["Relay", "relaying"]
-
 _STOP_SECONDS: Final = 5.0
 _PIECE: Final = 16 * 1024
 _LINGER: Final = struct.pack("ii", 1, 0)  # closing sends a reset

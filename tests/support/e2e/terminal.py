@@ -8,8 +8,6 @@ from typing import IO
 
 from tests.support.waiting import SCALE
 
-__all__ = ["Terminal"]
-
 
 class Terminal:
     """A program's output since its start."""

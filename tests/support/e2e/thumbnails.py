@@ -9,8 +9,6 @@ from av.video.frame import VideoFrame
 
 from tests.support.e2e.service import fetch
 
-__all__ = ["difference", "fetch_thumbnails", "first_picture"]
-
 _CUE = re.compile(r"(\d\d):(\d\d):(\d\d)\.(\d{3}) --> \S+\n(\S+)#xywh=(\d+),(\d+),(\d+),(\d+)")
 _SIZE = (160, 90)
 

@@ -9,8 +9,6 @@ from tests.support.e2e.publishers import tool
 from tests.support.e2e.service import SCALE, ServiceProcess, fetch
 from tests.support.waiting import poll
 
-__all__ = ["completed", "get_json", "upload"]
-
 Json = dict[str, Any]  # Any: what the tests are about to find out
 
 

@@ -17,18 +17,6 @@ from tests.support.api.pusher_client import signed_query
 from tests.support.e2e.service import SCALE, ServiceProcess, fetch
 from tests.support.npm_packages import install_packages
 
-__all__ = [
-    "ClientOutput",
-    "WebSocketProgram",
-    "client",
-    "credentials",
-    "greet",
-    "installed",
-    "key_of",
-    "options",
-    "publish",
-]
-
 SOURCE = Path(__file__).parents[2] / "e2e" / "node"
 EVENTS = ("live", "progress", "completed", "failed", "greeting")
 

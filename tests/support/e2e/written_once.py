@@ -7,8 +7,6 @@ from typing import Final
 from storage.objects.s3_bucket import S3Location
 from tests.support.storage.s3_server import S3Server
 
-__all__ = ["WrittenOnce"]
-
 _ONCE: Final = (".m4s", ".mp4")
 
 

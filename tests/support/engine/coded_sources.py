@@ -19,8 +19,6 @@ from tests.support.engine.sources import Source
 from tests.support.thread_priority import same_priority
 from transcode.protocol.messages import Packet
 
-__all__ = ["HEVC", "HEVC_OPEN", "coded"]
-
 HEVC = "libx265"
 _QUIET = "log-level=none:pools=1:frame-threads=1:keyint=30:min-keyint=30:bframes=4:b-adapt=0"
 # Open GOPs begin with a CRA picture, whose leading pictures depend on the previous GOP.

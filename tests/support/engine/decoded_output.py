@@ -14,8 +14,6 @@ from tests.support.engine.engine_process import EngineOutput
 from tests.support.engine.sources import ffmpeg
 from tests.support.memory_folder import memory_folder
 
-__all__ = ["frames", "loudness", "onsets", "packets", "shape", "warnings", "warnings_of"]
-
 _BRIGHT = 120
 _LOUD = 0.2
 _QUIET_SECONDS = 0.3

@@ -14,8 +14,6 @@ from av.container import OutputContainer
 from av.packet import Packet, PacketSideData, PktSideDataT
 from av.stream import Stream
 
-__all__ = ["edited", "joined_films"]
-
 _NEW_CONFIG: Final = get_args(PktSideDataT).index("new_extradata")
 # Seconds by which sound ends before its picture: that of the next film begins as much early,
 # to prime the decoder.

@@ -15,8 +15,6 @@ from tests.support.engine.measured_engine import is_measured
 from tests.support.forks import ForkedProcess, fork, prepare
 from transcode.protocol import engine_process
 
-__all__ = ["begin_at_once", "prepare_engines", "run_engine", "running_forks"]
-
 _MODULE = "tests.support.engine.measured_engine" if is_measured() else "transcode.engine.main"
 _ENGINE: Final = f"{_MODULE}:main"
 _running: list[int] = []  # process IDs of forked engines

@@ -22,19 +22,6 @@ from transcode.protocol.messages import (
     pack,
 )
 
-__all__ = [
-    "AAC_FRAME",
-    "FRAME",
-    "LABELS",
-    "ORIGIN",
-    "EngineOutput",
-    "begin",
-    "orders",
-    "run",
-    "run_raw",
-    "run_with_pauses",
-]
-
 ORIGIN = ORIGIN_SECONDS * VIDEO_SCALE
 LABELS = frozenset({"1080p", "720p", "480p", "360p"})
 FRAME = VIDEO_SCALE // 30

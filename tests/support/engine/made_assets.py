@@ -11,20 +11,6 @@ from tests.support.engine.upload_files import make_for, probed, read
 from transcode.protocol.file_messages import AssetOrder, Surveyed
 from transcode.protocol.messages import EngineReport
 
-__all__ = [
-    "OWN",
-    "SECOND",
-    "SIZE",
-    "SMALL",
-    "X264",
-    "film_for",
-    "is_whole",
-    "joined",
-    "made_of",
-    "sound_is_continuous",
-    "surveyed",
-]
-
 SECOND = 90_000
 X264 = ("-c:v", "libx264", "-preset", "ultrafast", "-profile:v", "high", "-sc_threshold", "0")
 OWN = (*X264, "-g", "50", "-keyint_min", "50", "-bf", "2")

@@ -4,8 +4,6 @@ import sys
 
 from transcode.engine import main as engine
 
-__all__ = ["is_measured", "main"]
-
 
 def is_measured() -> bool:
     """Return whether coverage.py measures this process, as in `make cover`."""

@@ -8,8 +8,6 @@ import av
 
 from tests.support.engine.sources import ffmpeg
 
-__all__ = ["numbered", "numbers"]
-
 _BITS: Final = 12
 _WHITE: Final = 125
 

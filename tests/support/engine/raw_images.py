@@ -2,8 +2,6 @@
 
 from av.video.frame import VideoFrame
 
-__all__ = ["flat"]
-
 
 def flat(level: int, *, stripes: int = 0, size: tuple[int, int] = (128, 72)) -> VideoFrame:
     """Return a grey picture with stripes that are lighter by `stripes`."""

@@ -11,8 +11,6 @@ import pytest
 
 from tests.support.waiting import SCALE
 
-__all__ = ["ON_X86_64", "ROOT", "child", "outcome", "stricter"]
-
 ROOT = Path(__file__).parents[3]
 ON_X86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of x86_64")
 

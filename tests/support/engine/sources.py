@@ -13,20 +13,6 @@ from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 from tests.support.made_media import is_made_of_nothing, make_file
 from transcode.protocol.messages import Packet
 
-__all__ = [
-    "LOW_360P",
-    "LOW_480P",
-    "LOW_720P",
-    "TONE",
-    "Source",
-    "ffmpeg",
-    "moving",
-    "pulses",
-    "scenes",
-    "source_of",
-    "thinned",
-]
-
 # Low pictures, wide enough for the label: they have the ladder of that size and a fifteenth of its
 # pixels. Encoders spend their time on pixels, and on bits: see `thinned`.
 LOW_720P, LOW_480P, LOW_360P = (960, 48), (720, 48), (480, 48)

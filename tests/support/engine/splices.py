@@ -12,22 +12,6 @@ from tests.support.engine.engine_process import AAC_FRAME, LABELS, EngineOutput,
 from tests.support.engine.sources import Source, moving, source_of
 from transcode.protocol.messages import EngineOrder, Finish, Prepared
 
-__all__ = [
-    "LADDER",
-    "SECOND",
-    "SHIFT",
-    "SIZE",
-    "is_whole",
-    "ladder_of",
-    "pictures_of",
-    "shown",
-    "since",
-    "sound_is_gapless",
-    "source_to_splice",
-    "spliced",
-    "up_to",
-]
-
 SECOND = 90_000
 SHIFT = 1_000_000  # another encoder's clock, in ms
 MOST_GAP = SECOND // 10

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from tests.support.engine.sources import ffmpeg
 
-__all__ = ["ENGLISH", "GERMAN", "subtitled"]
-
 # Language and title for the container, and the text as SubRip.
 Track = tuple[str, str, str]
 GERMAN: Track = (

@@ -14,8 +14,6 @@ from media.track import VideoCodec, VideoTrack
 from tests.support.engine.raw_images import flat
 from transcode.engine.codec.decode import TIME_BASE
 
-__all__ = ["undeclared_order"]
-
 _SIZE: Final = (1280, 720)
 _LAST_FIELDS: Final = 6  # Exp-Golomb numbers at the end of the VUI (14496-10, E.1.1)
 

@@ -12,17 +12,6 @@ from tests.support.engine.sources import ffmpeg
 from transcode.protocol.file_messages import AssetOrder, SpanOrder
 from transcode.protocol.messages import EngineReport, FileOrder, Poster, Probed, Refused, WireReader
 
-__all__ = [
-    "FLASHES",
-    "film",
-    "made_of",
-    "make_for",
-    "picture_size",
-    "probed",
-    "read",
-    "refusal",
-]
-
 # 0.4 s into each second, the picture is white and the sound loud for 0.1 s.
 _WHEN = "gte(t,0.4)*lt(mod(t-0.4,1),0.1)"
 FLASHES = 0.4

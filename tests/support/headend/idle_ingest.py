@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow
+from delivery.run.run_state import LiveWindow
 from headend.roles.adapters import EngineSinks
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import RtmpListener, listening
@@ -14,8 +14,6 @@ from media.stream_events import StreamEvent
 from media.stream_keys import StreamKey
 from storage.objects.disk import DiskObjects
 from transcode.live.service import LiveTranscoding
-
-__all__ = ["idle_ingest"]
 
 
 class _EmptyPorts:

@@ -6,8 +6,6 @@ from headend.config.settings import ServiceSettings, load
 from headend.install.installation import DATABASE, create_data_folder, install
 from tests.support.sql import migrated
 
-__all__ = ["installed", "settings_of"]
-
 _FREE = "127.0.0.1:0"
 
 

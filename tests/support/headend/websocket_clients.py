@@ -20,18 +20,6 @@ from headend.config.listen_sockets import bind
 from headend.http.server import serving
 from tests.support.e2e.service import SCALE
 
-__all__ = [
-    "KEY",
-    "SECRET",
-    "BroadcastServer",
-    "Json",
-    "client_event",
-    "close_code",
-    "receive_event",
-    "run_on_uvloop",
-    "subscribe",
-]
-
 KEY = "0123456789abcdef0123"
 SECRET = "a secret of tests"
 DEADLINE = 10.0 * SCALE

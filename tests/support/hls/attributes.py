@@ -14,10 +14,6 @@ from typing import Final
 
 from tests.support.hls.findings import Report
 
-__all__ = [
-    "KNOWN", "decimal", "read_attributes", "read_date", "read_decimal", "read_integer", "read_uri",
-]  # fmt: skip
-
 _MOST_KEPT: Final = 1 << 14  # lines: each version of a playlist has most of those before it
 
 _INTEGER: Final = re.compile(r"[0-9]{1,20}")

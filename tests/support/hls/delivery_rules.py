@@ -8,15 +8,6 @@ from tests.support.hls.findings import Report
 from tests.support.hls.rendition_history import RenditionHistory
 from tests.support.hls.strict_m3u8 import MediaText
 
-__all__ = [
-    "Compression",
-    "FarRequests",
-    "check_blocking",
-    "check_headers",
-    "check_skip",
-    "is_late_answer",
-]
-
 _PLAYLIST: Final = frozenset({"application/vnd.apple.mpegurl", "audio/mpegurl"})
 _MEDIA: Final = frozenset({"video/mp4", "audio/mp4", "text/vtt"})
 _AGE: Final = re.compile(r"\b(?:s-maxage|max-age)=([0-9]+)")

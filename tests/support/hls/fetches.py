@@ -9,8 +9,6 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 import msgspec
 
-__all__ = ["Fetch", "RequestedDirectives", "address_of", "directives_of", "joined"]
-
 _MOST_KEPT: Final = 1 << 14  # addresses: each version of a playlist has most of those before it
 
 

@@ -2,8 +2,6 @@
 
 from typing import Final, Protocol
 
-__all__ = ["Findings", "Report"]
-
 _MOST: Final = 200  # one fault of a server repeats with every playlist
 
 

@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 from media.hls.fmp4 import Sample, audio_init, fragment, video_init
 from tests.support.hls.fetches import Fetch
 
-__all__ = ["AUDIO", "BASE", "URL", "VIDEO", "hand_made", "is_playlist"]
-
 BASE: Final = "http://host/live/x/"
 URL: Final = f"{BASE}index.m3u8"
 VIDEO: Final = "run/720p/"

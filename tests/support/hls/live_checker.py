@@ -21,8 +21,6 @@ from tests.support.hls.presentation_rules import CheckedRendition, Presentation
 from tests.support.hls.rendition_history import merge_delta
 from tests.support.hls.strict_m3u8 import MediaText, MultivariantText, read_playlist
 
-__all__ = ["LiveChecker"]
-
 _TARGET = 6  # seconds, before the first media playlist
 
 

@@ -12,8 +12,6 @@ from tests.support.hls.findings import Report
 from tests.support.hls.mp4_boxes import BoxError, Fragment, Init, read_fragments, read_init
 from tests.support.hls.rendition_history import RenditionHistory, Resource
 
-__all__ = ["MediaBytes", "Span"]
-
 _EPSILON: Final = Fraction(1, 1000)  # seconds: rounding errors between two time bases
 _SLACK: Final = Fraction(1, 20)  # seconds of tolerance, or one frame if that is longer
 

@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["BoxError", "Fragment", "Init", "read_fragments", "read_init"]
-
 _NOT_SYNC: Final = 0x1_0000  # sample_is_non_sync_sample
 _BESIDE_MEDIA: Final = frozenset({b"styp", b"prft", b"emsg", b"sidx"})
 

@@ -7,8 +7,6 @@ from typing import Final
 from tests.support.hls.findings import Report
 from tests.support.hls.strict_m3u8 import ListedSegment, MediaText
 
-__all__ = ["LOW_LATENCY_TAGS", "check_playlist", "ends_before_end"]
-
 LOW_LATENCY_TAGS: Final = frozenset(
     {
         "EXT-X-PART-INF",

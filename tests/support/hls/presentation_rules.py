@@ -12,8 +12,6 @@ from tests.support.hls.media_rules import MediaBytes
 from tests.support.hls.rendition_history import KnownSegment, RenditionHistory
 from tests.support.hls.strict_m3u8 import ListedVariant, MediaText, MultivariantText
 
-__all__ = ["CheckedRendition", "ListedState", "Presentation"]
-
 _NEAR: Final = Fraction(1, 2)  # seconds: the part duration of playlists without parts
 _MOST_SIGHTINGS: Final = 100
 _AVC_PROFILES: Final = (66, 77, 100)  # Baseline, Main, High: each includes the previous ones

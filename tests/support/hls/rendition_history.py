@@ -17,8 +17,6 @@ from tests.support.hls.findings import Report
 from tests.support.hls.playlist_rules import ends_before_end
 from tests.support.hls.strict_m3u8 import ListedSegment, MediaText, StrictPart
 
-__all__ = ["KnownSegment", "RenditionHistory", "Resource", "merge_delta"]
-
 _GRACE: Final = 1.0  # seconds between an event at the server and its observation
 
 

@@ -21,8 +21,6 @@ from tests.support.hls.presentation_rules import CheckedRendition
 from tests.support.hls.strict_m3u8 import MediaText
 from tests.support.plain_http import PLAIN
 
-__all__ = ["Mode", "checking", "follow"]
-
 Mode = Literal["low", "normal", "legacy"]
 _LOW: Final[dict[Mode, bool | None]] = {"low": True, "normal": False, "legacy": None}
 _VARIANTS_SECONDS: Final = 2.0

@@ -21,19 +21,6 @@ from tests.support.hls.attributes import (
 )
 from tests.support.hls.findings import Report
 
-__all__ = [
-    "Control",
-    "Hint",
-    "ListedRendition",
-    "ListedSegment",
-    "ListedVariant",
-    "MediaText",
-    "MultivariantText",
-    "StrictPart",
-    "StrictReport",
-    "read_playlist",
-]
-
 _CONTROLS: Final = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 

@@ -21,8 +21,6 @@ from media.hls.playlist import MediaPlaylist, PartialSegment, PlaylistSegment, R
 from media.hls.timeline import HOLD_BACK_PARTS, Timeline
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["parse_timeline"]
-
 
 def parse_timeline(
     text: str, previous: Timeline | None = None

@@ -26,8 +26,6 @@ from tests.support.ingest.shared_ownership import OwnershipTable
 from tests.support.ingest.simulated_encoders import PRIMARY, SimulatedEncoder
 from tests.support.ingest.virtual_clock import run as run_virtual
 
-__all__ = ["Encoder", "RelayHost", "RelayHosts", "installation", "play"]
-
 SECRET: Final = b"the secret of this installation"
 
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from ingest.rtmp import amf0
-from ingest.rtmp.amf0 import Amf
+from ingest.rtmp.amf import Amf
 from ingest.rtmp.chunks import ChunkReader, Message
 from ingest.rtmp.dialogue import State
 from ingest.rtmp.events import Event, PublishRequested

@@ -4,8 +4,6 @@ import asyncio
 
 from ingest.stream.ports import Grant, Ownership, PortError
 
-__all__ = ["HostOwnership", "OwnershipTable"]
-
 
 class OwnershipTable:
     """Which host owns which stream; hosts are named by their addresses.

@@ -2,8 +2,6 @@
 
 from media.codecs.sps import PROFILES_WITH_CHROMA, parse_sps
 
-__all__ = ["config_of"]
-
 
 def config_of(sps: bytes, pps: bytes) -> bytes:
     """Return the decoder configuration record of an SPS and a PPS, with 4-byte lengths.

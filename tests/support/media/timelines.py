@@ -8,17 +8,6 @@ from media.hls.playlist import PartialSegment, PlaylistSegment
 from media.hls.timeline import Timeline
 from media.ticks import VIDEO_SCALE
 
-__all__ = [
-    "NOON_US",
-    "PART",
-    "SEGMENT",
-    "TimelineRun",
-    "extended",
-    "part",
-    "timeline_runs",
-    "with_closed",
-]
-
 NOON_US: Final = 1_769_860_800_000_000  # 2026-01-31T12:00:00Z
 PART: Final = VIDEO_SCALE // 2
 SEGMENT: Final = 4 * PART

@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from storage.errors import CatalogBusy
 
-__all__ = ["Call", "count_refused"]
-
 Call = Callable[[], Awaitable[object]]
 
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from tests.support.sql import run_sql
 
-__all__ = ["BEFORE_FIRST", "count_generations"]
-
 # The clock gives smaller ones until 2054.
 BEFORE_FIRST: Final = 1 << 30
 _LATER_US: Final = 1 << 60  # a starting host removes old rows of deleted streams

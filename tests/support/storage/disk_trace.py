@@ -11,8 +11,6 @@ from sqlalchemy import Engine, event
 
 from storage.objects import durable
 
-__all__ = ["Trace", "are_synced_before", "traced_disk"]
-
 Trace = list[tuple[str, str]]
 
 

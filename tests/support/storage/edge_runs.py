@@ -7,17 +7,6 @@ from media.hls.timeline import Timeline
 from tests.support.media.timelines import part
 from tests.support.storage.engine_reports import HASH, RUN
 
-__all__ = [
-    "FOLDER",
-    "NEXT_RUN",
-    "PLAYLIST",
-    "VARIANTS",
-    "part_data",
-    "published",
-    "put",
-    "put_next_part",
-]
-
 FOLDER = f"live/{HASH}/{RUN}"
 NEXT_RUN = FOLDER[:-1] + "4"
 PLAYLIST = f"{FOLDER}/720p/index.m3u8"

@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 from tests.support.free_ports import free_port
 from tests.support.waiting import poll
 
-__all__ = ["FailingFront", "failing_front"]
-
 _SETTINGS: Final = """
 global
     stats socket {folder}/haproxy.sock level admin

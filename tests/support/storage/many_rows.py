@@ -8,8 +8,6 @@ from sqlalchemy import Table
 from storage.catalog.schema.tables import streams, videos
 from tests.support.sql import run_sql
 
-__all__ = ["copy_rows", "fill_streams", "fill_videos", "padded"]
-
 
 def copy_rows(
     location: str | Path, table: Table, number: int, many: int, changed: Mapping[str, str]

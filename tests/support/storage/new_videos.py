@@ -9,8 +9,6 @@ from storage.catalog.records.uploads import NewUpload, UploadDetails
 from storage.catalog.records.videos import NewVideo, VideoQuery
 from storage.objects.addresses import video_source
 
-__all__ = ["complete_video", "count_videos", "new_upload", "new_video"]
-
 
 def new_video(
     hash_: PublicHash | None = None,

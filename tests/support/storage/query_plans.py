@@ -6,8 +6,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
-__all__ = ["caught_statements", "plan_of"]
-
 
 @contextmanager
 def caught_statements() -> Generator[list[tuple[str, Any]]]:  # Any: parameters, in a driver's form

@@ -2,8 +2,6 @@
 
 from storage.catalog import Catalog
 
-__all__ = ["remove_rows"]
-
 
 async def remove_rows(catalog: Catalog) -> list[int]:
     """Remove the rows of all deleted projects; return the number with media per transaction."""

@@ -26,8 +26,6 @@ from storage.objects.s3_bucket import S3Location
 from tests.support.free_ports import free_ports
 from tests.support.waiting import poll
 
-__all__ = ["S3Server", "running_s3"]
-
 _TOOLS: Final = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "monmaptool", "ceph")
 _MISSING: Final = "the tests need an S3 server: apt-get install radosgw ceph-mon ceph-osd"
 _KEY: Final = "test"

@@ -22,8 +22,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["directives", "main", "system_calls"]
-
 ALLOW: Final = 0x7FFF0000  # SCMP_ACT_ALLOW
 REFUSE: Final = 0x00050000  # SCMP_ACT_ERRNO, combined with an errno
 NOT_EQUAL, EQUAL, AT_LEAST, MASKED = 1, 4, 5, 7  # enum scmp_compare

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Canary", "canary"]
-
 _ACCESS, _OPEN = 0x1, 0x20  # inotify(7)
 _EVENT = struct.Struct("=iIII")
 

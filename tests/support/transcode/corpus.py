@@ -23,8 +23,6 @@ from tests.support.transcode.odd_files import ODDITIES
 from tests.support.transcode.odd_times import ODD_TIMES
 from tests.support.transcode.odd_tracks import ODD_TRACKS
 
-__all__ = ["CORPUS"]
-
 _CONTAINERS: Final = (
     Item(
         "mp4-index-last.mp4",

@@ -12,20 +12,6 @@ import msgspec
 
 from tests.support.transcode.corpus_clips import Maker
 
-__all__ = [
-    "Element",
-    "changed",
-    "element",
-    "elements",
-    "flv_of_noise",
-    "inserted",
-    "later_fragments",
-    "moved_block",
-    "moved_cluster",
-    "scrambled",
-    "without_keyframes",
-]
-
 _SEGMENT, _CLUSTER, _GROUP = 0x18538067, 0x1F43B675, 0xA0
 _MASTERS: Final = frozenset((_SEGMENT, _CLUSTER, _GROUP, 0x1549A966, 0x1654AE6B, 0xAE))
 _UNKNOWN: Final = (1 << 56) - 1  # a size of eight bytes, all ones

@@ -10,30 +10,6 @@ from typing import Final
 
 from tests.support.engine.sources import ffmpeg
 
-__all__ = [
-    "AAC",
-    "X264",
-    "Maker",
-    "alone",
-    "apart",
-    "blank",
-    "clip",
-    "covered",
-    "cut_off",
-    "damaged",
-    "gapped",
-    "noisy",
-    "nothing",
-    "remuxed",
-    "shortened",
-    "still",
-    "subtitled",
-    "text",
-    "trimmed",
-    "turned",
-    "two_sounds",
-]
-
 Maker = Callable[[Path], None]
 """Makes the file at a path, whose ending says the format."""
 

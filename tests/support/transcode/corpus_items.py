@@ -6,23 +6,6 @@ import msgspec
 
 from tests.support.transcode.corpus_clips import AAC, X264, Maker
 
-__all__ = [
-    "DAMAGED",
-    "FAST",
-    "INDEX_FIRST",
-    "MAPPED",
-    "MPEG2",
-    "OPUS",
-    "PCM",
-    "PLAIN",
-    "UNHEARD",
-    "Item",
-    "bright",
-    "interlaced",
-    "line_of",
-    "x265",
-]
-
 
 class Item(msgspec.Struct, frozen=True):
     """A file and the expected result; `title` describes the file, `file` is its name.

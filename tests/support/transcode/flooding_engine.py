@@ -14,8 +14,6 @@ import pytest
 
 from transcode.protocol.messages import EngineReport, pack
 
-__all__ = ["MIB", "MemoryGrowth", "flood_engines", "measured_growth"]
-
 MIB = 1 << 20
 _SOURCE = """#!{python} -I
 import os

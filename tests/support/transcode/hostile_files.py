@@ -19,9 +19,6 @@ from pathlib import Path
 
 from tests.support.transcode.canary import Canary
 
-__all__ = ["BOMBS", "DISGUISES", "PICTURES", "PICTURE_BOMBS", "REFERENCES"]
-
-
 # -- references to other files --------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow
+from delivery.run.run_state import LiveWindow
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
 from media.no_op import do_nothing
@@ -18,8 +18,6 @@ from tests.support.engine.sources import Source
 from transcode.live.live_run import LiveRun
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding, RecordEvent
-
-__all__ = ["RUNG", "STREAM", "children", "playlist", "running", "send", "tracks_of"]
 
 STREAM = "Ab3dEf6hIj9l"
 RUNG = "144p"

@@ -16,8 +16,6 @@ from storage.objects.incoming_file import IncomingFile, open_incoming_file
 from tests.support.transcode.web_servers import Responder, WebRequest, web_server
 from transcode.imports.download import DownloadLimits, download
 
-__all__ = ["LOOPBACK", "MiB", "always_respond", "download_from", "noise", "open_file", "refusal_by"]
-
 LOOPBACK = parse_networks("127.0.0.1")
 MiB = 1 << 20
 

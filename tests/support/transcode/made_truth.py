@@ -19,8 +19,6 @@ from storage.catalog.records.videos import WholeVideo
 from tests.support.engine.upload_files import picture_size
 from tests.support.transcode.transcode_fixture import VodFixture
 
-__all__ = ["false_claims", "peak_rate"]
-
 # Segments contain whole pictures and whole audio frames.
 _SLACK: Final = 0.05
 # Bit rates are rounded up to three digits.

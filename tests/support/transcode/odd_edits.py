@@ -7,8 +7,6 @@ from tests.support.engine.edited_films import edited, joined_films
 from tests.support.transcode.corpus_clips import AAC, X264, Maker, clip
 from tests.support.transcode.corpus_items import MPEG2, PCM, PLAIN, Item, x265
 
-__all__ = ["ODD_EDITS"]
-
 _TINY: Final = (160, 90)
 _MP3: Final = ("-c:a", "libmp3lame")
 _PALETTE: Final = ("-c:v", "rawvideo", *PCM)

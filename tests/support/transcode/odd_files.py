@@ -15,8 +15,6 @@ from tests.support.transcode.corpus_items import (
     interlaced,
 )
 
-__all__ = ["ODDITIES"]
-
 _PICTURES: Final = (
     *(
         Item(

@@ -17,8 +17,6 @@ from tests.support.transcode.corpus_bytes import (
 from tests.support.transcode.corpus_clips import AAC, X264, Maker, alone, clip, remuxed
 from tests.support.transcode.corpus_items import MPEG2, PLAIN, Item
 
-__all__ = ["ODD_TIMES"]
-
 _TINY: Final = (160, 90)
 _INFO: Final = 0x1549A966
 # One keyframe, and B-frames: a decoder returns the keyframe after the following pictures.

@@ -15,8 +15,6 @@ from tests.support.transcode.corpus_bytes import (
 from tests.support.transcode.corpus_clips import AAC, X264, Maker, clip, covered
 from tests.support.transcode.corpus_items import FAST, MPEG2, OPUS, PLAIN, Item
 
-__all__ = ["ODD_TRACKS"]
-
 _TINY: Final = (160, 90)
 _NO_PICTURE: Final = "The picture cannot be decoded: the file is damaged, cut off or protected."
 _ENCRYPTED: Final = "The file is encrypted (DRM): it can be played with a key only."

@@ -12,8 +12,6 @@ from tests.support.engine.sources import ffmpeg, source_of
 from tests.support.transcode.transcode_fixture import VodFixture, now_us
 from transcode.protocol.messages import EngineOrder
 
-__all__ = ["MEDIA", "RUNG", "STEP", "add_recording", "record", "staircase"]
-
 MEDIA = "1-1"
 RUNG = "240p"
 STEP = 2  # seconds of each segment, and of each shade of `staircase`

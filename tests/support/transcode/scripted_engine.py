@@ -9,8 +9,6 @@ import pytest
 
 from transcode.protocol.messages import EngineReport, pack
 
-__all__ = ["script_engines"]
-
 
 def script_engines(
     monkeypatch: pytest.MonkeyPatch,

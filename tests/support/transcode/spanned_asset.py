@@ -9,8 +9,6 @@ from tests.support.engine.decoded_output import packets, warnings_of
 from tests.support.engine.numbered_films import numbered, numbers
 from tests.support.transcode.transcode_fixture import VodFixture
 
-__all__ = ["SIZE", "film_with_own_packets", "film_with_sparse_keyframes", "is_whole"]
-
 SIZE: Final = (720, 72)
 _PICTURES: Final = 25 * 25
 _CODING: Final = ("-c:v", "libx264", "-preset", "ultrafast", "-profile:v", "high", "-bf", "2",

@@ -6,8 +6,6 @@ from typing import Final
 from tests.support.e2e.flv_tags import HEADER, VIDEO, read
 from tests.support.engine.sources import ffmpeg
 
-__all__ = ["MOST_PADDING", "unclosed_flv"]
-
 # Of one packet: the largest FLV tag, minus its headers and the picture.
 MOST_PADDING: Final = (1 << 24) - (1 << 16)
 _FILLER: Final = b"\x0c"  # a NAL unit of filler data, which decoders skip (H.264, 7.4.1)

@@ -23,8 +23,6 @@ from tests.support.storage.new_videos import new_video
 from tests.support.waiting import until
 from transcode.vod.job import VideoTranscoder
 
-__all__ = ["VodFixture", "now_us", "vod_fixture"]
-
 
 def now_us() -> int:
     return time.time_ns() // 1000

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
-__all__ = ["Responder", "WebRequest", "WebServer", "file_server", "response_bytes", "web_server"]
-
 
 class WebRequest(msgspec.Struct, frozen=True):
     """A request."""

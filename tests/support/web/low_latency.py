@@ -13,8 +13,6 @@ from urllib.parse import parse_qs
 from tests.support.e2e.publishers import tool
 from tests.support.made_media import make_file
 
-__all__ = ["PART", "LowLatencyRun"]
-
 PART = 0.5  # seconds
 _PARTS = 4  # in a segment
 _TICK = 0.01  # seconds between two checks of the clock

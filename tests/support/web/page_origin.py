@@ -28,8 +28,6 @@ from tests.support.e2e.service import SCALE
 from tests.support.made_media import make_file
 from tests.support.web.low_latency import LowLatencyRun
 
-__all__ = ["PlaybackOrigin", "encode", "encoding", "serving", "shown", "video"]
-
 _STOP = 10.0  # seconds
 # Few pictures, since browsers spend most of their time on them. The sound ends with a whole frame.
 _LIVE_RATE = 15

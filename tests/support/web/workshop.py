@@ -7,8 +7,6 @@ from pathlib import Path
 
 from tests.support.npm_packages import install_packages
 
-__all__ = ["copy_with_packages", "node", "run"]
-
 _SOURCES = Path(__file__).parents[3] / "web"
 
 

@@ -13,8 +13,7 @@ import msgspec
 import pytest
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow
-from delivery.run.run_state import RunState
+from delivery.run.run_state import LiveWindow, RunState
 from delivery.run.run_store import next_run_name
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.stream_events import StreamEvent

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow
+from delivery.run.run_state import LiveWindow
 from media.ticks import rescale
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, scenes, source_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow
+from delivery.run.run_state import LiveWindow
 from media.run_policy import RunPolicy, resolve
 from media.ticks import VIDEO_SCALE
 from storage.objects.disk import DiskObjects

@@ -16,7 +16,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow
+from delivery.run.run_state import LiveWindow
 from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from storage.objects.disk import DiskObjects
 from tests.support.engine.sources import Source, ffmpeg, scenes, source_of

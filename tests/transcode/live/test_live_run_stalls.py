@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow
+from delivery.run.run_state import LiveWindow
 from media.loop_lag import BEAT_SECONDS, LoopLag
 from media.no_op import do_nothing
 from storage.objects.disk import DiskObjects

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from delivery.edge.memory import MemoryEdge
-from delivery.run.publication import LiveWindow, Publication
+from delivery.run.publication import Publication
+from delivery.run.run_state import LiveWindow
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
 from media.run_policy import RunPolicy, resolve

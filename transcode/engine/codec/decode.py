@@ -23,20 +23,6 @@ from av.video.frame import VideoFrame
 from media.ticks import VIDEO_SCALE
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
-__all__ = [
-    "MOST_PIXELS",
-    "SAMPLE_BYTES",
-    "TIME_BASE",
-    "AudioDecoder",
-    "DecoderFactory",
-    "PacketData",
-    "TrackAudioDecoder",
-    "TrackVideoDecoder",
-    "VideoDecoder",
-    "av_packet",
-    "stereo_frame",
-]
-
 TIME_BASE: Final = Fraction(1, VIDEO_SCALE)
 
 # The largest picture of H.264's highest level (14496-10, table A-1: 139 264 macroblocks). A few

@@ -22,18 +22,6 @@ from media.ladder import BURST_SECONDS, Rendition
 from media.ticks import AUDIO_SCALE
 from transcode.engine.codec.decode import TIME_BASE
 
-__all__ = [
-    "AAC_FRAME",
-    "AUDIO_TIME_BASE",
-    "FILE_FACTORS",
-    "LARGE_PARAMETERS",
-    "PARAMETERS",
-    "PRESET",
-    "AudioEncoder",
-    "Quality",
-    "VideoEncoder",
-]
-
 AAC_FRAME: Final = 1024  # samples of an AAC-LC frame
 AUDIO_TIME_BASE: Final = Fraction(1, AUDIO_SCALE)
 

@@ -15,8 +15,6 @@ from typing import Final
 import msgspec
 from av.video.frame import VideoFrame
 
-__all__ = ["Filter", "FrameFormat", "frame_format", "rotation_of"]
-
 Filter = tuple[str, dict[str, str]]
 """A filter's name and its options."""
 

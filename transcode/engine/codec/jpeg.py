@@ -12,8 +12,6 @@ from av.video.frame import PictureType, VideoFrame
 
 from transcode.engine.codec.decode import TIME_BASE
 
-__all__ = ["encode_jpeg"]
-
 _QUALITY: Final = 3
 
 

@@ -16,8 +16,6 @@ from av.video.frame import VideoFrame
 from transcode.engine.codec.decode import TIME_BASE
 from transcode.engine.codec.frame_format import Filter, FrameFormat, frame_format, rotation_of
 
-__all__ = ["SCALER", "Cascade", "add_buffer", "fit"]
-
 # Luma as sharp as Lanczos with four taps instead of six and more; chroma, of which viewers see half
 # as much, with two. It saves a third of Lanczos' CPU, and VMAF is higher.
 SCALER: Final = {"flags": "bicublin", "param0": "0", "param1": "0.75"}

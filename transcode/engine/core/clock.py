@@ -9,8 +9,6 @@ from typing import Final
 
 from media.ticks import VIDEO_SCALE, rescale
 
-__all__ = ["JUMP", "OutputClock"]
-
 # No encoder that still sends leaves a hole like this; the ingest ends a silent source earlier.
 JUMP: Final = 20 * VIDEO_SCALE
 _STEP: Final = VIDEO_SCALE // 30

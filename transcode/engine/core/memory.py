@@ -4,8 +4,6 @@ import os
 import resource
 from typing import Final
 
-__all__ = ["resident_bytes"]
-
 # Opened on import, since the sandbox allows no file to be opened; it is read from its beginning
 # each time. Source: proc_pid_statm(5).
 _STATM: Final = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)

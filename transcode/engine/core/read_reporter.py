@@ -8,8 +8,6 @@ from typing import Final
 
 from transcode.protocol.messages import FILE_NOT_READ, BytesRead, Trouble
 
-__all__ = ["REPORT_SECONDS", "ReadReporter"]
-
 REPORT_SECONDS: Final = 1.0
 # A file whose tracks are stored apart is read in both places alternately, 256 KiB for each packet:
 # about sixty times its size if a twentieth of it is sound. A hostile file can make a demuxer loop

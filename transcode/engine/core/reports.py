@@ -10,8 +10,6 @@ from typing import Final
 
 from transcode.protocol.messages import EngineReport, Trouble, pack
 
-__all__ = ["ReportWriter"]
-
 _DETAIL_LENGTH: Final = 200
 _KINDS: Final = 64
 

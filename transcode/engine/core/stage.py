@@ -9,8 +9,6 @@ import queue
 import threading
 from typing import Generic, TypeVar
 
-__all__ = ["PipelineStage"]
-
 T = TypeVar("T")
 
 

@@ -25,8 +25,6 @@ from transcode.engine.input.container import Upload, open_upload
 from transcode.protocol.file_messages import COVER_SIZES
 from transcode.protocol.messages import Poster
 
-__all__ = ["draw_card", "make_covers"]
-
 Size = tuple[int, int]
 
 _MOST_PACKETS: Final = 8  # a cover is one packet

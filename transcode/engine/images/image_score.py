@@ -12,8 +12,6 @@ from av.filter import Graph
 from av.filter.context import FilterContext
 from av.video.frame import VideoFrame
 
-__all__ = ["SIZE", "ImageScorer", "entropy", "image_score"]
-
 # Wide enough to tell motion blur from a still scene; twice as wide is no better at it.
 SIZE: Final = (320, 180)
 _BINS: Final = 32

@@ -26,12 +26,6 @@ from transcode.engine.input.container import Upload
 from transcode.engine.input.demux import demux, packet_times, to_ticks
 from transcode.engine.input.whole_picture import decode_whole
 
-__all__ = [
-    "SampledKeyframe",
-    "first_picture_time",
-    "sample_keyframes",
-]
-
 _MOST_PACKETS: Final = 300
 # Packets are not in presentation order; no codec holds back more than 16 pictures.
 _MOST_REORDERED: Final = 32

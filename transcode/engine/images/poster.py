@@ -24,8 +24,6 @@ from transcode.engine.input.container import BadUpload, open_upload, pixel_aspec
 from transcode.engine.input.whole_picture import first_whole_picture
 from transcode.protocol.messages import FileOrder, Poster, Previews
 
-__all__ = ["luma_and_detail", "make_posters", "scaled_posters"]
-
 # Keyframes among which the poster is chosen. In trials, more of them gave no better posters.
 _MOST_CANDIDATES: Final = 60
 # Limits for the sampling: the sandbox ends an engine at 60 s of CPU, and the parent waits at most

@@ -14,8 +14,6 @@ from transcode.engine.codec.jpeg import encode_jpeg
 from transcode.engine.codec.scaler import Cascade
 from transcode.protocol.messages import Previews
 
-__all__ = ["COLUMNS", "PER_SHEET", "SIDE", "Thumbnails", "make_sheets", "thumbnail_size"]
-
 SIDE: Final = 160  # the longer side of a picture, in pixels
 COLUMNS: Final = 10
 PER_SHEET: Final = 100  # 1600 x 900, 200 to 400 kB: one file for some minutes around the pointer

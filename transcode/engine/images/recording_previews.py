@@ -25,8 +25,6 @@ from transcode.engine.input.whole_picture import decode_whole
 from transcode.protocol.file_messages import Keyframe, PosterKeyframe, PreviewOrder
 from transcode.protocol.messages import Poster, Previews, WireReader
 
-__all__ = ["make_previews"]
-
 _READ_BYTES: Final = 1 << 18
 # As for posters: the sandbox ends an engine at 60 s of CPU. 400 keyframes of 360p take 3 s, of
 # 1080p 9 s; a source in 2160p without a smaller rendition may reach the limit.

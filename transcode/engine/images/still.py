@@ -25,8 +25,6 @@ from transcode.engine.codec.scaler import Cascade
 from transcode.engine.input.container import BadUpload
 from transcode.protocol.messages import FileOrder, Poster
 
-__all__ = ["decode_image", "make_stills"]
-
 MOST_BYTES: Final = 10 * 1024 * 1024
 _LEAST_SIDE: Final = 16  # smaller pictures show nothing
 _NO_PICTURE: Final = "The file is no picture: send a JPEG, PNG or WebP."

@@ -29,8 +29,6 @@ from transcode.engine.input.demux import demux, packet_times, to_ticks
 from transcode.protocol.file_messages import MOST_SUBTITLES, SubtitleTrack
 from transcode.protocol.messages import Trouble
 
-__all__ = ["MOST_CUES", "MOST_CUES_IN_ALL", "MOST_TEXT", "MOST_TEXT_IN_ALL", "read_subtitles"]
-
 MOST_CUES: Final = 20_000  # in a track: one a second for over five hours
 MOST_TEXT: Final = 2 * 1024 * 1024  # letters in a track: a feature has about 100 kB
 # In all tracks of a file: those of thirty features. The parent holds them all at once, and refuses

@@ -21,8 +21,6 @@ from av.container import Container
 from av.packet import Packet
 from av.stream import Stream
 
-__all__ = ["has_appended_fragments", "has_appended_movie", "is_appended", "shown"]
-
 _HEADER: Final = 16  # bytes of a box's header, at most
 _MOST_BOXES: Final = 200_000  # two of each fragment: a day in fragments of a second
 

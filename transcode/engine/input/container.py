@@ -35,21 +35,6 @@ from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.appended_movies import is_appended
 from transcode.engine.input.stereo_pair import ONE_SIDE, left_and_right
 
-__all__ = [
-    "ENCRYPTED",
-    "MOST_TRACKS",
-    "BadUpload",
-    "Upload",
-    "audio_stream",
-    "audio_streams",
-    "credible_aspect",
-    "has_other_sound",
-    "open_media",
-    "open_upload",
-    "pixel_aspect",
-    "video_stream",
-]
-
 Upload = InputContainer
 
 # FFmpeg's own limit. Releases with many languages have dozens of tracks, and each font that their

@@ -17,21 +17,6 @@ from media.ticks import VIDEO_SCALE
 from transcode.engine.input.appended_movies import has_appended_fragments, shown
 from transcode.engine.input.container import ENCRYPTED, BadUpload, Upload
 
-__all__ = [
-    "ConfigWatch",
-    "KeyOrder",
-    "PacketTimes",
-    "Reach",
-    "decode_times",
-    "demux",
-    "has_one_clock",
-    "has_shown_times",
-    "packet_length",
-    "packet_times",
-    "timed_packets",
-    "to_ticks",
-]
-
 _MOST_UNTIMED: Final = 3_000  # a minute of sound: some megabytes, or 100 s of pictures
 _USUAL_STEP: Final = VIDEO_SCALE // 30
 

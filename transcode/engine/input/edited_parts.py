@@ -14,8 +14,6 @@ Times are ticks of one clock.
 from av.packet import Packet
 from av.stream import Stream
 
-__all__ = ["PartJoiner", "SeamWatch"]
-
 
 class SeamWatch:
     """Finds where a track goes back to the keyframe of another part.

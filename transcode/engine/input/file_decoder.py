@@ -33,8 +33,6 @@ from transcode.engine.input.edited_parts import PartJoiner, SeamWatch
 from transcode.engine.input.sound_pace import SoundPace
 from transcode.engine.input.stereo_pair import ONE_SIDE, PairDecoder
 
-__all__ = ["FileAudioDecoder", "FileDecoders", "FileVideoDecoder"]
-
 # The decoders that read a new configuration where they find it beside a packet.
 _RECONFIGURED: Final = ("h264", "hevc", "aac")
 

@@ -32,8 +32,6 @@ from transcode.engine.input.demux import (
     packet_times,
 )
 
-__all__ = ["ClockScan", "ClockWatch", "Join", "Joins", "find_joins", "joined_times"]
-
 # Times that differ by more, from one packet to the next, belong to different runs.
 _LEAP: Final = 2 * VIDEO_SCALE
 # Decode times that a container states go back by more only where its clock begins again: parts that

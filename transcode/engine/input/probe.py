@@ -34,8 +34,6 @@ from transcode.engine.input.demux import demux
 from transcode.engine.input.whole_picture import first_whole_picture
 from transcode.protocol.messages import Probed
 
-__all__ = ["probe"]
-
 _MOST_PACKETS: Final = 1_000  # of sound that cannot be decoded, before it is given up
 _MOST_LENGTH_US: Final = 24 * 3600 * MICROSECONDS
 # Clocks of 90 000 a second and the like are no frame rates.

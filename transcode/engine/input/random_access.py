@@ -7,12 +7,10 @@ source declares a keyframe in other codecs. Access units have length prefixes.
 from enum import Enum, auto
 from typing import Final
 
-from media.codecs.avc import AvcConfig, AvcError, is_idr, nal_units
+from media.codecs.avc import AvcConfig, is_idr, nal_units
 from media.codecs.hevc import is_random_access
-from media.codecs.sps import SPS, Sps, parse_sps
+from media.codecs.sps import SPS, AvcError, Sps, parse_sps
 from media.track import VideoCodec, VideoTrack
-
-__all__ = ["AccessPoint", "AccessPointParser", "fits_config", "same_parameter_sets"]
 
 _HEVC_LENGTH: Final = 21  # the octet of hvcC with the length prefixes' size (14496-15, 8.3.3.1)
 

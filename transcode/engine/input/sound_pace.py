@@ -11,8 +11,6 @@ from typing import Final
 
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["SoundPace"]
-
 _USUAL: Final = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000)
 # Frames in each of two measurements that must agree: times in whole milliseconds are exact enough.
 _FRAMES: Final = 8

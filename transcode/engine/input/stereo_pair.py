@@ -25,8 +25,6 @@ from transcode.engine.codec.decode import (
     stereo_frame,
 )
 
-__all__ = ["ONE_SIDE", "PairDecoder", "PairJoiner", "left_and_right"]
-
 # The library's names of a single channel's position, and what makes a layout of them.
 ONE_SIDE: Final = {"1 channels (FL)": "FL", "1 channels (FR)": "FR"}
 _SIDES: Final = {"FL": 0, "L": 0, "LEFT": 0, "FR": 1, "R": 1, "RIGHT": 1}

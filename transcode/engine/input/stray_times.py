@@ -16,8 +16,6 @@ import msgspec
 
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["TimeLine", "time_line"]
-
 # No codec holds back more pictures, so a later packet is never shown before one so much earlier.
 _REORDERED: Final = 16
 # Times that differ by more, from one packet to the next, belong to different runs.

@@ -21,8 +21,6 @@ from transcode.engine.codec.decode import MOST_PIXELS
 from transcode.engine.input.container import Upload
 from transcode.engine.input.demux import demux
 
-__all__ = ["decode_whole", "first_whole_picture"]
-
 # The first packets should give a picture; some files begin in the middle of a long group.
 _MOST_PACKETS: Final = 1_000
 

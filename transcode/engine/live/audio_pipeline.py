@@ -35,8 +35,6 @@ from transcode.engine.core.reports import ReportWriter
 from transcode.engine.output.segment_grid import Cut, SegmentGrid
 from transcode.engine.output.segmenter import LiveSegmenter
 
-__all__ = ["AudioConformer", "AudioPipeline"]
-
 # How long sound may be overdue before silence replaces it. Until it comes again silence keeps up
 # with the picture: low-latency viewers are hardly more than a second behind.
 _PATIENCE: Final = AUDIO_SCALE

@@ -90,8 +90,6 @@ from transcode.protocol.messages import (
     TakenOver,
 )
 
-__all__ = ["EpochPipeline"]
-
 # How long the last picture is shown before the slate: most encoders that return at once do so
 # within this time.
 _LAST_PICTURE: Final = 2 * VIDEO_SCALE

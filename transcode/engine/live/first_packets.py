@@ -15,8 +15,6 @@ from media.ticks import VIDEO_SCALE, rescale
 from transcode.engine.output.part_lengths import FrameInterval
 from transcode.protocol.messages import Begin, Packet
 
-__all__ = ["FirstPackets"]
-
 _MEASURED: Final = VIDEO_SCALE * 3 // 10
 # Without a second picture the sound decides when to stop waiting: the slowest rate whose parts can
 # have whole frames is one a second.

@@ -28,8 +28,6 @@ from transcode.engine.core.stage import PipelineStage
 from transcode.engine.images.poster import luma_and_detail
 from transcode.protocol.messages import Poster, Posters
 
-__all__ = ["PictureRating", "PosterSchedule", "PosterSource", "PosterStage", "rate_picture"]
-
 # Rating costs the decoding of one keyframe, 10 to 20 ms at 1080p. Encoders that send only keyframes
 # send 60 a second.
 _STEP: Final = 1 * VIDEO_SCALE

@@ -30,8 +30,6 @@ from transcode.protocol.messages import (
     ShowSlate,
 )
 
-__all__ = ["LiveSession"]
-
 _PROGRESS_SECONDS: Final = 1.0
 
 

@@ -6,8 +6,6 @@ Pure. The parent decides which renditions to leave out (see `LeaveOut` in
 
 from collections.abc import Collection
 
-__all__ = ["omitted_renditions"]
-
 
 def omitted_renditions(
     encoded: tuple[str, ...], off: Collection[str], *, has_copy: bool

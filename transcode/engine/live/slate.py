@@ -19,8 +19,6 @@ from transcode.engine.core.reports import ReportWriter
 from transcode.engine.images.still import decode_image
 from transcode.engine.input.container import BadUpload
 
-__all__ = ["Colours", "colours_of", "decode_slate", "draw_card", "fit_picture"]
-
 Size = tuple[int, int]
 
 # Numbers of ISO/IEC 23091-2, which FFmpeg uses.

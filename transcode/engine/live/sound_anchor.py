@@ -14,8 +14,6 @@ import msgspec
 
 from media.ticks import VIDEO_SCALE
 
-__all__ = ["MOST_OFFSET", "SoundAnchor"]
-
 # Further apart, media would have to be held for longer than a player's buffer lasts.
 MOST_OFFSET: Final = 4 * VIDEO_SCALE
 # For how long an offset must be constant, and within which spread. Sound and picture are sent in

@@ -9,8 +9,9 @@ from collections import deque
 from fractions import Fraction
 from typing import Final
 
-from media.codecs.avc import AvcConfig, AvcError
+from media.codecs.avc import AvcConfig
 from media.codecs.sei import is_rotated
+from media.codecs.sps import AvcError
 from media.hls.fmp4 import video_init
 from media.ladder import Ladder, Rendition
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
@@ -22,8 +23,6 @@ from transcode.engine.live.live_posters import PosterSource
 from transcode.engine.live.sound_anchor import MOST_OFFSET, SoundAnchor
 from transcode.engine.live.video_pipeline import VideoFormat
 from transcode.protocol.messages import Begin, Packet, SoundMoved
-
-__all__ = ["MOST_RATE", "LiveSource"]
 
 # A source with more frames a second is thinned, which is impossible for its own packets.
 MOST_RATE: Final = 60

@@ -37,16 +37,6 @@ from transcode.engine.output.part_lengths import FrameInterval
 from transcode.engine.output.rendition_encoder import Abandon, EncoderStage, Gap, Repeat
 from transcode.engine.output.segment_grid import Cut
 
-__all__ = [
-    "HELD_INTERVAL",
-    "CodedPicture",
-    "HoldUntil",
-    "Preroll",
-    "StartSlate",
-    "VideoFormat",
-    "VideoPipeline",
-]
-
 # Coded packets that wait: 4 s at 60 frames a second, some megabytes.
 _DEPTH: Final = 240
 # A decoder holds back at most 16 frames (14496-10, A.3.1); a cut that has waited for this many

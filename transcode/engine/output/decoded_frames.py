@@ -18,8 +18,6 @@ from transcode.engine.codec.scaler import Cascade
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.output.segment_grid import HOLE, Cut
 
-__all__ = ["FrameThinner", "black_frame", "scale_or_black", "split_due"]
-
 _MOST_RATE: Final = 66  # frames a second: 60 with jitter, and never a true 72
 _LEAST_STEP: Final = VIDEO_SCALE * 15 // 1000  # 60 a second in whole milliseconds is 16 and 17
 _BLACK: Final = (b"\x10", b"\x80", b"\x80")  # Y, U, V

@@ -25,8 +25,6 @@ import msgspec
 
 from media.ticks import VIDEO_SCALE, rescale
 
-__all__ = ["FrameInterval", "PartLengths", "choose_target"]
-
 _LEAST_SHARE: Final = Fraction(85, 100)
 # The targets that settings allow, in ticks of 90 000 a second.
 _SHORTEST: Final = VIDEO_SCALE // 5

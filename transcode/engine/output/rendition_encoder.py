@@ -25,17 +25,6 @@ from transcode.engine.core.stage import PipelineStage
 from transcode.engine.output.segment_grid import HOLE, Cut
 from transcode.engine.output.segmenter import Segmenter
 
-__all__ = [
-    "Abandon",
-    "DecodeTimes",
-    "EncoderStage",
-    "Gap",
-    "Pictures",
-    "RenditionEncoder",
-    "Repeat",
-]
-
-
 _LEAD: Final = VIDEO_SCALE // 25
 
 

@@ -13,8 +13,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["HOLE", "SLACK", "Cut", "SegmentGrid"]
-
 # Timestamps are whole milliseconds (FLV) and live capture jitters: half a frame at 60 a second is
 # within every frame's own time and never another frame.
 SLACK: Final = 750

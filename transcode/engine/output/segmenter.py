@@ -20,8 +20,6 @@ from transcode.engine.output.part_lengths import PartLengths
 from transcode.engine.output.segment_grid import Cut
 from transcode.protocol.messages import EngineReport
 
-__all__ = ["FileSegmenter", "LiveSegmenter", "Segmenter"]
-
 # The size at which a part is sent, however short it is: 0.5 s of 160 Mbit/s. It bounds the memory
 # that a source with constant timestamps can use, and the size of a frame on the pipe.
 _MOST_BYTES: Final = 10 << 20

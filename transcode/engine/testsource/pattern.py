@@ -38,8 +38,6 @@ from media.ticks import AUDIO_SCALE
 from transcode.engine.testsource.testcard import TestCard, Tone
 from transcode.sandbox.rlimits import die_with_parent
 
-__all__ = ["PatternOrder", "main"]
-
 _GOP_SECONDS: Final = 2
 _AUDIO_FRAME: Final = 1024
 _AUDIO_RATE: Final = 128_000

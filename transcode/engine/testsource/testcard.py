@@ -15,8 +15,6 @@ import av
 
 from media.ticks import AUDIO_SCALE
 
-__all__ = ["FLASH_MS", "TestCard", "Tone", "clock_text"]
-
 FLASH_MS: Final = 100
 _BEEP_HZ, _BEEP = 1_000, 0.5
 _HUM_HZ, _HUM = 440, 0.03  # whole numbers of periods in a second: a second is a loop

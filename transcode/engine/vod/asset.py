@@ -35,8 +35,6 @@ from transcode.engine.vod.survey import LEAP, Survey, survey
 from transcode.protocol.file_messages import AssetOrder, Ready, SpanOrder, Surveyed
 from transcode.protocol.messages import EpochFinished, FileOrder, Progress
 
-__all__ = ["NICE_ADVANTAGE", "make_asset", "make_span"]
-
 # Until an asset plays, its engine is this much less nice than those of the spans, which other
 # workers make meanwhile and which can wait. Then it becomes as nice as they are.
 NICE_ADVANTAGE: Final = 3

@@ -30,8 +30,6 @@ from transcode.engine.input.file_decoder import FileAudioDecoder
 from transcode.engine.input.joined_clock import ClockWatch
 from transcode.engine.input.stray_times import time_line
 
-__all__ = ["PLAIN_RATES", "AudioSurvey", "OwnAudio"]
-
 # Sound at these rates is never the lower half of an undeclared SBR stream.
 PLAIN_RATES: Final = (44_100, 48_000)
 _AAC_FRAME: Final = 1024

@@ -10,8 +10,6 @@ from typing import Final
 
 from media.ladder import Rendition
 
-__all__ = ["cpu_seconds", "survey_seconds"]
-
 _FLOOR: Final = 300.0  # starting, opening, and what short files cost
 # Seconds per picture and megapixel. 1080p takes 0.009 s (`bench.vod`, two slow cores); the rest is
 # for slower machines, costly codecs and tone mapping.

@@ -18,8 +18,6 @@ from typing import Final
 from media.ticks import VIDEO_SCALE
 from transcode.engine.output.segment_grid import HOLE
 
-__all__ = ["JUMP", "frame_rate", "has_leap"]
-
 # A picture that stands for less is held in any file.
 JUMP: Final = 20 * VIDEO_SCALE
 _LONGEST: Final = 24 * 3600 * VIDEO_SCALE  # of a whole video, as the probe allows

@@ -46,8 +46,6 @@ from transcode.engine.input.joined_clock import find_joins, joined_times
 from transcode.engine.live.session import LiveSession
 from transcode.protocol.messages import Begin, FileOrder, Packet
 
-__all__ = ["PacketScan", "convert", "decode_times", "has_short_segments", "interleave"]
-
 # An epoch parses only packets of H.264 and HEVC with length prefixes. This codec represents all
 # that it does not parse, whose keyframes are those that the file declares.
 _UNPARSED_CODEC: Final = VideoCodec.VP9

@@ -30,8 +30,6 @@ from transcode.engine.output.segmenter import FileSegmenter, LiveSegmenter
 from transcode.engine.vod.audio_survey import OwnAudio
 from transcode.engine.vod.survey import Survey, own_config
 
-__all__ = ["make_originals"]
-
 _AAC_FRAME: Final = 1024
 _FOREVER: Final = 1 << 62
 _PART: Final = 100 * VIDEO_SCALE  # sound is sent in whole segments

@@ -45,8 +45,6 @@ from transcode.engine.output.segmenter import FileSegmenter
 from transcode.engine.vod.survey import seek_time
 from transcode.protocol.file_messages import SpanOrder
 
-__all__ = ["SpanPipeline"]
-
 _MOST_RATE: Final = 60
 _LEAST_RATE: Final = 1  # a picture that stands is repeated
 _LAST_PICTURE: Final = VIDEO_SCALE // 25  # how long the repeated picture at the asset's end lasts

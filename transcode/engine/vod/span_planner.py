@@ -14,15 +14,6 @@ import msgspec
 from media.ticks import VIDEO_SCALE
 from transcode.engine.output.segment_grid import HOLE, SLACK
 
-__all__ = [
-    "LONGEST_SEGMENT_TICKS",
-    "SEGMENT_TICKS",
-    "SpanBounds",
-    "cuts_at_keyframes",
-    "cuts_by_clock",
-    "plan_spans",
-]
-
 SEGMENT_TICKS: Final = 2 * VIDEO_SCALE
 LONGEST_SEGMENT_TICKS: Final = 4 * VIDEO_SCALE
 # A span costs the start of a process, 0.3 s, and the decoding from the keyframe before it. When a

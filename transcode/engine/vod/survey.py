@@ -21,8 +21,9 @@ from av.packet import Packet
 from av.stream import Stream
 from av.video.stream import VideoStream
 
-from media.codecs.avc import AvcConfig, AvcError, is_idr, is_picture
+from media.codecs.avc import AvcConfig, is_idr, is_picture
 from media.codecs.sei import is_rotated
+from media.codecs.sps import AvcError
 from media.ladder import MOST_SOURCE_RATE, Rendition
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from transcode.engine.input.container import BadUpload, Upload, audio_streams, video_stream
@@ -47,8 +48,6 @@ from transcode.engine.vod.audio_survey import AudioSurvey, OwnAudio
 from transcode.engine.vod.held_pictures import JUMP, frame_rate, has_leap
 from transcode.engine.vod.span_planner import cuts_at_keyframes, cuts_by_clock, plan_spans
 from transcode.protocol.file_messages import AssetOrder, SpanOrder, Surveyed
-
-__all__ = ["LEAP", "Survey", "own_config", "seek_time", "survey"]
 
 _MOST_RATE: Final = 61  # frames a second: what is faster is encoded, as most of it must be thinned
 LEAP: Final = "the times jump"

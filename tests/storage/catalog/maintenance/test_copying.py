@@ -9,7 +9,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.library.labels import TagById
 from storage.catalog.maintenance.copying import copy_catalog
-from storage.catalog.schema.upload_tables import METADATA
+from storage.catalog.schema.tables import METADATA
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import (

@@ -8,9 +8,8 @@ from storage.catalog import Catalog
 from storage.catalog.projects.removal import MAX_MEDIA_ROWS, MAX_OTHER_ROWS
 from storage.catalog.records.common import PlayerOptions, ProjectRecord
 from storage.catalog.records.uploads import UploadDetails
-from storage.catalog.schema.tables import events, jobs, videos
+from storage.catalog.schema.tables import METADATA, events, jobs, videos
 from storage.catalog.schema.tables import tags as tag_rows
-from storage.catalog.schema.upload_tables import METADATA
 from storage.errors import NoSuchProject
 from storage.job_leases import JobLost
 from tests.support.shared_engines import ON_BOTH

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.codecs.avc import AvcConfig, AvcError
+from media.codecs.avc import AvcConfig
+from media.codecs.sps import AvcError
 from media.track import VideoCodec, VideoTrack
 from tests.support.engine.sources import Source
 from transcode.engine.input.random_access import (

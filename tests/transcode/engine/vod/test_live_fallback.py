@@ -12,13 +12,8 @@ from tests.support.engine.sources import TONE, ffmpeg, source_of
 from tests.support.engine.upload_files import FLASHES, film, made_of, make_for, read, refusal
 from transcode.engine.codec.decode import PacketData
 from transcode.engine.input.container import open_upload
-from transcode.engine.input.demux import demux
-from transcode.engine.vod.live_fallback import (
-    PacketScan,
-    decode_times,
-    has_short_segments,
-    interleave,
-)
+from transcode.engine.input.demux import decode_times, demux
+from transcode.engine.vod.live_fallback import PacketScan, has_short_segments, interleave
 from transcode.protocol.messages import EpochFinished, InitSection, Packet, Prepared, Probed
 
 SECOND = 90_000
