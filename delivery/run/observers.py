@@ -72,10 +72,14 @@ class RunObservers:
 
     def add(self, observer: RunObserver, state: RunState) -> None:
         """Tell one more observer of the run, first of the newest stored steps."""
+
+        def replay(follower: _Follower) -> None:
+            for step in self._newest:
+                follower.report(step, state, {})
+
         follower = _Follower(observer)
         self._followers.append(follower)
-        for step in self._newest:
-            self._tell(follower, lambda each, step=step: each.report(step, state, {}))
+        self._tell(follower, replay)
 
     def add_source(self, start: EpochStart) -> None:
         """Report a source."""
@@ -103,8 +107,6 @@ class RunObservers:
             self._tell(follower, call)
 
     def _tell(self, follower: _Follower, call: Callable[[_Follower], None]) -> None:
-        if follower not in self._followers:
-            return
         try:
             call(follower)
         except Exception:  # a failing observer must cost the run and the others nothing

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from media.stream_keys import PublicHash
+from storage.cleanup.removals import DropFolder
 from storage.errors import StorageError
 from storage.objects.base import Objects
 from storage.objects.upload_pieces import remove_upload
@@ -27,7 +28,7 @@ class StoredMedia:
     `drop_folder` makes the edge forget what it holds of a folder.
     """
 
-    def __init__(self, objects: Objects, drop_folder: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, objects: Objects, drop_folder: DropFolder) -> None:
         self._objects = objects
         self._drop_folder = drop_folder
 
