@@ -358,92 +358,17 @@ class TokenRevokedEvent(ProjectEvent, frozen=True, kw_only=True, tag="token revo
 
 
 class _LabelNamed(ProjectEvent, frozen=True, kw_only=True):
-    """A tag, a category or a player that was added or deleted.
-
-    The name of `label` is the noun: a class that renames a field must declare it itself.
-    """
+    """A tag, a category or a player that was added or deleted."""
 
     label: int
     name: str
 
 
 class _LabelEdited(ProjectEvent, frozen=True, kw_only=True):
-    """A tag, a category or a player that was changed (see `_LabelNamed`)."""
+    """A tag, a category or a player that was changed."""
 
     label: int
     keys: _Keys
-
-
-class TagAddedEvent(
-    _LabelNamed, frozen=True, kw_only=True, tag="tag added", rename={"label": "tag"}
-):
-    """A tag was added."""
-
-    label: int
-
-
-class TagEditedEvent(
-    _LabelEdited, frozen=True, kw_only=True, tag="tag edited", rename={"label": "tag"}
-):
-    """A tag was changed."""
-
-    label: int
-
-
-class TagDeletedEvent(
-    _LabelNamed, frozen=True, kw_only=True, tag="tag deleted", rename={"label": "tag"}
-):
-    """A tag was deleted."""
-
-    label: int
-
-
-class CategoryAddedEvent(
-    _LabelNamed, frozen=True, kw_only=True, tag="category added", rename={"label": "category"}
-):
-    """A category was added."""
-
-    label: int
-
-
-class CategoryEditedEvent(
-    _LabelEdited, frozen=True, kw_only=True, tag="category edited", rename={"label": "category"}
-):
-    """A category was changed."""
-
-    label: int
-
-
-class CategoryDeletedEvent(
-    _LabelNamed, frozen=True, kw_only=True, tag="category deleted", rename={"label": "category"}
-):
-    """A category was deleted."""
-
-    label: int
-
-
-class PlayerAddedEvent(
-    _LabelNamed, frozen=True, kw_only=True, tag="player added", rename={"label": "player"}
-):
-    """A player was added."""
-
-    label: int
-
-
-class PlayerEditedEvent(
-    _LabelEdited, frozen=True, kw_only=True, tag="player edited", rename={"label": "player"}
-):
-    """A player was changed."""
-
-    label: int
-
-
-class PlayerDeletedEvent(
-    _LabelNamed, frozen=True, kw_only=True, tag="player deleted", rename={"label": "player"}
-):
-    """A player was deleted."""
-
-    label: int
 
 
 class LabelEvents(msgspec.Struct, frozen=True, kw_only=True):
@@ -454,14 +379,30 @@ class LabelEvents(msgspec.Struct, frozen=True, kw_only=True):
     deleted: type[_LabelNamed]
 
 
+def _label_events(noun: str) -> LabelEvents:
+    """Return the events of a noun, in which the field `label` is stored under its name.
+
+    A struct renames only the fields that it declares itself, so each declares the label again.
+    """
+    rename = {"label": noun}
+
+    class Added(_LabelNamed, frozen=True, kw_only=True, tag=f"{noun} added", rename=rename):
+        __doc__ = f"A {noun} was added."
+        label: int
+
+    class Edited(_LabelEdited, frozen=True, kw_only=True, tag=f"{noun} edited", rename=rename):
+        __doc__ = f"A {noun} was changed."
+        label: int
+
+    class Deleted(_LabelNamed, frozen=True, kw_only=True, tag=f"{noun} deleted", rename=rename):
+        __doc__ = f"A {noun} was deleted."
+        label: int
+
+    return LabelEvents(added=Added, edited=Edited, deleted=Deleted)
+
+
 LABEL_EVENTS: Final[Mapping[str, LabelEvents]] = {
-    "tag": LabelEvents(added=TagAddedEvent, edited=TagEditedEvent, deleted=TagDeletedEvent),
-    "category": LabelEvents(
-        added=CategoryAddedEvent, edited=CategoryEditedEvent, deleted=CategoryDeletedEvent
-    ),
-    "player": LabelEvents(
-        added=PlayerAddedEvent, edited=PlayerEditedEvent, deleted=PlayerDeletedEvent
-    ),
+    noun: _label_events(noun) for noun in ("tag", "category", "player")
 }
 
 

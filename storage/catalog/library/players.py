@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
-from storage.catalog.events.kinds import PlayerAddedEvent, PlayerEditedEvent
+from storage.catalog.events.kinds import LABEL_EVENTS
 from storage.catalog.library import label_locks, label_removal
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.text_search import searchable
@@ -112,7 +112,7 @@ class Players:
             await project_lookup.require(connection, project)
             record = _record((await connection.execute(statement.returning(players))).one())
             counters.add(connection, project, players.name, 1)
-            event = PlayerAddedEvent(label=record.id, name=name)
+            event = LABEL_EVENTS["player"].added(label=record.id, name=name)
             await announce(connection, project, "", event, now_us=now_us, by=by)
             return record
 
@@ -151,7 +151,7 @@ class Players:
                 values["options"] = _text(msgspec.structs.replace(before.options, **options))
             statement = update(players).where(is_player).values(values).returning(players)
             record = _record((await connection.execute(statement)).one())
-            event = PlayerEditedEvent(label=player, keys=keys)
+            event = LABEL_EVENTS["player"].edited(label=player, keys=keys)
             await announce(connection, record.project, "", event, now_us=now_us, by=by)
             return record
 
