@@ -20,7 +20,7 @@ from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from storage.catalog import Catalog
 from storage.catalog.library.labels import COLUMNS, Kind
-from storage.catalog.records.common import LabelRecord, ProjectRecord
+from storage.catalog.records.common import Change, LabelRecord, ProjectRecord
 
 _TAGS: Final = "/projects/{project_id:str}/tags"
 _TAG: Final = "/tags/{tag_id:str}"
@@ -100,7 +100,7 @@ async def _add(
 ) -> Label:
     body = await read_body(request, LabelAddition)
     record = await catalog.labels.add(
-        kind, project, str(body.name), active=body.active, by=request.auth.id, now_us=now_us
+        kind, project, str(body.name), Change(now_us, by=request.auth.id), active=body.active
     )
     return _label(record)
 
@@ -117,10 +117,9 @@ async def _edit(
     record = await catalog.labels.edit(
         kind,
         label,
+        Change(now_us, by=request.auth.id),
         name=None if body.name is msgspec.UNSET else str(body.name),
         active=None if body.active is msgspec.UNSET else body.active,
-        by=request.auth.id,
-        now_us=now_us,
         check=unless_edited(if_match, label_tag),
     )
     return still_there(record, kind)
@@ -129,7 +128,7 @@ async def _edit(
 async def _delete(
     request: ApiRequest, catalog: Catalog, kind: Kind, label: int, now_us: int
 ) -> None:
-    if not await catalog.labels.remove(kind, label, by=request.auth.id, now_us=now_us):
+    if not await catalog.labels.remove(kind, label, Change(now_us, by=request.auth.id)):
         raise missing(kind)
 
 

@@ -21,7 +21,7 @@ from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
 from storage.catalog import Catalog
 from storage.catalog.library.players import STANDARD
-from storage.catalog.records.common import PlayerOptions, PlayerRecord, ProjectRecord
+from storage.catalog.records.common import Change, PlayerOptions, PlayerRecord, ProjectRecord
 
 _PATH: Final = "/projects/{project_id:str}/players"
 _ONE: Final = "/players/{player_id:str}"
@@ -159,7 +159,7 @@ class PlayersController(Controller):
             color=body.color,
         )
         record = await catalog.players.add(
-            project.id, str(body.name), options, by=request.auth.id, now_us=now_us
+            project.id, str(body.name), options, Change(now_us, by=request.auth.id)
         )
         return PlayerAnswer(message="Player added.", player=_player(record))
 
@@ -193,10 +193,9 @@ class PlayersController(Controller):
         }
         record = await catalog.players.edit(
             player.id,
+            Change(now_us, by=request.auth.id),
             name=None if body.name is msgspec.UNSET else str(body.name),
             options=options,
-            by=request.auth.id,
-            now_us=now_us,
             check=unless_edited(if_match, player_tag),
         )
         record = still_there(record, "player")
@@ -217,5 +216,5 @@ class PlayersController(Controller):
         now_us: NamedDependency[int],
     ) -> None:
         """Delete a player; what was shown in it is shown in the page's own."""
-        if not await catalog.players.remove(player.id, by=request.auth.id, now_us=now_us):
+        if not await catalog.players.remove(player.id, Change(now_us, by=request.auth.id)):
             raise missing("player")

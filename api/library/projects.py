@@ -21,7 +21,7 @@ from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.errors import ProjectNotDeletable
 
 _PATH: Final = "/projects"
@@ -133,7 +133,7 @@ class ProjectsController(Controller):
     ) -> ProjectAnswer:
         """Make a project; this takes a token for all projects."""
         body = await read_body(request, ProjectNaming)
-        record = await catalog.projects.add(str(body.name), now_us, by=request.auth.id)
+        record = await catalog.projects.add(str(body.name), Change(now_us, by=request.auth.id))
         return ProjectAnswer(message="Project added.", project=_project(record, presenter))
 
     @get(_ONE, summary="Show a project", responses=documented(*READ_ERRORS))
@@ -169,10 +169,9 @@ class ProjectsController(Controller):
         if name is not None or origins is not None:
             record = await catalog.projects.edit(
                 project.id,
+                Change(now_us, by=request.auth.id),
                 name=name,
                 origins=origins,
-                by=request.auth.id,
-                now_us=now_us,
                 check=check,
             )
         elif check is not None:
@@ -202,7 +201,7 @@ class ProjectsController(Controller):
         air.
         """
         try:
-            removed = await catalog.projects.remove(project.id, by=request.auth.id, now_us=now_us)
+            removed = await catalog.projects.remove(project.id, Change(now_us, by=request.auth.id))
         except ProjectNotDeletable as error:
             raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
         if not removed:

@@ -23,7 +23,7 @@ from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
 from storage.catalog import Catalog
-from storage.catalog.records.common import Principal, TokenRecord
+from storage.catalog.records.common import Change, Principal, TokenRecord
 from storage.errors import TokenRevoked
 
 _BOOLEANS: Final = {None: False, "false": False, "true": True}
@@ -151,7 +151,7 @@ class TokensController(Controller):
         project = await _project(catalog, request.auth, body)
         try:
             record, secret = await catalog.tokens.add(
-                str(body.name), project, write=body.write, now_us=now_us, by=request.auth.id
+                str(body.name), project, Change(now_us, by=request.auth.id), write=body.write
             )
         except TokenRevoked as error:
             raise unauthenticated(sent=True) from error
@@ -184,5 +184,5 @@ class TokensController(Controller):
         if record is None or (reach is not None and record.project != reach):
             raise missing("token")
         await catalog.tokens.revoke(
-            record.id, now_us, by=request.auth.id, descendants=_BOOLEANS[descendants]
+            record.id, Change(now_us, by=request.auth.id), descendants=_BOOLEANS[descendants]
         )

@@ -29,7 +29,7 @@ from delivery.recording.pages import TimeRange
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from storage.catalog.videos.clips import NewClip
 from storage.errors import NoSuchProject, StorageError
 from storage.objects.addresses import video as video_folder
@@ -98,7 +98,9 @@ class ClipsController(Controller):
                 video=source.video,
             )
             try:
-                added = await catalog.clips.add(stream.id, clip, clock_us(), slug, by=caller)
+                added = await catalog.clips.add(
+                    stream.id, clip, Change(clock_us(), by=caller), slug
+                )
             except NoSuchProject:
                 await _remove(objects, hash_)
                 raise

@@ -16,7 +16,7 @@ from api.library.quotas import ProjectQuotas
 from api.schemas.common import Listing, StreamAdded, StreamAddition, StreamItem, named_schema
 from api.schemas.presenter import Presenter
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.streams.repository import STATES
 
 _COLUMNS: Final = ("id", "title")
@@ -91,5 +91,5 @@ class StreamsController(Controller):
         body = await read_body(request, StreamAddition)
         title, caller = str(body.title), request.auth.id
         async with quotas.adding_stream(project.id):
-            record = await catalog.streams.add(project.id, title, now_us, by=caller)
+            record = await catalog.streams.add(project.id, title, Change(now_us, by=caller))
         return StreamAdded(message="Stream added.", stream=presenter.stream(record, show_key=True))

@@ -23,7 +23,7 @@ from api.streams.command_client import DRILL_SECONDS, IngestClient
 from api.streams.lookup import STREAM
 from api.streams.schemas import Drill, Drilled, StreamChanged
 from storage.catalog import Catalog
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from storage.catalog.streams.commands import CommandStatus
 from storage.errors import StreamStateConflict
 
@@ -66,7 +66,9 @@ class StreamCommandsController(Controller):
         """
         command = still_there(
             await catalog.streams.request_end(
-                stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
+                stream.id,
+                Change(now_us, by=request.auth.id),
+                deadline_us=ingest.deadline_us(now_us),
             ),
             "stream",
         )
@@ -95,7 +97,7 @@ class StreamCommandsController(Controller):
         now_us: NamedDependency[int],
     ) -> StreamChanged:
         """Let encoders connect again after the stream was ended, if they are refused."""
-        found = await catalog.holds.allow(stream.id, now_us=now_us, by=request.auth.id)
+        found = await catalog.holds.allow(stream.id, Change(now_us, by=request.auth.id))
         still_there(found or None, "stream")
         return await _changed(catalog, presenter, stream, "Encoders are allowed.")
 
@@ -118,7 +120,7 @@ class StreamCommandsController(Controller):
         """Show viewers the slate until the stream is resumed; its encoders stay connected."""
         with _conflicts():
             command = still_there(
-                await catalog.streams.pause(stream.id, now_us=now_us, by=request.auth.id), "stream"
+                await catalog.streams.pause(stream.id, Change(now_us, by=request.auth.id)), "stream"
             )
         record = await ingest.wait(command)
         is_done = record is not None and record.status is CommandStatus.DONE
@@ -145,7 +147,8 @@ class StreamCommandsController(Controller):
         """Show viewers the encoder on air again, in the same playlist."""
         with _conflicts():
             command = still_there(
-                await catalog.streams.resume(stream.id, now_us=now_us, by=request.auth.id), "stream"
+                await catalog.streams.resume(stream.id, Change(now_us, by=request.auth.id)),
+                "stream",
             )
         # The answer is of no interest: a run that ended meanwhile is not paused either.
         await ingest.wait(command)
@@ -176,9 +179,8 @@ class StreamCommandsController(Controller):
             command = still_there(
                 await catalog.streams.request_drill(
                     stream.id,
-                    now_us=now_us,
+                    Change(now_us, by=request.auth.id),
                     deadline_us=ingest.deadline_us(now_us),
-                    by=request.auth.id,
                 ),
                 "stream",
             )
@@ -213,7 +215,7 @@ class StreamCommandsController(Controller):
         The run goes on for an encoder that comes back with the new key in time.
         """
         command = still_there(
-            await catalog.streams.rotate(stream.id, now_us=now_us, by=request.auth.id), "stream"
+            await catalog.streams.rotate(stream.id, Change(now_us, by=request.auth.id)), "stream"
         )
         await ingest.wait(command)
         return await _changed(catalog, presenter, stream, "Stream key changed.")

@@ -15,7 +15,7 @@ from api.streams.lookup import STREAM
 from api.streams.presenter import present_report
 from api.streams.schemas import IngestData
 from media.encoder_report import StreamReport
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 
 _NO_INGEST: Final = (
     "No process receives encoders now, so nothing is known of them; try again in a moment."
@@ -46,7 +46,7 @@ class IngestReportController(Controller):
         Without an encoder there are no slots; `held_until` says whether they are refused since the
         stream was ended. What is not known yet is null.
         """
-        answer = await ingest.report(stream, now_us, by=request.auth.id)
+        answer = await ingest.report(stream, Change(now_us, by=request.auth.id))
         if answer is None:
             raise unavailable(_NO_INGEST, _RETRY_SECONDS)
         report = msgspec.convert(answer, StreamReport)

@@ -19,7 +19,7 @@ from api.streams.command_client import IngestClient
 from api.streams.lookup import STREAM, stream_tag
 from api.streams.schemas import BackupAdded, StreamChanged, StreamData, StreamEdit
 from storage.catalog import Catalog
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from storage.catalog.streams.repository import StreamChange
 from storage.errors import BackupInUse, TooManyBackups
 
@@ -69,8 +69,7 @@ class StreamController(Controller):
             await catalog.streams.edit(
                 stream.id,
                 _change(body),
-                now_us=now_us,
-                by=request.auth.id,
+                Change(now_us, by=request.auth.id),
                 check=unless_edited(if_match, stream_tag),
             ),
             "stream",
@@ -96,7 +95,7 @@ class StreamController(Controller):
         now_us: NamedDependency[int],
     ) -> StreamChanged:
         """Show a stream to viewers; before its first run its pages wait for it."""
-        record = await catalog.streams.publish(stream.id, now_us=now_us, by=request.auth.id)
+        record = await catalog.streams.publish(stream.id, Change(now_us, by=request.auth.id))
         return StreamChanged(
             message="Stream published.",
             stream=presenter.stream(still_there(record, "stream"), show_key=True),
@@ -118,7 +117,7 @@ class StreamController(Controller):
         now_us: NamedDependency[int],
     ) -> StreamChanged:
         """Hide a stream from viewers until it is published again, whatever runs meanwhile."""
-        record = await catalog.streams.unpublish(stream.id, now_us=now_us, by=request.auth.id)
+        record = await catalog.streams.unpublish(stream.id, Change(now_us, by=request.auth.id))
         return StreamChanged(
             message="Stream unpublished.",
             stream=presenter.stream(still_there(record, "stream"), show_key=True),
@@ -135,7 +134,7 @@ class StreamController(Controller):
     ) -> None:
         """Delete a stream: its encoders are disconnected, its run ends, its media are removed."""
         command = still_there(
-            await catalog.streams.remove(stream.id, now_us=now_us, by=request.auth.id), "stream"
+            await catalog.streams.remove(stream.id, Change(now_us, by=request.auth.id)), "stream"
         )
         await ingest.finish_removal(command, stream.hash)
 
@@ -155,7 +154,7 @@ class StreamController(Controller):
     ) -> BackupAdded:
         """Give a stream one more ingest address, with a number that it never had before."""
         try:
-            added = await catalog.streams.add_backup(stream.id, now_us=now_us, by=request.auth.id)
+            added = await catalog.streams.add_backup(stream.id, Change(now_us, by=request.auth.id))
         except TooManyBackups as error:
             message = f"A stream may have at most {error.limit} backups."
             raise ApiError(HTTPStatus.CONFLICT, message) from error
@@ -183,7 +182,7 @@ class StreamController(Controller):
         backup = number_of(backup_id, "backup")
         try:
             removed = await catalog.streams.remove_backup(
-                stream.id, backup, now_us=now_us, by=request.auth.id
+                stream.id, backup, Change(now_us, by=request.auth.id)
             )
         except BackupInUse as error:
             message = f"An encoder is sending to backup {error.number}: it cannot be deleted now."

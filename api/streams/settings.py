@@ -21,7 +21,7 @@ from api.streams.lookup import STREAM
 from api.streams.presenter import present_settings, settings_tag
 from api.streams.schemas import SettingsChanged, SettingsData, SettingsEdit
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord, StreamRecord
+from storage.catalog.records.common import Change, ProjectRecord, StreamRecord
 from storage.catalog.records.settings import OwnerSettings
 
 _CHANGED: Final = "Settings updated."
@@ -68,8 +68,7 @@ class StreamSettingsController(Controller):
         record = await catalog.stream_settings.change(
             stream.id,
             change,
-            now_us=now_us,
-            by=request.auth.id,
+            Change(now_us, by=request.auth.id),
             check=unless_edited(if_match, settings_tag),
         )
         settings = present_settings(record, "stream", presenter.addresses)
@@ -116,8 +115,7 @@ class ProjectSettingsController(Controller):
         record = await catalog.project_settings.change(
             project.id,
             change,
-            now_us=now_us,
-            by=request.auth.id,
+            Change(now_us, by=request.auth.id),
             check=unless_edited(if_match, settings_tag),
         )
         settings = present_settings(record, "project", presenter.addresses)

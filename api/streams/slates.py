@@ -32,7 +32,7 @@ from api.streams.presenter import present_settings
 from api.streams.schemas import SettingsChanged
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord, StreamRecord
+from storage.catalog.records.common import Change, ProjectRecord, StreamRecord
 from storage.catalog.records.settings import OwnerSettings, SlateChange
 from storage.catalog.streams.settings import SettingsRepository
 from storage.errors import StorageError
@@ -63,7 +63,7 @@ class SlateOwner(msgspec.Struct, frozen=True, kw_only=True):
 
     async def set_slate(self, name: str | None) -> SlateChange | None:
         """Record a slate by its name, None for no slate; None if the owner is gone."""
-        return await self.settings.set_slate(self.number, name, now_us=self.clock_us(), by=self.by)
+        return await self.settings.set_slate(self.number, name, Change(self.clock_us(), by=self.by))
 
 
 def provide_stream_owner(

@@ -29,7 +29,7 @@ from outbound.policy import (
     parse_web_address,
 )
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.videos.imports import NewImport
 
 _NAMELESS: Final = "video"
@@ -106,5 +106,5 @@ class ImportsController(Controller):
         )
         # Its size is checked when it is known.
         async with quotas.adding_file(project.id, 1):
-            whole = await catalog.imports.add(project.id, new, now_us, by=request.auth.id)
+            whole = await catalog.imports.add(project.id, new, Change(now_us, by=request.auth.id))
         return video_presenter.added(whole)

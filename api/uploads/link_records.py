@@ -27,7 +27,7 @@ from api.schemas.timestamps import format_timestamp
 from api.uploads.metadata import NO_DETAILS, VideoDetails, wanted_details
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.records.uploads import ListedLink
 from storage.errors import NoSuchVideo
 from storage.objects.base import ObjectError
@@ -161,10 +161,9 @@ class UploadLinksController(Controller):
             number, secret = await catalog.links.add(
                 project.id,
                 wanted_details(body),
+                Change(now_us, by=request.auth.id),
                 most_bytes=most,
                 expires_us=expires_us,
-                now_us=now_us,
-                by=request.auth.id,
                 video=body.video_id,
             )
         except NoSuchVideo as error:
@@ -199,7 +198,7 @@ class UploadLinksController(Controller):
         """
         number = number_of(link_id, "upload link")
         upload_names = await catalog.uploads.remove_link(
-            project.id, number, now_us, by=request.auth.id
+            project.id, number, Change(now_us, by=request.auth.id)
         )
         if upload_names is None:
             raise missing("upload link")

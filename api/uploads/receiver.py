@@ -35,6 +35,7 @@ from api.intake.writer_turns import Turn
 from api.uploads.replace_file import replace_source
 from media.ticks import MICROSECONDS
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadRefusedEvent
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.uploads.repository import Uploads
@@ -152,7 +153,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             with store_errors_translated():
                 async with self._open(name) as upload:
                     if not await self.uploads.remove(
-                        name, UploadDeletedEvent, self.clock_us(), by=self.by
+                        name, UploadDeletedEvent, Change(self.clock_us(), by=self.by)
                     ):
                         raise missing("upload")
                     if not upload.record.done:
@@ -360,7 +361,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
                 self.intake.probe, file.path, _source_address(record), record.received
             )
         except FileRefused as error:
-            await self.uploads.remove(record.name, UploadRefusedEvent, now_us, by=self.by)
+            await self.uploads.remove(record.name, UploadRefusedEvent, Change(now_us, by=self.by))
             await _remove(file)
             raise invalid({"video": [error.reason]}) from error
         await file.keep(probed.source)
@@ -374,7 +375,9 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
     async def _add(self, upload: _OpenUpload, file: VideoFile, now_us: int) -> None:
         """Record the file of a new video."""
         record = upload.record
-        whole = await self.uploads.finish(record.name, upload.writer, file, now_us, by=self.by)
+        whole = await self.uploads.finish(
+            record.name, upload.writer, file, Change(now_us, by=self.by)
+        )
         if whole is None:
             raise await self._lost_response(record.name, upload.file)
         log.info("uploaded", extra={"video": record.hash, "bytes": record.received})
@@ -384,14 +387,16 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         record = upload.record
 
         async def record_file(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
-            return await self.uploads.replace(record, upload.writer, file, now_us, by=self.by)
+            return await self.uploads.replace(
+                record, upload.writer, file, Change(now_us, by=self.by)
+            )
 
         try:
             await replace_source(self.intake.objects, record.hash, file, record_file)
         except UploadLost as error:
             raise await self._lost_response(record.name, upload.file) from error
         except ApiError:
-            await self.uploads.remove(record.name, UploadRefusedEvent, now_us, by=self.by)
+            await self.uploads.remove(record.name, UploadRefusedEvent, Change(now_us, by=self.by))
             # In a bucket the file is a copy; what came is still here.
             await _remove(upload.file)
             raise

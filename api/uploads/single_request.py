@@ -36,7 +36,7 @@ from api.videos.lookup import VIDEO
 from api.videos.presenter import VideoPresenter
 from api.videos.schemas import VideoAdded, VideoChanged
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.errors import FileChanged, NoFormerFile
 from storage.file_intake import FileFacts
@@ -82,7 +82,7 @@ class VideoUploadController(Controller):
         caller = request.auth.id
 
         async def add(arrived: NewVideo) -> WholeVideo:
-            return await catalog.videos.add(project.id, arrived, clock_us(), by=caller)
+            return await catalog.videos.add(project.id, arrived, Change(clock_us(), by=caller))
 
         async with quotas.adding_file(project.id, most_incoming(request, intake.max_video)):
             whole = await receive_video_form(
@@ -129,7 +129,7 @@ class VideoFilesController(Controller):
         number, project = video.video.id, video.video.project
 
         async def record(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
-            return await catalog.videos.replace(number, file, clock_us(), by=caller)
+            return await catalog.videos.replace(number, file, Change(clock_us(), by=caller))
 
         async with quotas.adding_file(project, most_incoming(request, intake.max_video)):
             whole = await replace_from_form(
@@ -176,7 +176,7 @@ class VideoFilesController(Controller):
         try:
             async with quotas.taking_back(video.video.project):
                 whole = await catalog.former_files.take_back(
-                    number, now_us, by=request.auth.id, uploaded_us=uploaded_us
+                    number, Change(now_us, by=request.auth.id), uploaded_us=uploaded_us
                 )
         except NoFormerFile as error:
             raise _no_former_file() from error
@@ -220,7 +220,7 @@ class VideoFilesController(Controller):
             try:
                 await put_posters(objects, record.hash, folder, posters)
                 changed = await catalog.videos.set_posters(
-                    record.id, folder, tuple(posters), clock_us(), by=caller
+                    record.id, folder, tuple(posters), Change(clock_us(), by=caller)
                 )
             except ObjectError:
                 # After an error of the catalog they may be shown: then the cleanup of orphans

@@ -16,6 +16,7 @@ from api.videos.list_query import VideoListQuery, provide_list_query
 from api.videos.presenter import VideoPresenter
 from api.videos.schemas import VideoItem, VideosRetried
 from storage.catalog import Catalog
+from storage.catalog.records.common import Change
 
 
 class VideosController(Controller):
@@ -64,5 +65,5 @@ class VideosController(Controller):
     ) -> VideosRetried:
         """Queue a project's failed videos again, the oldest thousand at a time."""
         project = await provide_project(request, project_id, catalog)
-        retried = await catalog.videos.retry_failed(project.id, now_us, by=request.auth.id)
+        retried = await catalog.videos.retry_failed(project.id, Change(now_us, by=request.auth.id))
         return VideosRetried(message="Failed videos queued again.", videos=retried)

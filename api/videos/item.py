@@ -28,6 +28,7 @@ from api.videos.schemas import (
     VideoStatusData,
 )
 from storage.catalog import Catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import VideoNotFailed
@@ -96,8 +97,7 @@ class VideoController(Controller):
         changed = await catalog.videos.edit(
             video.video.id,
             change,
-            now_us,
-            by=request.auth.id,
+            Change(now_us, by=request.auth.id),
             check=unless_edited(if_match, video_tag),
         )
         return Response(
@@ -123,7 +123,7 @@ class VideoController(Controller):
         """Show a video in a player of its project; null is the standard player."""
         body = await read_body(request, PlayerChoice)
         changed = await catalog.videos.set_player(
-            video.video.id, body.player, now_us, by=request.auth.id
+            video.video.id, body.player, Change(now_us, by=request.auth.id)
         )
         return _changed("Video updated.", changed, video_presenter)
 
@@ -144,7 +144,8 @@ class VideoController(Controller):
     ) -> VideoChanged:
         """Show a video to viewers; one that does not play yet is shown as soon as it does."""
         changed = still_there(
-            await catalog.videos.publish(video.video.id, now_us, by=request.auth.id), "video"
+            await catalog.videos.publish(video.video.id, Change(now_us, by=request.auth.id)),
+            "video",
         )
         published = changed.video.published
         message = "Video published." if published else "Video to be published as soon as it plays."
@@ -166,7 +167,7 @@ class VideoController(Controller):
         now_us: NamedDependency[int],
     ) -> VideoChanged:
         """Hide a video from viewers until it is published again."""
-        changed = await catalog.videos.unpublish(video.video.id, now_us, by=request.auth.id)
+        changed = await catalog.videos.unpublish(video.video.id, Change(now_us, by=request.auth.id))
         return _changed("Video unpublished.", changed, video_presenter)
 
     @post(
@@ -188,7 +189,7 @@ class VideoController(Controller):
 
         Other videos are always kept.
         """
-        changed = await catalog.videos.keep(video.video.id, now_us, by=request.auth.id)
+        changed = await catalog.videos.keep(video.video.id, Change(now_us, by=request.auth.id))
         return _changed("Video kept until it is deleted.", changed, video_presenter)
 
     @post(
@@ -208,7 +209,7 @@ class VideoController(Controller):
     ) -> VideoChanged:
         """Queue a video again whose making has failed."""
         try:
-            changed = await catalog.videos.retry(video.video.id, now_us, by=request.auth.id)
+            changed = await catalog.videos.retry(video.video.id, Change(now_us, by=request.auth.id))
         except VideoNotFailed as error:
             message = (
                 "The file is not there any more: upload or import it again."
@@ -228,7 +229,7 @@ class VideoController(Controller):
         now_us: NamedDependency[int],
     ) -> None:
         """Delete a video and all that is kept of it."""
-        hash_ = await catalog.videos.remove(video.video.id, now_us, by=request.auth.id)
+        hash_ = await catalog.videos.remove(video.video.id, Change(now_us, by=request.auth.id))
         if hash_ is None:
             raise missing("video")
         if media is not None:

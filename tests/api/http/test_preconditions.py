@@ -5,6 +5,7 @@ from httpx import Response
 
 from api.http.errors import ApiError
 from api.http.preconditions import edit_tag, unless_edited
+from storage.catalog.records.common import Change
 from tests.support.api.application import ApiService
 from tests.support.api.console_client import Browser
 from tests.support.storage.new_videos import new_video
@@ -78,7 +79,7 @@ async def test_a_stream_that_goes_live_or_is_hidden_is_not_an_edited_one(
 async def test_the_later_of_two_edits_of_one_video_is_refused(
     api_service: ApiService,
 ) -> None:
-    added = await api_service.catalog.videos.add(1, new_video(title="First"), 1, by=None)
+    added = await api_service.catalog.videos.add(1, new_video(title="First"), Change(1))
     path = f"/api/videos/{added.video.id}"
     browser = Browser(api_service)
     await browser.sign_in()

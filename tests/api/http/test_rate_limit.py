@@ -15,6 +15,7 @@ from api.app import create_app
 from api.http.errors import ApiError
 from api.http.rate_limit import CallerRateLimiter, RateLimits, TokenBuckets
 from storage.catalog import open_catalog
+from storage.catalog.records.common import Change
 from tests.support.api.application import ADDRESSES, NOW_US, STREAMS
 from tests.support.api.in_loop_client import client_of
 from tests.support.manual_clock import ManualClock
@@ -137,7 +138,7 @@ async def limited(
     """Open an application with rate limits; yield a client and the headers of two tokens."""
     async with open_catalog(migrated(folder / "catalog.db"), migrate=True) as catalog:
         first = await catalog.installation.first_start(NOW_US)
-        _, second = await catalog.tokens.add("second", None, write=True, now_us=NOW_US)
+        _, second = await catalog.tokens.add("second", None, Change(NOW_US), write=True)
         app = create_app(
             catalog=catalog,
             addresses=ADDRESSES,

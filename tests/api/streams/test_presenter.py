@@ -6,6 +6,7 @@ import pytest
 from api.http.errors import ApiError
 from api.streams.presenter import present_report, present_settings
 from media.encoder_report import StreamReport
+from storage.catalog.records.common import Change
 from storage.catalog.records.settings import OwnerSettings
 from tests.support.api.application import ADDRESSES, NOW_US, ApiService
 
@@ -25,7 +26,7 @@ def test_a_slate_is_shown_by_its_address() -> None:
 
 
 async def test_a_report_without_encoders_has_no_slots(api_service: ApiService) -> None:
-    stream = await api_service.catalog.streams.add(1, "Mine", NOW_US)
+    stream = await api_service.catalog.streams.add(1, "Mine", Change(NOW_US))
     report = StreamReport(live=False, on_air=None, slots=[], advice=["a"])
     body = present_report(report, stream)
     assert (body.live, body.on_air, body.slots, body.advice) == (False, None, [], ["a"])
