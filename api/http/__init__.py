@@ -1,6 +1,7 @@
 """What the handlers of all nouns use.
 
-Errors first: `errors`, `error_statuses`. Requests: `auth`, `rate_limit`, `fair_share`,
+Read `operation` first: how an operation is declared, and the call that its handler gets. Errors:
+`errors`. Requests: `auth`, `rate_limit`, `fair_share`,
 `concurrency_limit`, `client_address`, `preconditions`, `known_query`, then the bodies `json_body`,
 `multipart` (`filenames`, `multipart_schemas`) and `tus`. Lists: `parameters`, `paging`. Browsers:
 `cors`, `options`, `browser_sessions`, `security_headers`. Responses that bypass Litestar (origin,

@@ -32,11 +32,11 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_query(
     *,
-    search: str | None,
-    sort_column: str | None,
-    sort_order: str | None,
     page: str | None,
-    columns: Sequence[str],
+    search: str | None = None,
+    sort_column: str | None = None,
+    sort_order: str | None = None,
+    columns: Sequence[str] = (),
     faults: FieldErrors | None = None,
 ) -> ListQuery:
     """Parse the query parameters of a list; None means not sent.

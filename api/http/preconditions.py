@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Annotated, Final, TypeVar
 
 import msgspec
+from litestar import Response
 from litestar.params import HeaderParameter
 
 from api.http.conditional import has_entity_tag
@@ -27,6 +28,7 @@ IfMatch = Annotated[
 ]
 
 R = TypeVar("R")
+B = TypeVar("B")
 
 
 def edit_tag(*values: object) -> str:
@@ -37,6 +39,11 @@ def edit_tag(*values: object) -> str:
 def quoted(tag: str) -> str:
     """Return a tag with the quotes that it has in a header."""
     return f'"{tag}"'
+
+
+def tagged(body: B, tag: str) -> Response[B]:
+    """Return the answer with a record whose tag this is."""
+    return Response(body, headers={"ETag": quoted(tag)})
 
 
 def unless_edited(if_match: str | None, tag_of: Callable[[R], str]) -> Callable[[R], None] | None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 from litestar import Request
+from litestar.di import NamedDependency
 
 from api.http.concurrency_limit import ConcurrencyLimit
 from api.http.errors import ApiError, invalid, unavailable
@@ -78,6 +79,9 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
     clip_gate: ConcurrencyLimit = msgspec.field(
         default_factory=lambda: ConcurrencyLimit(_MAX_CLIPS, "clips are being made")
     )
+
+
+GivenIntake = NamedDependency[UploadIntake]  # of a handler
 
 
 def token_holders(token: int, project: int) -> tuple[Holder, ...]:

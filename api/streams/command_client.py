@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from litestar.di import NamedDependency
+
 from api.ports import MediaRemover
 from media.no_op import do_nothing
 from media.ticks import MICROSECONDS
@@ -113,3 +115,6 @@ class IngestClient:
         await self.wait(command)
         if self._media is not None:
             await self._media.remove([hash_])
+
+
+GivenIngest = NamedDependency[IngestClient]  # of a handler

@@ -355,48 +355,44 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         if await file.gather() != record.received:
             await self._advance(upload, await file.truncate(record.received))
             return
-        now_us = self.clock_us()
+        change = Change(self.clock_us(), by=self.by)
         try:
             probed = await probe_source(
                 self.intake.probe, file.path, _source_address(record), record.received
             )
         except FileRefused as error:
-            await self.uploads.remove(record.name, UploadRefusedEvent, Change(now_us, by=self.by))
+            await self.uploads.remove(record.name, UploadRefusedEvent, change)
             await _remove(file)
             raise invalid({"video": [error.reason]}) from error
         await file.keep(probed.source)
         if record.replaces:
-            await self._replace(upload, probed, now_us)
+            await self._replace(upload, probed, change)
         else:
-            await self._add(upload, probed, now_us)
+            await self._add(upload, probed, change)
         await file.remove_remains()
         upload.record = msgspec.structs.replace(record, state="done")
 
-    async def _add(self, upload: _OpenUpload, file: VideoFile, now_us: int) -> None:
+    async def _add(self, upload: _OpenUpload, file: VideoFile, change: Change) -> None:
         """Record the file of a new video."""
         record = upload.record
-        whole = await self.uploads.finish(
-            record.name, upload.writer, file, Change(now_us, by=self.by)
-        )
+        whole = await self.uploads.finish(record.name, upload.writer, file, change)
         if whole is None:
             raise await self._lost_response(record.name, upload.file)
         log.info("uploaded", extra={"video": record.hash, "bytes": record.received})
 
-    async def _replace(self, upload: _OpenUpload, file: VideoFile, now_us: int) -> None:
+    async def _replace(self, upload: _OpenUpload, file: VideoFile, change: Change) -> None:
         """Replace the file of a video; an upload that is too late for that is deleted."""
         record = upload.record
 
         async def record_file(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
-            return await self.uploads.replace(
-                record, upload.writer, file, Change(now_us, by=self.by)
-            )
+            return await self.uploads.replace(record, upload.writer, file, change)
 
         try:
             await replace_source(self.intake.objects, record.hash, file, record_file)
         except UploadLost as error:
             raise await self._lost_response(record.name, upload.file) from error
         except ApiError:
-            await self.uploads.remove(record.name, UploadRefusedEvent, Change(now_us, by=self.by))
+            await self.uploads.remove(record.name, UploadRefusedEvent, change)
             # In a bucket the file is a copy; what came is still here.
             await _remove(upload.file)
             raise

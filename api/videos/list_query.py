@@ -9,6 +9,7 @@ import msgspec
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
+from api.http.operation import Services
 from api.http.paging import read_query
 from api.http.parameters import PageNumber, Search, SortOrder, sort_columns
 from media.ticks import DAY_US, since_epoch_us
@@ -58,7 +59,7 @@ class VideoListQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def provide_list_query(
-    now_us: NamedDependency[int],
+    services: NamedDependency[Services],
     type_: Type = None,
     search: Search = None,
     from_: From = None,
@@ -85,7 +86,7 @@ def provide_list_query(
         faults=errors,
     )
     if type_ == "recent":
-        since_us = now_us - 7 * DAY_US
+        since_us = services.clock_us() - 7 * DAY_US
         from_us = since_us if from_us is None else max(from_us, since_us)
     parameters = {"type": type_, "search": search, "from": from_, "to": to}
     parameters |= {"sort_column": sort_column, "sort_order": sort_order}
