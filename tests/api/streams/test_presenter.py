@@ -1,9 +1,7 @@
 """Settings and reports on encoders as bodies."""
 
 import msgspec
-import pytest
 
-from api.http.errors import ApiError
 from api.streams.presenter import present_report, present_settings
 from media.encoder_report import StreamReport
 from storage.catalog.records.common import Change
@@ -11,15 +9,9 @@ from storage.catalog.records.settings import OwnerSettings
 from tests.support.api.application import ADDRESSES, NOW_US, ApiService
 
 
-def test_settings_of_what_was_deleted_are_404_with_its_noun() -> None:
-    with pytest.raises(ApiError) as refused:
-        present_settings(None, "project", ADDRESSES)
-    assert (refused.value.status_code, refused.value.detail) == (404, "There is no such project.")
-
-
 def test_a_slate_is_shown_by_its_address() -> None:
-    assert present_settings(OwnerSettings(), "stream", ADDRESSES).slate.picture is None
-    body = present_settings(OwnerSettings(slate="slates/s-abc/x.jpg"), "stream", ADDRESSES)
+    assert present_settings(OwnerSettings(), ADDRESSES).slate.picture is None
+    body = present_settings(OwnerSettings(slate="slates/s-abc/x.jpg"), ADDRESSES)
     assert body.slate.picture == "https://live.example/slates/s-abc/x.jpg"
     assert body.recording.enabled is None
     assert body.failover.mode is None
