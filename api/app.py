@@ -16,16 +16,14 @@ from api.console.page import Console
 from api.console.rendering import Renderer
 from api.console.routes import console_routes, front_page
 from api.http.auth import Guard, needs_token
+from api.http.browser_headers import add_security_headers, cors_hook
 from api.http.browser_sessions import BrowserSessions
-from api.http.cors import cors_hook
+from api.http.caller_limits import UNLIMITED, CallerRateLimiter
 from api.http.errors import HANDLERS
 from api.http.json_body import MAX_BODY
-from api.http.known_query import needs_known_query
 from api.http.openapi import ReadyDocuments, ReferencePage, operation_id
 from api.http.operation import Services, provide_plain
-from api.http.options import list_all_methods
-from api.http.rate_limit import UNLIMITED, CallerRateLimiter
-from api.http.security_headers import add_security_headers
+from api.http.routes import list_all_methods, needs_known_query
 from api.intake.upload_intake import UploadIntake
 from api.library.countries import CountriesController
 from api.library.events import EventsController

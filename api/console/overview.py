@@ -12,7 +12,7 @@ from api.console.page import GivenConsole
 from api.console.stream_states import poster_of
 from api.console.stream_states import state_of as viewers_get
 from api.http.operation import PlainCall
-from api.http.paging import read_query
+from api.http.parameters import read_query
 from api.operations.report import Finding, OperationsReporter, StreamRoom
 from storage.catalog.records.common import StreamRecord
 

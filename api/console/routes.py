@@ -24,7 +24,7 @@ from api.console.upload import UploadPage
 from api.console.video import VideoPage
 from api.console.videos import VideosPage
 from api.http.browser_sessions import BrowserSessions
-from api.http.rate_limit import CallerRateLimiter
+from api.http.caller_limits import CallerRateLimiter
 from api.operations.report import StreamRoom
 from storage.catalog import Catalog
 

@@ -8,7 +8,7 @@ from litestar.params import FromQuery
 from api.console.label_choice import BY_NAME
 from api.console.page import GivenConsole
 from api.http.operation import Call
-from api.http.paging import read_query
+from api.http.parameters import read_query
 from api.library.lookup import PROJECT, ProjectCall, label_tag, player_tag, project_tag
 from api.streams.presenter import present_settings, settings_tag
 from storage.catalog.records.common import Page, ProjectRecord, TokenRecord

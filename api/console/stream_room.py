@@ -12,8 +12,7 @@ from api.console.event_words import describe
 from api.console.label_choice import BY_NAME, MOST_CHOICES, category_choice, tag_choice
 from api.console.page import GivenConsole
 from api.console.stream_states import ON_AIR_EVENTS, SLATE_EVENTS, slot_states, state_of
-from api.http.paging import read_query
-from api.http.parameters import PageNumber
+from api.http.parameters import PageNumber, read_query
 from api.library.lookup import PROJECT, ProjectCall
 from api.streams.lookup import STREAM, StreamCall, stream_tag
 from api.streams.obs_files import DEFAULT_LABEL, bit_rate

@@ -10,8 +10,7 @@ from litestar.params import QueryParameter
 
 from api.console.page import GivenConsole
 from api.console.stream_states import StreamState, poster_of, state_of
-from api.http.paging import read_query
-from api.http.parameters import PageNumber
+from api.http.parameters import PageNumber, read_query
 from api.library.lookup import PROJECT, ProjectCall
 from api.schemas.presenter import Presenter
 from storage.catalog.records.common import Sort, StreamRecord

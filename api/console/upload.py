@@ -8,7 +8,7 @@ from litestar.params import FromQuery
 
 from api.console.page import GivenConsole
 from api.http.auth import needs_write
-from api.http.paging import read_query
+from api.http.parameters import read_query
 from api.intake.upload_intake import UploadIntake
 from api.library.lookup import PROJECT, ProjectCall
 

@@ -19,7 +19,7 @@ from litestar.openapi.spec import Operation
 from api.http.auth import ApiRequest, needs_all_projects, needs_write
 from api.http.errors import ApiError, documented
 from api.http.json_body import described, read_body
-from api.http.parameters import missing, still_there
+from api.http.parameters import missing
 from api.schemas.presenter import Presenter
 from storage.catalog import Catalog
 from storage.catalog.records.common import Change, Principal
@@ -99,7 +99,9 @@ class Call(Generic[R]):
         Raises:
             ApiError: 404 if it was deleted since.
         """
-        return still_there(result, self.noun)
+        if result is None:
+            raise missing(self.noun)
+        return result
 
     def missing(self) -> ApiError:
         """Return the 404 error for a record that was deleted since the request began."""

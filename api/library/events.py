@@ -13,8 +13,7 @@ from litestar import Controller
 from litestar.params import QueryParameter
 
 from api.http.operation import shows
-from api.http.paging import envelope, read_query
-from api.http.parameters import PageNumber
+from api.http.parameters import PageNumber, envelope, read_query
 from api.library.lookup import PROJECT, ProjectCall, list_url
 from api.schemas.common import Event, Listing, Meta, PageLink, PageLinks, named_schema
 from api.schemas.timestamps import parse_timestamp

@@ -10,10 +10,9 @@ from urllib.parse import quote
 from litestar.di import NamedDependency, Provide
 from litestar.params import PathParameter, QueryParameter
 
+from api.http.conditional import edit_tag
 from api.http.operation import Call, PlainCall
-from api.http.paging import ListQuery, read_query
-from api.http.parameters import PageNumber, SortOrder, sort_columns
-from api.http.preconditions import edit_tag
+from api.http.parameters import ListQuery, PageNumber, SortOrder, read_query, sort_columns
 from storage.catalog.records.common import LabelRecord, PlayerRecord, ProjectRecord
 
 ProjectId = Annotated[str, PathParameter(description="The project's number or its short string.")]
@@ -78,7 +77,7 @@ def list_url(call: Call[Any], noun: str) -> str:  # Any: a record of any kind
 
 
 def project_tag(record: ProjectRecord) -> str:
-    """Return the tag of what can be edited of a project (see `api.http.preconditions`)."""
+    """Return the tag of what can be edited of a project (see `api.http.conditional`)."""
     return edit_tag(record.name, record.origins)
 
 

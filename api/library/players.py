@@ -7,10 +7,9 @@ import msgspec
 from litestar import Controller, Response
 from litestar.di import NamedDependency, Provide
 
+from api.http.conditional import IfMatch, tagged, unless_edited
 from api.http.operation import Call, PlainCall, adds, deletes, edits, shows
-from api.http.paging import envelope
-from api.http.parameters import RecordId, number_of
-from api.http.preconditions import IfMatch, tagged, unless_edited
+from api.http.parameters import RecordId, envelope, number_of
 from api.library.lookup import (
     PROJECT,
     GivenQuery,

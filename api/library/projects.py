@@ -6,7 +6,8 @@ from typing import Annotated
 import msgspec
 from litestar import Controller, Response
 
-from api.http.cors import normalize_origins, origins_error
+from api.http.browser_headers import normalize_origins, origins_error
+from api.http.conditional import IfMatch, tagged, unless_edited
 from api.http.errors import ApiError, invalid
 from api.http.operation import (
     PlainCall,
@@ -15,9 +16,7 @@ from api.http.operation import (
     edits,
     shows,
 )
-from api.http.paging import envelope, read_query
-from api.http.parameters import PageNumber
-from api.http.preconditions import IfMatch, tagged, unless_edited
+from api.http.parameters import PageNumber, envelope, read_query
 from api.library.lookup import PROJECT, ProjectCall, project_tag
 from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter

@@ -15,8 +15,7 @@ from api.http.auth import needs_write, unauthenticated
 from api.http.errors import ApiError, documented, invalid
 from api.http.json_body import described
 from api.http.operation import BODY_ERRORS, PlainCall, deletes
-from api.http.paging import envelope, read_query
-from api.http.parameters import PageNumber, RecordId, missing, number_of
+from api.http.parameters import PageNumber, RecordId, envelope, missing, number_of, read_query
 from api.schemas.common import Listing, named_schema
 from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp

@@ -6,7 +6,6 @@ from typing import Final
 from litestar import Controller
 
 from api.http.errors import ApiError, invalid
-from api.http.filenames import slug
 from api.http.operation import adds
 from api.intake.upload_intake import (
     GivenIntake,
@@ -15,6 +14,7 @@ from api.intake.upload_intake import (
     token_holders,
 )
 from api.library.quotas import GivenQuotas
+from api.schemas.filenames import slug
 from api.schemas.timestamps import format_timestamp
 from api.streams.lookup import STREAM, StreamCall
 from api.streams.schemas import ClipAdded, ClipAddition, ClipTime

@@ -7,7 +7,7 @@ from litestar.params import QueryParameter
 
 from api.http.errors import invalid
 from api.http.operation import adds, shows
-from api.http.paging import envelope
+from api.http.parameters import envelope
 from api.library.lookup import (
     PROJECT,
     GivenQuery,

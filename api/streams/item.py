@@ -7,6 +7,7 @@ import msgspec
 from litestar import Controller, Response, post
 
 from api.http.auth import needs_write
+from api.http.conditional import IfMatch, tagged, unless_edited
 from api.http.errors import ApiError, documented
 from api.http.operation import (
     CHANGE_ERRORS,
@@ -16,7 +17,6 @@ from api.http.operation import (
     shows,
 )
 from api.http.parameters import RecordId, missing, number_of
-from api.http.preconditions import IfMatch, tagged, unless_edited
 from api.library.references import read_countries, read_resolutions, wanted_tags
 from api.streams.command_client import GivenIngest
 from api.streams.lookup import STREAM, StreamCall, stream_tag

@@ -7,9 +7,9 @@ from typing import Final
 
 from litestar.di import NamedDependency, Provide
 
+from api.http.conditional import edit_tag
 from api.http.operation import Call, PlainCall
 from api.http.parameters import RecordId, number_of
-from api.http.preconditions import edit_tag
 from media.countries import encode_countries
 from storage.catalog.records.common import ProjectRecord, StreamRecord
 from storage.catalog.streams.settings import SettingsRepository
@@ -41,7 +41,7 @@ def settings_of(call: OwnerCall) -> SettingsRepository:
 
 
 def stream_tag(record: StreamRecord) -> str:
-    """Return the tag of what an edit of a stream may change (see `api.http.preconditions`)."""
+    """Return the tag of what an edit of a stream may change (see `api.http.conditional`)."""
     return edit_tag(
         record.title,
         record.description,

@@ -9,8 +9,8 @@ from litestar.params import QueryParameter
 
 from api.http.auth import needs_write
 from api.http.errors import documented, invalid
-from api.http.filenames import slug
 from api.http.operation import READ_ERRORS
+from api.schemas.filenames import slug
 from api.streams.lookup import STREAM, StreamCall
 from api.streams.obs_files import DEFAULT_LABEL, ObsProfile
 from media.ladder import SELECTABLE_BOXES

@@ -5,8 +5,8 @@ Streams themselves are presented by `api.schemas.presenter`.
 
 import msgspec
 
+from api.http.conditional import edit_tag
 from api.http.operation import Call
-from api.http.preconditions import edit_tag
 from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from api.streams.schemas import (
@@ -24,7 +24,7 @@ from storage.catalog.streams.holds import is_held
 
 
 def settings_tag(record: OwnerSettings) -> str:
-    """Return the tag of what a change of settings may change (see `api.http.preconditions`)."""
+    """Return the tag of what a change of settings may change (see `api.http.conditional`)."""
     return edit_tag(*(getattr(record, field) for field in RunPolicy.__struct_fields__))
 
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from litestar import Controller, Response
 
+from api.http.conditional import IfMatch, tagged, unless_edited
 from api.http.operation import edits, shows
-from api.http.preconditions import IfMatch, tagged, unless_edited
 from api.library.lookup import PROJECT, ProjectCall
 from api.streams.lookup import STREAM, OwnerCall, StreamCall, settings_of
 from api.streams.presenter import present_settings, settings_tag

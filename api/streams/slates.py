@@ -11,8 +11,8 @@ from typing import Final
 from litestar import Controller
 
 from api.http.errors import invalid
-from api.http.multipart_schemas import SlateForm
 from api.http.operation import deletes, takes_form
+from api.intake.form_schemas import SlateForm
 from api.intake.upload_intake import (
     MAX_PICTURE,
     PICTURE_FORM_BYTES,

@@ -11,10 +11,10 @@ from litestar import Controller
 from litestar.di import NamedDependency
 
 from api.http.errors import invalid
-from api.http.filenames import file_slug, file_title
 from api.http.operation import adds
 from api.library.lookup import PROJECT, ProjectCall
 from api.library.quotas import GivenQuotas
+from api.schemas.filenames import file_slug, file_title
 from api.uploads.metadata import VideoDetails, wanted_details
 from api.videos.presenter import VideoPresenter
 from api.videos.schemas import VideoAdded

@@ -15,8 +15,7 @@ from litestar import Controller, get
 from api.http.auth import needs_write
 from api.http.errors import documented, invalid
 from api.http.operation import CHANGE_ERRORS, adds, deletes
-from api.http.paging import envelope, read_query
-from api.http.parameters import PageNumber, RecordId, missing, number_of
+from api.http.parameters import PageNumber, RecordId, envelope, missing, number_of, read_query
 from api.intake.upload_intake import GivenIntake
 from api.library.lookup import PROJECT, ProjectCall, list_url
 from api.schemas.common import Listing, named_schema

@@ -16,11 +16,11 @@ from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 
 from api.http.auth import Guard
-from api.http.cors import is_upload_options
+from api.http.browser_headers import is_upload_options
+from api.http.caller_limits import UNLIMITED, CallerRateLimiter
 from api.http.errors import ApiError
 from api.http.operation import Services
-from api.http.parameters import missing, still_there
-from api.http.rate_limit import UNLIMITED, CallerRateLimiter
+from api.http.parameters import missing
 from api.intake.upload_intake import (
     VIDEO_FORM_BYTES,
     GivenIntake,
@@ -201,7 +201,10 @@ async def _replace(
 ) -> WholeVideo:
     """Replace the file of the video that a link is for with the file in a form."""
     link = request.auth
-    video = still_there(await catalog.videos.find(number), "video").video
+    found = await catalog.videos.find(number)
+    if found is None:
+        raise missing("video")
+    video = found.video
 
     async def record(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
         return await catalog.uploads.replace_through(link.id, video.id, file, receiver.clock_us())

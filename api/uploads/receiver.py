@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
+from api.http.caller_limits import Holder
 from api.http.errors import ApiError, invalid
-from api.http.fair_share import Holder
 from api.http.multipart import MIN_PROGRESS_BYTES
 from api.http.parameters import missing
 from api.http.tus import CHECKSUM_MISMATCH, Patch

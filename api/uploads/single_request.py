@@ -9,8 +9,8 @@ from litestar.params import QueryParameter
 
 from api.http.auth import needs_write
 from api.http.errors import ApiError, documented, invalid
-from api.http.multipart_schemas import FileForm, PosterForm, VideoForm
 from api.http.operation import FORM_ERRORS, commands, takes_form
+from api.intake.form_schemas import FileForm, PosterForm, VideoForm
 from api.intake.upload_intake import (
     MAX_PICTURE,
     MAX_VIDEO,

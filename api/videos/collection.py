@@ -7,7 +7,7 @@ from litestar.di import NamedDependency, Provide
 
 from api.http.errors import documented
 from api.http.operation import READ_ERRORS, PlainCall, commands
-from api.http.paging import envelope
+from api.http.parameters import envelope
 from api.library.lookup import ProjectId, find_project, list_url
 from api.schemas.common import Listing, named_schema
 from api.videos.list_query import VideoListQuery, provide_list_query

@@ -10,6 +10,7 @@ import msgspec
 from litestar import Controller, Response
 from litestar.di import NamedDependency
 
+from api.http.conditional import IfMatch, tagged, unless_edited
 from api.http.errors import ApiError
 from api.http.operation import (
     PlainCall,
@@ -19,7 +20,6 @@ from api.http.operation import (
     shows,
 )
 from api.http.parameters import RecordId, number_of
-from api.http.preconditions import IfMatch, tagged, unless_edited
 from api.library.references import read_countries, wanted_tags
 from api.ports import MediaRemover
 from api.videos.lookup import VIDEO, VideoCall, video_tag

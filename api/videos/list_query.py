@@ -10,8 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from api.http.operation import Services
-from api.http.paging import read_query
-from api.http.parameters import PageNumber, Search, SortOrder, sort_columns
+from api.http.parameters import PageNumber, Search, SortOrder, read_query, sort_columns
 from media.ticks import DAY_US, since_epoch_us
 from storage.catalog.records.videos import Phase, VideoQuery
 

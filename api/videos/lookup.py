@@ -7,9 +7,9 @@ from typing import Final
 
 from litestar.di import NamedDependency, Provide
 
+from api.http.conditional import edit_tag
 from api.http.operation import Call, PlainCall
 from api.http.parameters import RecordId, number_of
-from api.http.preconditions import edit_tag
 from media.countries import encode_countries
 from storage.catalog.records.videos import WholeVideo
 
@@ -30,7 +30,7 @@ VIDEO: Final = {"call": Provide(provide_video)}
 
 
 def video_tag(whole: WholeVideo) -> str:
-    """Return the tag of what an edit of a video may change (see `api.http.preconditions`)."""
+    """Return the tag of what an edit of a video may change (see `api.http.conditional`)."""
     return edit_tag(
         whole.video.title,
         whole.video.description,

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from api.http.filenames import slug
+from api.schemas.filenames import slug
 from headend.install.media_store import open_store
 from media.no_op import do_nothing_async
 from media.ticks import DAY_US

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from api.http.rate_limit import RateLimits
+from api.http.caller_limits import RateLimits
 from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US, STREAMS, ApiService
 from tests.support.api.console_client import COOKIE, SAME_ORIGIN, Browser

@@ -42,7 +42,7 @@ async def test_what_is_not_there_or_not_the_callers_is_not_found(
 
 async def test_what_was_deleted_meanwhile_is_not_found(plain: Call[None]) -> None:
     call = plain.to("record", 1, "stream")
-    assert call.still_there("changed") == "changed"
+    assert [call.still_there("changed"), call.still_there(0)] == ["changed", 0]
     with pytest.raises(ApiError, match="There is no such stream"):
         call.still_there(None)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from api.http.concurrency_limit import ConcurrencyLimit
+from api.http.caller_limits import Holder
 from api.http.errors import ApiError
-from api.http.fair_share import Holder
+from api.intake.concurrency_limit import ConcurrencyLimit
 from api.intake.upload_intake import link_holders, token_holders
 from headend.roles.upload_intake import create_intake
 from storage.catalog.records.common import Change

@@ -9,7 +9,7 @@ import pytest
 from httpx import Response
 
 from api.app import create_app
-from api.http.fair_share import Holder
+from api.http.caller_limits import Holder
 from api.intake.upload_intake import UploadIntake
 from api.schemas.timestamps import format_timestamp
 from delivery.edge.memory import MemoryEdge

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from api.app import create_app
-from api.http.rate_limit import CallerRateLimiter, RateLimits
+from api.http.caller_limits import CallerRateLimiter, RateLimits
 from headend.roles.upload_intake import create_intake
 from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadDetails

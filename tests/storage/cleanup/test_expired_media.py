@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from api.http.filenames import slug
+from api.schemas.filenames import slug
 from media.no_op import do_nothing_async
 from media.ticks import DAY_US
 from storage.catalog import Catalog, open_catalog
