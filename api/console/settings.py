@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from litestar import Controller, Response, get
+from litestar import Response, get
 from litestar.params import FromQuery
 
 from api.console.label_choice import BY_NAME
@@ -25,37 +25,31 @@ _FRAGMENTS: Final = {
 }
 
 
-class SettingsPage(Controller):
-    """The settings of a project."""
-
-    path = "/{project_id:str}/settings"
-    dependencies = PROJECT
-
-    @get()
-    async def show_settings(
-        self, call: ProjectCall, console: GivenConsole, tokens: FromQuery[str | None] = None
-    ) -> Response[str]:
-        """Show the settings; `tokens` is the page of the tokens."""
-        number, size = call.record.id, _MOST_NAMED
-        labels = call.catalog.labels
-        record = call.still_there(await call.catalog.project_settings.find(number))
-        return console.page(
-            call.request,
-            "settings.html",
-            fragments=_FRAGMENTS,
-            project=call.record,
-            project_tag=project_tag(call.record),
-            settings_tag=settings_tag(record),
-            defaults=present_settings(record, call.addresses),
-            player_tag=player_tag,
-            label_tag=label_tag,
-            players=await call.catalog.players.find_page(number, sort=BY_NAME, size=size),
-            tags=await labels.find_page("tag", number, sort=BY_NAME, size=size),
-            categories=await labels.find_page("category", number, sort=BY_NAME, size=size),
-            restricted=await call.catalog.restrictions.find(number, _MOST_RESTRICTED),
-            tokens=await _tokens(call, tokens or None),
-            projects={each.id: each for each in await _projects(call)},
-        )
+@get("/{project_id:str}/settings", dependencies=PROJECT)
+async def settings_page(
+    call: ProjectCall, console: GivenConsole, tokens: FromQuery[str | None] = None
+) -> Response[str]:
+    """Show the settings; `tokens` is the page of the tokens."""
+    number, size = call.record.id, _MOST_NAMED
+    labels = call.catalog.labels
+    record = call.still_there(await call.catalog.project_settings.find(number))
+    return console.page(
+        call.request,
+        "settings.html",
+        fragments=_FRAGMENTS,
+        project=call.record,
+        project_tag=project_tag(call.record),
+        settings_tag=settings_tag(record),
+        defaults=present_settings(record, call.addresses),
+        player_tag=player_tag,
+        label_tag=label_tag,
+        players=await call.catalog.players.find_page(number, sort=BY_NAME, size=size),
+        tags=await labels.find_page("tag", number, sort=BY_NAME, size=size),
+        categories=await labels.find_page("category", number, sort=BY_NAME, size=size),
+        restricted=await call.catalog.restrictions.find(number, _MOST_RESTRICTED),
+        tokens=await _tokens(call, tokens or None),
+        projects={each.id: each for each in await _projects(call)},
+    )
 
 
 async def _tokens(call: Call[ProjectRecord], page: str | None) -> Page[TokenRecord] | None:

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from urllib.parse import urlencode
 
 import msgspec
-from litestar import Controller, Response, get
+from litestar import Response, get
 from litestar.di import NamedDependency, Provide
 from litestar.params import FromQuery, QueryParameter
 
@@ -98,25 +98,19 @@ _DEPENDENCIES: Final = {
 }
 
 
-class VideosPage(Controller):
-    """The videos of a project."""
-
-    path = "/{project_id:str}/videos"
-    dependencies = _DEPENDENCIES
-
-    @get()
-    async def show_videos(
-        self, call: ProjectCall, filters: NamedDependency[VideoFilters], console: GivenConsole
-    ) -> Response[str]:
-        """Show a page of the list."""
-        videos = await call.catalog.videos.find_page(
-            call.record, filters.query.query, filters.query.page
-        )
-        return console.page(
-            call.request,
-            "videos.html",
-            fragments=_FRAGMENTS,
-            project=call.record,
-            filters=filters,
-            videos=videos,
-        )
+@get("/{project_id:str}/videos", dependencies=_DEPENDENCIES)
+async def videos_page(
+    call: ProjectCall, filters: NamedDependency[VideoFilters], console: GivenConsole
+) -> Response[str]:
+    """Show a page of the list."""
+    videos = await call.catalog.videos.find_page(
+        call.record, filters.query.query, filters.query.page
+    )
+    return console.page(
+        call.request,
+        "videos.html",
+        fragments=_FRAGMENTS,
+        project=call.record,
+        filters=filters,
+        videos=videos,
+    )
