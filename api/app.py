@@ -105,8 +105,6 @@ _UPLOAD_CONTROLLERS: Final = (
     ProjectSlateController,
     ClipsController,
 )
-# What their handlers get by name.
-_OF_LINKS: Final = ("services", "intake", "quotas")
 
 
 class _OwnRouter(Router):
@@ -153,7 +151,7 @@ def _linked(dependencies: Mapping[str, Provide], guard: Guard) -> Router:
         "/api",
         route_handlers=[LinkController, LinkUploadController],
         guards=[guard, needs_known_query],
-        dependencies={name: dependencies[name] for name in _OF_LINKS},
+        dependencies=dependencies,
         response_headers={"Cache-Control": "no-store"},
         include_in_schema=False,
     )

@@ -21,8 +21,6 @@ from storage.catalog.records.common import Page, Sort
 R = TypeVar("R")
 B = TypeVar("B")
 
-_STRING: Final = {"type": "string", "one_of": None}
-_WHOLE: Final = {"type": "integer", "one_of": None}
 # Up to ten digits without leading zeros; the catalog checks the range.
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,9}")
 # 18 digits fit into every integer type of ours and of the databases.
@@ -30,19 +28,25 @@ _PAGE: Final = re.compile(r"[1-9][0-9]{0,17}")
 _MAX_SEARCH: Final = 255  # characters, as the longest title
 _ORDERS: Final = ("asc", "desc")
 
-Search = Annotated[
-    str | None, QueryParameter(description="A part of the title.", schema_extra=_STRING)
-]
-SortOrder = Annotated[str | None, QueryParameter(schema_extra={**_STRING, "enum": _ORDERS})]
-PageNumber = Annotated[str | None, QueryParameter(schema_extra={**_WHOLE, "minimum": 1})]
+
+def queried(
+    description: str | None = None, *, name: str | None = None, type_: str = "string", **schema: Any
+) -> Any:  # Any: JSON Schema; an argument of Annotated
+    """Return the OpenAPI description of a parameter of the query, which its handler validates."""
+    extra = {"type": type_, "one_of": None, **schema}
+    return QueryParameter(name=name, description=description, schema_extra=extra)
+
+
+Search = Annotated[str | None, queried("A part of the title.")]
+SortOrder = Annotated[str | None, queried(enum=_ORDERS)]
+PageNumber = Annotated[str | None, queried(type_="integer", minimum=1)]
 RecordId = Annotated[
-    str, PathParameter(description="The record's number.", schema_extra={**_WHOLE, "minimum": 1})
+    str,
+    PathParameter(
+        description="The record's number.",
+        schema_extra={"type": "integer", "one_of": None, "minimum": 1},
+    ),
 ]
-
-
-def sort_columns(columns: Sequence[str]) -> Any:  # Any: an argument of Annotated
-    """Return the OpenAPI description of a parameter with these columns as values."""
-    return QueryParameter(schema_extra={**_STRING, "enum": columns})
 
 
 def number_of(text: str, noun: str) -> int:

@@ -10,10 +10,9 @@ from typing import Annotated, Final
 from urllib.parse import urlencode
 
 from litestar import Controller
-from litestar.params import QueryParameter
 
 from api.http.operation import shows
-from api.http.parameters import PageNumber, envelope, read_query
+from api.http.parameters import PageNumber, envelope, queried, read_query
 from api.library.lookup import PROJECT, ProjectCall, list_url
 from api.schemas.common import Event, Listing, Meta, PageLink, PageLinks, named_schema
 from api.schemas.timestamps import parse_timestamp
@@ -28,27 +27,19 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,9}")
 _EVENT: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 
 # For the OpenAPI document alone: the handler checks the values.
-Since = Annotated[
-    str | None,
-    QueryParameter(
-        description="Nothing older than this moment or day (RFC 3339).",
-        schema_extra={"type": "string", "one_of": None},
-    ),
-]
+Since = Annotated[str | None, queried("Nothing older than this moment or day (RFC 3339).")]
 EventNumber = Annotated[
     str | None,
-    QueryParameter(
-        description=f"Only what comes after the event with this id: oldest first, {MOST_AFTER} a"
+    queried(
+        f"Only what comes after the event with this id: oldest first, {MOST_AFTER} a"
         " page. Not with since or page.",
-        schema_extra={"type": "integer", "one_of": None, "minimum": 0},
+        type_="integer",
+        minimum=0,
     ),
 ]
 StreamNumber = Annotated[
     str | None,
-    QueryParameter(
-        description="Only what happened to the stream with this number.",
-        schema_extra={"type": "integer", "one_of": None, "minimum": 1},
-    ),
+    queried("Only what happened to the stream with this number.", type_="integer", minimum=1),
 ]
 
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from litestar.di import NamedDependency, Provide
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import PathParameter
 
 from api.http.conditional import edit_tag
 from api.http.operation import Call, PlainCall
-from api.http.parameters import ListQuery, PageNumber, SortOrder, read_query, sort_columns
+from api.http.parameters import ListQuery, PageNumber, SortOrder, queried, read_query
 from storage.catalog.records.common import LabelRecord, PlayerRecord, ProjectRecord
 
 ProjectId = Annotated[str, PathParameter(description="The project's number or its short string.")]
@@ -48,14 +48,8 @@ def provide_list_query(columns: Sequence[str], searched: str = "name") -> Provid
 
     def provide(
         call: ProjectCall,  # noqa: ARG001  # 404 comes before 422
-        search: Annotated[
-            str | None,
-            QueryParameter(
-                description=f"A part of the {searched}.",
-                schema_extra={"type": "string", "one_of": None},
-            ),
-        ] = None,
-        sort_column: Annotated[str | None, sort_columns(columns)] = None,
+        search: Annotated[str | None, queried(f"A part of the {searched}.")] = None,
+        sort_column: Annotated[str | None, queried(enum=columns)] = None,
         sort_order: SortOrder = None,
         page: PageNumber = None,
     ) -> ListQuery:

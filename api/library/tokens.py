@@ -9,13 +9,20 @@ from typing import Annotated, Final
 
 import msgspec
 from litestar import Controller, get, post
-from litestar.params import QueryParameter
 
 from api.http.auth import needs_write, unauthenticated
 from api.http.errors import ApiError, documented, invalid
 from api.http.json_body import described
 from api.http.operation import BODY_ERRORS, PlainCall, deletes
-from api.http.parameters import PageNumber, RecordId, envelope, missing, number_of, read_query
+from api.http.parameters import (
+    PageNumber,
+    RecordId,
+    envelope,
+    missing,
+    number_of,
+    queried,
+    read_query,
+)
 from api.schemas.common import Listing, named_schema
 from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
@@ -26,10 +33,7 @@ from storage.errors import TokenRevoked
 _BOOLEANS: Final = {None: False, "false": False, "true": True}
 Descendants = Annotated[
     str | None,
-    QueryParameter(
-        description="Also revoke the tokens that were made with it, and with these.",
-        schema_extra={"type": "boolean", "one_of": None},
-    ),
+    queried("Also revoke the tokens that were made with it, and with these.", type_="boolean"),
 ]
 
 

@@ -3,11 +3,10 @@
 from typing import Annotated, Final
 
 from litestar import Controller
-from litestar.params import QueryParameter
 
 from api.http.errors import invalid
 from api.http.operation import adds, shows
-from api.http.parameters import envelope
+from api.http.parameters import envelope, queried
 from api.library.lookup import (
     PROJECT,
     GivenQuery,
@@ -25,11 +24,11 @@ _DEPENDENCIES: Final = {**PROJECT, "list_query": provide_list_query(_COLUMNS, se
 # For the OpenAPI document alone: the handler checks the value.
 State = Annotated[
     str | None,
-    QueryParameter(
-        name="state",
-        description="Only streams that are live, that are idle (not live, and no encoder sends),"
+    queried(
+        "Only streams that are live, that are idle (not live, and no encoder sends),"
         " or that their owner unpublished.",
-        schema_extra={"type": "string", "one_of": None, "enum": STATES},
+        name="state",
+        enum=STATES,
     ),
 ]
 

@@ -5,11 +5,11 @@ from typing import Annotated, Final
 
 from litestar import Controller, Response, get
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import QueryParameter
 
 from api.http.auth import needs_write
 from api.http.errors import documented, invalid
 from api.http.operation import READ_ERRORS
+from api.http.parameters import queried
 from api.schemas.filenames import slug
 from api.streams.lookup import STREAM, StreamCall
 from api.streams.obs_files import DEFAULT_LABEL, ObsProfile
@@ -21,27 +21,9 @@ _BOXES: Final = {box.label: box for box in SELECTABLE_BOXES}
 _MOST_NAME: Final = 60  # characters: menus of OBS show no more
 _ZIP: Final = "application/zip"
 
-SlotName = Annotated[
-    str,
-    QueryParameter(
-        description="The ingest address to send to: primary, backup-1 and so on.",
-        schema_extra={"type": "string", "one_of": None},
-    ),
-]
-Size = Annotated[
-    str,
-    QueryParameter(
-        description="The resolution to send.",
-        schema_extra={"type": "string", "one_of": None, "enum": [*_BOXES]},
-    ),
-]
-Secure = Annotated[
-    str,
-    QueryParameter(
-        description="Whether to send over TLS (RTMPS).",
-        schema_extra={"type": "string", "one_of": None, "enum": ["false", "true"]},
-    ),
-]
+SlotName = Annotated[str, queried("The ingest address to send to: primary, backup-1 and so on.")]
+Size = Annotated[str, queried("The resolution to send.", enum=[*_BOXES])]
+Secure = Annotated[str, queried("Whether to send over TLS (RTMPS).", enum=["false", "true"])]
 
 
 class ObsProfileController(Controller):

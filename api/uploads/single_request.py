@@ -5,11 +5,11 @@ from http import HTTPStatus
 from typing import Annotated, Final
 
 from litestar import Controller, post
-from litestar.params import QueryParameter
 
 from api.http.auth import needs_write
 from api.http.errors import ApiError, documented, invalid
 from api.http.operation import FORM_ERRORS, commands, takes_form
+from api.http.parameters import queried
 from api.intake.form_schemas import FileForm, PosterForm, VideoForm
 from api.intake.upload_intake import (
     MAX_PICTURE,
@@ -42,10 +42,7 @@ _NO_MOMENT: Final = "The uploaded_at must be a moment like 2026-01-31T12:00:00.1
 
 UploadedAt = Annotated[
     str | None,
-    QueryParameter(
-        description="Only if this is the video's `uploaded_at`; 409 if it has another file by now.",
-        schema_extra={"type": "string", "one_of": None},
-    ),
+    queried("Only if this is the video's `uploaded_at`; 409 if it has another file by now."),
 ]
 
 

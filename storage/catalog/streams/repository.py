@@ -169,9 +169,8 @@ class Streams:
                 values = await _values(connection, row.project_id, edit)
                 if edit.resolutions is not msgspec.UNSET:
                     await _set_resolutions(connection, stream, edit.resolutions)
-                await _update(connection, stream, change.now_us, values)
                 event = StreamEditedEvent(stream=stream, keys=edit.keys)
-                await _announce(connection, row, event, change)
+                await _save(connection, row, change, values, event)
             # Last: a transaction that adds tags waits for others that do.
             if edit.tags is not msgspec.UNSET:
                 await labels.link_tags(
@@ -185,8 +184,7 @@ class Streams:
             if row is not None and (row.hidden or not row.published):
                 since = row.published_us if row.published_us is not None else change.now_us
                 values = {"published": True, "hidden": False, "published_us": since}
-                await _update(connection, stream, change.now_us, values)
-                await _announce(connection, row, PublishedEvent(stream=stream), change)
+                await _save(connection, row, change, values, PublishedEvent(stream=stream))
             return await stream_queries.find(connection, stream)
 
     async def unpublish(self, stream: int, change: Change) -> StreamRecord | None:
@@ -194,8 +192,7 @@ class Streams:
         async with self._locked(stream) as (connection, row):
             if row is not None and (row.published or not row.hidden):
                 values = {"published": False, "hidden": True}
-                await _update(connection, stream, change.now_us, values)
-                await _announce(connection, row, UnpublishedEvent(stream=stream), change)
+                await _save(connection, row, change, values, UnpublishedEvent(stream=stream))
             return await stream_queries.find(connection, stream)
 
     async def rotate(self, stream: int, change: Change) -> int | None:
@@ -209,8 +206,7 @@ class Streams:
             key = StreamKey.new(row.hash)
             secret = {"secret": key.secret, "secret_digest": digest(key.secret)}
             values = {**secret, **holds.NO_HOLD}
-            await _update(connection, stream, change.now_us, values)
-            await _announce(connection, row, StreamKeyChangedEvent(stream=stream), change)
+            await _save(connection, row, change, values, StreamKeyChangedEvent(stream=stream))
             return await _command(connection, row, CommandKind.DISCONNECT, change)
 
     async def request_end(self, stream: int, change: Change, *, deadline_us: int) -> int | None:
@@ -280,9 +276,8 @@ class Streams:
                 "receiving_count": 0,
                 "published": False,
             }
-            await _update(connection, stream, change.now_us, {**last_state, "on_air": None})
             event = StreamDeletedEvent(stream=stream, title=row.title)
-            await _announce(connection, row, event, change)
+            await _save(connection, row, change, {**last_state, "on_air": None}, event)
             await connection.execute(delete(streams).where(streams.c.id == stream))
             await removals.of_streams(connection, [row.hash])
             counters.add(connection, row.project_id, "streams", -1)
@@ -304,9 +299,8 @@ class Streams:
             number = row.next_backup
             statement = insert(stream_backups).values(stream_id=stream, number=number, live=False)
             backup = (await connection.execute(statement.returning(table.id))).scalar_one()
-            await _update(connection, stream, change.now_us, {"next_backup": number + 1})
             event = BackupAddedEvent(stream=stream, backup=backup, number=number)
-            await _announce(connection, row, event, change)
+            await _save(connection, row, change, {"next_backup": number + 1}, event)
             record = await stream_queries.find(connection, stream)
             return None if record is None else (record, backup)
 
@@ -328,9 +322,8 @@ class Streams:
             if removed.live:
                 raise BackupInUse(removed.number)
             await connection.execute(delete(stream_backups).where(*is_backup))
-            await _update(connection, stream, change.now_us, {})
             event = BackupRemovedEvent(stream=stream, backup=backup, number=removed.number)
-            await _announce(connection, row, event, change)
+            await _save(connection, row, change, {}, event)
             return True
 
     async def set_posters(
@@ -427,19 +420,16 @@ async def _set_resolutions(
     )
 
 
-async def _update(
-    connection: AsyncConnection, stream: int, now_us: int, values: Mapping[str, object]
-) -> None:
-    changed = {**values, "updated_us": now_us, "version": streams.c.version + 1}
-    await connection.execute(update(streams).where(streams.c.id == stream).values(changed))
-
-
-async def _announce(
+async def _save(
     connection: AsyncConnection,
     row: Row[Any],  # Any: a whole row has no static type
-    event: StreamEvent,
     change: Change,
+    values: Mapping[str, object],
+    event: StreamEvent,
 ) -> None:
+    """Write columns of a stream, and announce what they mean."""
+    changed = {**values, "updated_us": change.now_us, "version": streams.c.version + 1}
+    await connection.execute(update(streams).where(streams.c.id == row.id).values(changed))
     await announce(connection, row.project_id, row.hash, event, change=change)
 
 
@@ -449,9 +439,8 @@ async def _set_paused(
     paused: bool,
     change: Change,
 ) -> int:
-    await _update(connection, row.id, change.now_us, {"paused": paused})
     event_type = PausedEvent if paused else ResumedEvent
-    await _announce(connection, row, event_type(stream=row.id), change)
+    await _save(connection, row, change, {"paused": paused}, event_type(stream=row.id))
     kind = CommandKind.PAUSE if paused else CommandKind.RESUME
     return await _command(connection, row, kind, change)
 
