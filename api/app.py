@@ -16,21 +16,25 @@ from api.console.page import Console
 from api.console.rendering import Renderer
 from api.console.routes import console_routes, front_page
 from api.http.auth import Guard, needs_token
+from api.http.browser_headers import add_security_headers, cors_hook
 from api.http.browser_sessions import BrowserSessions
-from api.http.cors import cors_hook
+from api.http.caller_limits import UNLIMITED, CallerRateLimiter
 from api.http.errors import HANDLERS
 from api.http.json_body import MAX_BODY
-from api.http.known_query import needs_known_query
 from api.http.openapi import ReadyDocuments, ReferencePage, operation_id
-from api.http.options import list_all_methods
-from api.http.rate_limit import UNLIMITED, CallerRateLimiter
-from api.http.security_headers import add_security_headers
+from api.http.operation import Services, provide_plain
+from api.http.routes import list_all_methods, needs_known_query
 from api.intake.upload_intake import UploadIntake
 from api.library.countries import CountriesController
 from api.library.events import EventsController
-from api.library.labels import CategoriesController, TagsController
-from api.library.players import PlayersController
-from api.library.projects import ProjectsController
+from api.library.labels import (
+    CategoriesController,
+    CategoryController,
+    TagController,
+    TagsController,
+)
+from api.library.players import PlayerController, PlayersController
+from api.library.projects import ProjectController, ProjectsController
 from api.library.quotas import ProjectQuotas
 from api.library.resolutions import ResolutionsController
 from api.library.tokens import TokensController
@@ -56,7 +60,6 @@ from api.uploads.single_request import VideoFilesController, VideoUploadControll
 from api.uploads.source_file import SourceFileController
 from api.videos.collection import VideosController
 from api.videos.item import VideoController
-from api.videos.presenter import VideoPresenter
 from media.no_op import do_nothing, never
 from storage.catalog import Catalog
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
@@ -79,10 +82,14 @@ _CONTROLLERS: Final = (
     ImportsController,
     EventsController,
     ProjectsController,
+    ProjectController,
     TokensController,
     TagsController,
+    TagController,
     CategoriesController,
+    CategoryController,
     PlayersController,
+    PlayerController,
     CountriesController,
     ResolutionsController,
 )
@@ -98,8 +105,6 @@ _UPLOAD_CONTROLLERS: Final = (
     ProjectSlateController,
     ClipsController,
 )
-# What their handlers get by name.
-_OF_LINKS: Final = ("catalog", "presenter", "intake", "quotas", "clock_us")
 
 
 class _OwnRouter(Router):
@@ -146,7 +151,7 @@ def _linked(dependencies: Mapping[str, Provide], guard: Guard) -> Router:
         "/api",
         route_handlers=[LinkController, LinkUploadController],
         guards=[guard, needs_known_query],
-        dependencies={name: dependencies[name] for name in _OF_LINKS},
+        dependencies=dependencies,
         response_headers={"Cache-Control": "no-store"},
         include_in_schema=False,
     )
@@ -219,8 +224,8 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     most = 0 if intake is None else intake.most_upload
     presenter = Presenter(addresses=addresses, broadcaster_key=broadcaster_key)
     dependencies = {
-        "catalog": _constant(catalog),
-        "presenter": _constant(presenter),
+        "services": _constant(Services(catalog, presenter, clock_us)),
+        "plain": Provide(provide_plain, sync_to_thread=False),
         "media": _constant(media),
         "ingest": _constant(ingest or IngestClient(catalog, media)),
         "intake": _constant(intake),
@@ -229,11 +234,6 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
         "operations": _constant(operations),
         "command": _constant(command),
         "files_wait": _constant(files_wait),
-        "video_presenter": _constant(
-            VideoPresenter(addresses=addresses, broadcaster_key=broadcaster_key)
-        ),
-        "clock_us": _constant(clock_us),
-        "now_us": Provide(clock_us, sync_to_thread=False),
     }
     renderer = Renderer(
         addresses,

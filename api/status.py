@@ -7,8 +7,8 @@ from litestar import Litestar, Response, get
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
+from api.http.browser_headers import add_security_headers
 from api.http.errors import HANDLERS
-from api.http.security_headers import add_security_headers
 
 # A guard of Litestar, which may be a coroutine function.
 _Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None] | None]

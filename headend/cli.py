@@ -41,6 +41,7 @@ from headend.own_command import runnable
 from headend.printable import printable
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.errors import StorageError
 from storage.objects.base import ObjectError
 from storage.objects.copying import CopyProgress
@@ -444,7 +445,7 @@ def token_create(name: str, *, project: int | None, write: bool, settings: Servi
 
     async def work(catalog: Catalog) -> None:
         now_us = catalog.clock.now_us()
-        record, text = await catalog.tokens.add(checked, project, write=write, now_us=now_us)
+        record, text = await catalog.tokens.add(checked, project, Change(now_us), write=write)
         _print_row(record.id, text)
 
     _with_catalog(settings, work)
@@ -478,7 +479,7 @@ def token_revoke(number: int, *, descendants: bool, settings: ServiceSettings) -
         if await catalog.tokens.find(number) is None:
             raise _Failure(f"there is no token {number}")
         for record in await catalog.tokens.revoke(
-            number, catalog.clock.now_us(), descendants=descendants
+            number, Change(catalog.clock.now_us()), descendants=descendants
         ):
             _print_row(record.id, "revoked", record.name)
 

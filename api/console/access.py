@@ -10,8 +10,8 @@ from litestar.handlers import BaseRouteHandler
 
 from api.http.auth import Guard
 from api.http.browser_sessions import BrowserSessions
+from api.http.caller_limits import CallerRateLimiter
 from api.http.errors import ApiError
-from api.http.rate_limit import CallerRateLimiter
 from api.schemas.urls import SIGN_IN
 
 HOME: Final = "/console"

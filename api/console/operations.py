@@ -6,8 +6,9 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
-from api.console.page import Console, is_fragment_request
-from api.http.auth import ApiRequest, needs_all_projects
+from api.console.page import GivenConsole, is_fragment_request
+from api.http.auth import needs_all_projects
+from api.http.operation import PlainCall
 from api.http.parameters import missing
 from api.operations.report import Finding, OperationsReporter
 
@@ -16,9 +17,9 @@ _FRAGMENTS: Final = {"installation": "_operations.html"}
 
 @get("/operations", guards=[needs_all_projects])
 async def operations_page(
-    request: ApiRequest,
+    plain: PlainCall,
     operations: NamedDependency[OperationsReporter | None],
-    console: NamedDependency[Console],
+    console: GivenConsole,
     examine: FromQuery[str | None] = None,
 ) -> Response[str]:
     """Show the installation; with `examine` also what the doctor finds, which may take a while.
@@ -31,13 +32,13 @@ async def operations_page(
     findings: list[Finding] | None = None
     too_slow = False
     # The fragment that is fetched every few seconds must not examine again.
-    if examine and not is_fragment_request(request):
+    if examine and not is_fragment_request(plain.request):
         try:
             findings = list(await operations.examine())
         except TimeoutError:
             too_slow = True
     return console.page(
-        request,
+        plain.request,
         "operations.html",
         fragments=_FRAGMENTS,
         report=await operations.report(),

@@ -8,14 +8,12 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.console.page import Console
+from api.console.page import GivenConsole
 from api.console.stream_states import poster_of
 from api.console.stream_states import state_of as viewers_get
-from api.http.auth import ApiRequest
-from api.http.paging import read_query
+from api.http.operation import PlainCall
+from api.http.parameters import read_query
 from api.operations.report import Finding, OperationsReporter, StreamRoom
-from api.schemas.presenter import Presenter
-from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
 
 # Sentences about what the service cannot do at the moment.
@@ -40,29 +38,27 @@ class ViewersState(msgspec.Struct, frozen=True, kw_only=True):
 
 @get("/")
 async def overview_page(
-    request: ApiRequest,
-    catalog: NamedDependency[Catalog],
-    presenter: NamedDependency[Presenter],
-    console: NamedDependency[Console],
+    plain: PlainCall,
+    console: GivenConsole,
     problems: NamedDependency[Problems],
     room: NamedDependency[StreamRoom],
     operations: NamedDependency[OperationsReporter | None],
     page: PageOf = None,
 ) -> Response[str]:
     """Show what happens in the projects that the token reaches."""
-    query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
-    reach = request.auth.project
-    overview = await catalog.overviews.find(reach=reach)
-    projects = await catalog.projects.find_page(reach=reach, page=query.page)
+    query = read_query(page=page)
+    reach = plain.caller.project
+    overview = await plain.catalog.overviews.find(reach=reach)
+    projects = await plain.catalog.projects.find_page(reach=reach, page=query.page)
     return console.page(
-        request,
+        plain.request,
         "overview.html",
         fragments=_FRAGMENTS,
         projects=projects,
         channels=" ".join(f"project.{each.key}" for each in projects.items),
         overview=overview,
         states={record.id: state_of(record) for record in overview.live},
-        posters={record.id: poster_of(record, presenter.addresses) for record in overview.live},
+        posters={record.id: poster_of(record, plain.addresses) for record in overview.live},
         troubled={record.id: state_of(record) for record in overview.troubled},
         room=room(),
         # For operators only.

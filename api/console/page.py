@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from litestar import Request, Response
+from litestar.di import NamedDependency
 from litestar.enums import MediaType
 
 from api.console.rendering import Renderer
@@ -66,6 +67,9 @@ class Console:
         headers = {**self._headers, "Location": self.renderer.url(path)}
         status = HTTPStatus.SEE_OTHER
         return Response("", status_code=status, media_type=MediaType.HTML, headers=headers)
+
+
+GivenConsole = NamedDependency[Console]  # of a handler
 
 
 def is_fragment_request(request: Request[Any, Any, Any]) -> bool:  # Any: of no use to us

@@ -16,15 +16,15 @@ from api.console.access import HOME, needs_session
 from api.console.operations import operations_page
 from api.console.overview import Problems, overview_page
 from api.console.page import Console
-from api.console.settings import SettingsPage
+from api.console.settings import settings_page
 from api.console.sign_in import sign_in_handlers
-from api.console.stream_room import StreamRoomPage
+from api.console.stream_room import room_page
 from api.console.streams import StreamListPages
-from api.console.upload import UploadPage
-from api.console.video import VideoPage
-from api.console.videos import VideosPage
+from api.console.upload import upload_page
+from api.console.video import video_page
+from api.console.videos import videos_page
 from api.http.browser_sessions import BrowserSessions
-from api.http.rate_limit import CallerRateLimiter
+from api.http.caller_limits import CallerRateLimiter
 from api.operations.report import StreamRoom
 from storage.catalog import Catalog
 
@@ -32,11 +32,11 @@ from storage.catalog import Catalog
 PAGES: Final[tuple[ControllerRouterHandler, ...]] = (
     overview_page,
     StreamListPages,
-    StreamRoomPage,
-    VideosPage,
-    VideoPage,
-    UploadPage,
-    SettingsPage,
+    room_page,
+    videos_page,
+    video_page,
+    upload_page,
+    settings_page,
     operations_page,
 )
 

@@ -19,9 +19,9 @@ from litestar.params import QueryParameter
 from api.console.access import next_page
 from api.console.page import Console
 from api.http.browser_sessions import BrowserSessions, is_same_origin
+from api.http.caller_limits import CallerRateLimiter
 from api.http.errors import ApiError
 from api.http.json_body import read_raw_body
-from api.http.rate_limit import CallerRateLimiter
 from api.schemas.urls import SIGN_IN
 from storage.catalog import Catalog
 from storage.errors import TokenRevoked

@@ -6,29 +6,25 @@ send.
 
 from typing import Final
 
-from litestar import Controller, Response, get
-from litestar.di import NamedDependency
+from litestar import Response, get
 
 from api.console.event_words import describe
 from api.console.label_choice import BY_NAME, MOST_CHOICES, category_choice, tag_choice
-from api.console.page import Console
+from api.console.page import GivenConsole
 from api.console.stream_states import ON_AIR_EVENTS, SLATE_EVENTS, slot_states, state_of
-from api.http.auth import ApiRequest
-from api.http.paging import read_query
-from api.http.parameters import PageNumber, missing
-from api.library.lookup import PROJECT
-from api.schemas.presenter import Presenter
-from api.streams.lookup import STREAM, stream_tag
+from api.http.parameters import PageNumber, read_query
+from api.library.lookup import PROJECT, ProjectCall
+from api.streams.lookup import STREAM, StreamCall, stream_tag
 from api.streams.obs_files import DEFAULT_LABEL, bit_rate
 from api.streams.presenter import settings_tag
 from media.countries import COUNTRIES
 from media.ladder import SELECTABLE_BOXES
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord, StreamRecord
+from storage.catalog.records.common import StreamRecord
 from storage.catalog.records.settings import OwnerSettings
 from storage.catalog.streams.holds import is_held
 
-_DEPENDENCIES: Final = {**PROJECT, **STREAM}
+_DEPENDENCIES: Final = {**STREAM, "project": PROJECT["call"]}
 _FRAGMENTS: Final = {
     "state": "_stream_state.html",
     "slots": "_stream_slots.html",
@@ -42,64 +38,55 @@ _NEWEST: Final = 1
 _OBS_SIZES: Final = tuple((box.label, bit_rate(box)) for box in SELECTABLE_BOXES)
 
 
-class StreamRoomPage(Controller):
-    """The page of one stream."""
-
-    path = "/{project_id:str}/streams/{stream_id:str}"
-    dependencies = _DEPENDENCIES
-
-    @get()
-    async def room_page(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        console: NamedDependency[Console],
-        now_us: NamedDependency[int],
-        page: PageNumber = None,
-    ) -> Response[str]:
-        """Show the room; `page` is that of the events."""
-        if stream.project != project.id:
-            raise missing("stream")
-        number = read_query(
-            search=None, sort_column=None, sort_order=None, page=page, columns=()
-        ).page
-        state = state_of(stream)
-        settings = await catalog.stream_settings.find(stream.id) or OwnerSettings()
-        events = await catalog.events.find_page(project.id, page=number, subject=stream.hash)
-        lines = [describe(event) for event in events.items]
-        made = [line.video for line in lines if line.video]
-        return console.page(
-            request,
-            "stream.html",
-            fragments=_FRAGMENTS,
-            project=project,
-            stream=stream,
-            body=presenter.stream(stream, show_key=request.auth.write),
-            state=state,
-            held=is_held(stream.held_until_us, now_us),
-            end_holds_seconds=console.end_holds_seconds,
-            since_us=await _since(catalog, stream, state),
-            slots=slot_states(stream, presenter.addresses),
-            events=events,
-            lines=lines,
-            videos=await catalog.videos.find_numbers(project.id, made) if made else {},
-            newest=number == _NEWEST,
-            settings=settings,
-            slate=None if settings.slate is None else presenter.addresses.slate(settings.slate),
-            inherited=await catalog.project_settings.find(project.id) or OwnerSettings(),
-            stream_tag=stream_tag(stream),
-            settings_tag=settings_tag(settings),
-            categories=await category_choice(catalog, project.id, stream.category),
-            tags=await tag_choice(catalog, project.id, stream.tags),
-            players=await catalog.players.find_page(project.id, sort=BY_NAME, size=MOST_CHOICES),
-            countries=COUNTRIES,
-            boxes=SELECTABLE_BOXES,
-            obs_sizes=_OBS_SIZES,
-            obs_default=DEFAULT_LABEL,
-        )
+@get("/{project_id:str}/streams/{stream_id:str}", dependencies=_DEPENDENCIES)
+async def room_page(
+    call: StreamCall,
+    project: ProjectCall,
+    console: GivenConsole,
+    page: PageNumber = None,
+) -> Response[str]:
+    """Show the room; `page` is that of the events."""
+    if call.record.project != project.record.id:
+        raise call.missing()
+    number = read_query(page=page).page
+    state = state_of(call.record)
+    settings = await call.catalog.stream_settings.find(call.record.id) or OwnerSettings()
+    events = await call.catalog.events.find_page(
+        project.record.id, page=number, subject=call.record.hash
+    )
+    lines = [describe(event) for event in events.items]
+    made = [line.video for line in lines if line.video]
+    return console.page(
+        call.request,
+        "stream.html",
+        fragments=_FRAGMENTS,
+        project=project.record,
+        stream=call.record,
+        body=call.presenter.stream(call.record, show_key=call.caller.write),
+        state=state,
+        held=is_held(call.record.held_until_us, call.now_us()),
+        end_holds_seconds=console.end_holds_seconds,
+        since_us=await _since(call.catalog, call.record, state),
+        slots=slot_states(call.record, call.addresses),
+        events=events,
+        lines=lines,
+        videos=await call.catalog.videos.find_numbers(project.record.id, made) if made else {},
+        newest=number == _NEWEST,
+        settings=settings,
+        slate=None if settings.slate is None else call.addresses.slate(settings.slate),
+        inherited=await call.catalog.project_settings.find(project.record.id) or OwnerSettings(),
+        stream_tag=stream_tag(call.record),
+        settings_tag=settings_tag(settings),
+        categories=await category_choice(call.catalog, project.record.id, call.record.category),
+        tags=await tag_choice(call.catalog, project.record.id, call.record.tags),
+        players=await call.catalog.players.find_page(
+            project.record.id, sort=BY_NAME, size=MOST_CHOICES
+        ),
+        countries=COUNTRIES,
+        boxes=SELECTABLE_BOXES,
+        obs_sizes=_OBS_SIZES,
+        obs_default=DEFAULT_LABEL,
+    )
 
 
 async def _since(catalog: Catalog, stream: StreamRecord, state: str) -> int | None:

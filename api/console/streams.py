@@ -8,15 +8,12 @@ from litestar import Controller, Response, get
 from litestar.di import NamedDependency, Provide
 from litestar.params import QueryParameter
 
-from api.console.page import Console
+from api.console.page import GivenConsole
 from api.console.stream_states import StreamState, poster_of, state_of
-from api.http.auth import ApiRequest
-from api.http.paging import read_query
-from api.http.parameters import PageNumber
-from api.library.lookup import PROJECT
+from api.http.parameters import PageNumber, read_query
+from api.library.lookup import PROJECT, ProjectCall
 from api.schemas.presenter import Presenter
-from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord, Sort, StreamRecord
+from storage.catalog.records.common import Sort, StreamRecord
 from storage.catalog.streams.repository import STATES
 
 _FRAGMENTS: Final = {"streams": "_streams.html"}
@@ -66,7 +63,7 @@ def _provide_choice(
     page: PageNumber = None,
 ) -> _Choice:
     """Return the choice; an unknown state or order counts as not chosen."""
-    query = read_query(search=search, sort_column=None, sort_order=None, page=page, columns=())
+    query = read_query(page=page, search=search)
     return _Choice(
         search=query.search,
         state=state_ if state_ is not None and state_ in STATES else "",
@@ -83,41 +80,30 @@ class StreamListPages(Controller):
 
     @get(dependencies={"choice": Provide(_provide_choice, sync_to_thread=False)})
     async def list_page(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        console: NamedDependency[Console],
-        choice: NamedDependency[_Choice],
+        self, call: ProjectCall, console: GivenConsole, choice: NamedDependency[_Choice]
     ) -> Response[str]:
         """Show the list."""
-        records = await catalog.streams.find_page(
-            project.id,
+        records = await call.catalog.streams.find_page(
+            call.record.id,
             search=choice.search,
             state=choice.state,
             sort=_ORDERS[choice.order],
             page=choice.page,
         )
         return console.page(
-            request,
+            call.request,
             "streams.html",
             fragments=_FRAGMENTS,
-            project=project,
-            rows=[_row(record, presenter) for record in records.items],
+            project=call.record,
+            rows=[_row(record, call.presenter) for record in records.items],
             found=records,
             choice=choice,
         )
 
     @get("/new")
-    async def new_page(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        console: NamedDependency[Console],
-    ) -> Response[str]:
+    async def new_page(self, call: ProjectCall, console: GivenConsole) -> Response[str]:
         """Show the form that adds a stream."""
-        return console.page(request, "stream_new.html", project=project)
+        return console.page(call.request, "stream_new.html", project=call.record)
 
 
 def _row(record: StreamRecord, presenter: Presenter) -> _Row:

@@ -2,50 +2,36 @@
 
 from typing import Final
 
-from litestar import Controller, Response, get
+from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
-from api.console.page import Console
-from api.http.auth import ApiRequest, needs_write
-from api.http.paging import read_query
+from api.console.page import GivenConsole
+from api.http.auth import needs_write
+from api.http.parameters import read_query
 from api.intake.upload_intake import UploadIntake
-from api.library.lookup import PROJECT
-from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from api.library.lookup import PROJECT, ProjectCall
 
 _HOUR_US: Final = 3_600_000_000
 _FRAGMENTS: Final = {"links": "_upload_links.html"}
 
 
-class UploadPage(Controller):
-    """The page that adds videos."""
-
-    path = "/{project_id:str}/upload"
-    dependencies = PROJECT
-
-    @get(guards=[needs_write])
-    async def show_upload(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        catalog: NamedDependency[Catalog],
-        intake: NamedDependency[UploadIntake | None],
-        now_us: NamedDependency[int],
-        console: NamedDependency[Console],
-        links: FromQuery[str | None] = None,
-    ) -> Response[str]:
-        """Show the page; `links` is the page of the upload links."""
-        query = read_query(
-            search=None, sort_column=None, sort_order=None, page=links or None, columns=()
-        )
-        return console.page(
-            request,
-            "upload.html",
-            fragments=_FRAGMENTS,
-            project=project,
-            most_bytes=0 if intake is None else intake.most_upload,
-            keep_hours=0 if intake is None else intake.keep_us / _HOUR_US,
-            links=await catalog.links.find_page(project.id, query.page),
-            now_us=now_us,
-        )
+@get("/{project_id:str}/upload", dependencies=PROJECT, guards=[needs_write])
+async def upload_page(
+    call: ProjectCall,
+    intake: NamedDependency[UploadIntake | None],
+    console: GivenConsole,
+    links: FromQuery[str | None] = None,
+) -> Response[str]:
+    """Show the page; `links` is the page of the upload links."""
+    query = read_query(page=links or None)
+    return console.page(
+        call.request,
+        "upload.html",
+        fragments=_FRAGMENTS,
+        project=call.record,
+        most_bytes=0 if intake is None else intake.most_upload,
+        keep_hours=0 if intake is None else intake.keep_us / _HOUR_US,
+        links=await call.catalog.links.find_page(call.record.id, query.page),
+        now_us=call.now_us(),
+    )

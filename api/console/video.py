@@ -2,23 +2,17 @@
 
 from typing import Final
 
-from litestar import Controller, Response, get
-from litestar.di import NamedDependency
+from litestar import Response, get
 
 from api.console.label_choice import BY_NAME, MOST_CHOICES, category_choice, tag_choice
-from api.console.page import Console
-from api.http.auth import ApiRequest
-from api.http.parameters import missing, still_there
-from api.library.lookup import PROJECT
-from api.videos.lookup import VIDEO, video_tag
+from api.console.page import GivenConsole
+from api.library.lookup import PROJECT, ProjectCall
+from api.videos.lookup import VIDEO, VideoCall, video_tag
 from api.videos.presenter import VideoPresenter
 from media.countries import COUNTRIES
 from media.ladder import BOX_LABELS
-from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
-from storage.catalog.records.videos import WholeVideo
 
-_DEPENDENCIES: Final = {**PROJECT, **VIDEO}
+_DEPENDENCIES: Final = {**VIDEO, "project": PROJECT["call"]}
 _FRAGMENTS: Final = {
     "heading": "_video_heading.html",
     "state": "_video_state.html",
@@ -29,47 +23,34 @@ _FRAGMENTS: Final = {
 }
 
 
-class VideoPage(Controller):
-    """The page of one video."""
+@get("/{project_id:str}/videos/{video_id:str}", dependencies=_DEPENDENCIES)
+async def video_page(call: VideoCall, project: ProjectCall, console: GivenConsole) -> Response[str]:
+    """Show the page.
 
-    path = "/{project_id:str}/videos/{video_id:str}"
-    dependencies = _DEPENDENCIES
-
-    @get()
-    async def show_video(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        video: NamedDependency[WholeVideo],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        console: NamedDependency[Console],
-        now_us: NamedDependency[int],
-    ) -> Response[str]:
-        """Show the page.
-
-        Raises:
-            ApiError: 404 if the video is of another project than that of the path.
-        """
-        record = video.video
-        if record.project != project.id:
-            raise missing("video")
-        status = still_there(await catalog.videos.find_status(record.id), "video")
-        return console.page(
-            request,
-            "video.html",
-            fragments=_FRAGMENTS,
-            project=project,
-            video=record,
-            whole=video,
-            making=status,
-            former=await catalog.former_files.find(record.id, now_us),
-            tag=video_tag(video),
-            addresses=video_presenter.addresses,
-            embed=video_presenter.embed(record),
-            box_labels=BOX_LABELS,
-            countries=COUNTRIES,
-            categories=await category_choice(catalog, project.id, video.category),
-            known_tags=await tag_choice(catalog, project.id, video.tags),
-            players=await catalog.players.find_page(project.id, sort=BY_NAME, size=MOST_CHOICES),
-        )
+    Raises:
+        ApiError: 404 if the video is of another project than that of the path.
+    """
+    record = call.record.video
+    if record.project != project.record.id:
+        raise call.missing()
+    status = call.still_there(await call.catalog.videos.find_status(record.id))
+    return console.page(
+        call.request,
+        "video.html",
+        fragments=_FRAGMENTS,
+        project=project.record,
+        video=record,
+        whole=call.record,
+        making=status,
+        former=await call.catalog.former_files.find(record.id, call.now_us()),
+        tag=video_tag(call.record),
+        addresses=call.addresses,
+        embed=VideoPresenter.of(call.presenter).embed(record),
+        box_labels=BOX_LABELS,
+        countries=COUNTRIES,
+        categories=await category_choice(call.catalog, project.record.id, call.record.category),
+        known_tags=await tag_choice(call.catalog, project.record.id, call.record.tags),
+        players=await call.catalog.players.find_page(
+            project.record.id, sort=BY_NAME, size=MOST_CHOICES
+        ),
+    )

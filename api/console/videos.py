@@ -5,16 +5,14 @@ from typing import Annotated, Final
 from urllib.parse import urlencode
 
 import msgspec
-from litestar import Controller, Response, get
+from litestar import Response, get
 from litestar.di import NamedDependency, Provide
 from litestar.params import FromQuery, QueryParameter
 
-from api.console.page import Console
-from api.http.auth import ApiRequest
-from api.library.lookup import PROJECT
+from api.console.page import GivenConsole
+from api.http.operation import Services
+from api.library.lookup import PROJECT, ProjectCall
 from api.videos.list_query import VideoListQuery, provide_list_query
-from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
 
 _FRAGMENTS: Final = {"videos": "_videos.html"}
 _NEWEST: Final = "newest"
@@ -59,7 +57,7 @@ class VideoFilters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def provide_filters(
-    now_us: NamedDependency[int],
+    services: NamedDependency[Services],
     type_: State = None,
     search: FromQuery[str | None] = None,
     from_: First = None,
@@ -75,7 +73,7 @@ def provide_filters(
     sort_name = sort if sort in _SORTS else _NEWEST
     column, order = _SORTS[sort_name]
     query = provide_list_query(
-        now_us,
+        services,
         type_ or None,
         search or None,
         from_ or None,
@@ -100,28 +98,19 @@ _DEPENDENCIES: Final = {
 }
 
 
-class VideosPage(Controller):
-    """The videos of a project."""
-
-    path = "/{project_id:str}/videos"
-    dependencies = _DEPENDENCIES
-
-    @get()
-    async def show_videos(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        filters: NamedDependency[VideoFilters],
-        catalog: NamedDependency[Catalog],
-        console: NamedDependency[Console],
-    ) -> Response[str]:
-        """Show a page of the list."""
-        videos = await catalog.videos.find_page(project, filters.query.query, filters.query.page)
-        return console.page(
-            request,
-            "videos.html",
-            fragments=_FRAGMENTS,
-            project=project,
-            filters=filters,
-            videos=videos,
-        )
+@get("/{project_id:str}/videos", dependencies=_DEPENDENCIES)
+async def videos_page(
+    call: ProjectCall, filters: NamedDependency[VideoFilters], console: GivenConsole
+) -> Response[str]:
+    """Show a page of the list."""
+    videos = await call.catalog.videos.find_page(
+        call.record, filters.query.query, filters.query.page
+    )
+    return console.page(
+        call.request,
+        "videos.html",
+        fragments=_FRAGMENTS,
+        project=call.record,
+        filters=filters,
+        videos=videos,
+    )

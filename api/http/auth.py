@@ -13,10 +13,10 @@ from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from api.http.browser_headers import is_upload_options
 from api.http.browser_sessions import BrowserSessions
-from api.http.cors import is_upload_options
+from api.http.caller_limits import UNLIMITED, CallerRateLimiter
 from api.http.errors import ApiError
-from api.http.rate_limit import UNLIMITED, CallerRateLimiter
 from storage.catalog import Catalog
 from storage.catalog.records.common import Principal
 

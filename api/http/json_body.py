@@ -1,6 +1,5 @@
 """Reads JSON bodies: validates key by key and reports all errors at once."""
 
-from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import islice
 from typing import Any, Final, TypeVar, cast
@@ -10,6 +9,7 @@ from litestar import Request
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 
 from api.http.errors import ApiError, invalid, receiving_body
+from api.http.openapi import operation_taking
 from api.schemas.text_fields import (
     MAX_DESCRIPTION,
     MAX_TITLE,
@@ -150,11 +150,5 @@ def described(kind: type[msgspec.Struct]) -> type[Operation]:
     """Return the OpenAPI description of an operation whose body `read_body` reads as `kind`."""
     (document,), components = msgspec.json.schema_components([kind], schema_hook=_schema)
     schema = _Document(_inlined(document, components))
-    body = RequestBody(content={_JSON: OpenAPIMediaType(schema=schema)}, required=True)
-
-    @dataclass  # so that the generated __init__ calls __post_init__
-    class Described(Operation):
-        def __post_init__(self) -> None:
-            self.request_body = body
-
-    return Described
+    content = {_JSON: OpenAPIMediaType(schema=schema)}
+    return operation_taking(RequestBody(content=content, required=True))

@@ -15,7 +15,7 @@ from litestar import Request
 from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
 
 from api.http.errors import ApiError, invalid, receiving_body
-from api.http.filenames import file_name
+from api.schemas.filenames import file_name
 from storage.objects.incoming_file import IncomingFile, IncomingFileTooLarge
 
 # A client must send `MIN_PROGRESS_BYTES` within `STALL_SECONDS` of waiting: at less than 4 KiB/s a

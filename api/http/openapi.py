@@ -8,12 +8,14 @@ nothing about its readers, and works without internet access.
 import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
 from litestar import Request, Response, Router
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.plugins import OpenAPIRenderPlugin
+from litestar.openapi.spec import Operation, Parameter, RequestBody
 
 # Any: an OpenAPI document is JSON, read by the names of its own specification.
 Document = Mapping[str, Any]
@@ -43,6 +45,18 @@ _HEADERS: Final[dict[str, Document]] = {
     "429": {"Retry-After": {**_SECONDS, "description": "Seconds until the next request."}},
     "503": {"Retry-After": {**_SECONDS, "description": "Seconds until it is worth a try."}},
 }
+
+
+def operation_taking(body: RequestBody | None, *parameters: Parameter) -> type[Operation]:
+    """Return the description of operations with a body and parameters that no handler declares."""
+
+    @dataclass  # so that the generated __init__ calls __post_init__
+    class Described(Operation):
+        def __post_init__(self) -> None:
+            self.parameters = [*(self.parameters or ()), *parameters] or None
+            self.request_body = body or self.request_body
+
+    return Described
 
 
 def operation_id(handler: HTTPRouteHandler, _method: object, _path: object) -> str:

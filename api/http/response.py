@@ -14,9 +14,9 @@ import msgspec
 from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
+from api.http.browser_headers import MEDIA_POLICY
 from api.http.conditional import Unsatisfiable, accepts_gzip, byte_range, has_entity_tag
 from api.http.open_file import OpenFile
-from api.http.security_headers import MEDIA_POLICY
 
 METHODS: Final = "GET, HEAD, OPTIONS"
 # The request headers that a response depends on.

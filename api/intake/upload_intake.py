@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import msgspec
 from litestar import Request
+from litestar.di import NamedDependency
 
-from api.http.concurrency_limit import ConcurrencyLimit
+from api.http.caller_limits import Holder
 from api.http.errors import ApiError, invalid, unavailable
-from api.http.fair_share import Holder
 from api.http.multipart import MAX_TEXT_BYTES, STALL_SECONDS, FileField, read_form
+from api.intake.concurrency_limit import ConcurrencyLimit
 from api.intake.limits import UploadLimits
 from api.intake.writer_turns import WriterTurns
 from api.ports import PosterMaker, SlateMaker
@@ -78,6 +79,9 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
     clip_gate: ConcurrencyLimit = msgspec.field(
         default_factory=lambda: ConcurrencyLimit(_MAX_CLIPS, "clips are being made")
     )
+
+
+GivenIntake = NamedDependency[UploadIntake]  # of a handler
 
 
 def token_holders(token: int, project: int) -> tuple[Holder, ...]:

@@ -9,21 +9,16 @@ import re
 from typing import Annotated, Final
 from urllib.parse import urlencode
 
-from litestar import Controller, get
-from litestar.di import NamedDependency
-from litestar.params import QueryParameter
+from litestar import Controller
 
-from api.http.error_statuses import READ_ERRORS
-from api.http.errors import documented
-from api.http.paging import envelope, read_query
-from api.http.parameters import PageNumber
-from api.library.lookup import PROJECT, ProjectId, list_url
+from api.http.operation import shows
+from api.http.parameters import PageNumber, envelope, queried, read_query
+from api.library.lookup import PROJECT, ProjectCall, list_url
 from api.schemas.common import Event, Listing, Meta, PageLink, PageLinks, named_schema
-from api.schemas.presenter import Presenter
 from api.schemas.timestamps import parse_timestamp
 from storage.catalog import Catalog
 from storage.catalog.events.log import MOST_AFTER, FollowingEvents
-from storage.catalog.records.common import ProjectRecord, StreamRecord
+from storage.catalog.records.common import StreamRecord
 
 _NO_MOMENT: Final = "The since must be a moment like 2026-01-31T12:00:00Z."
 _NO_NUMBER: Final = "The after must be the id of an event, or 0."
@@ -32,27 +27,19 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,9}")
 _EVENT: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 
 # For the OpenAPI document alone: the handler checks the values.
-Since = Annotated[
-    str | None,
-    QueryParameter(
-        description="Nothing older than this moment or day (RFC 3339).",
-        schema_extra={"type": "string", "one_of": None},
-    ),
-]
+Since = Annotated[str | None, queried("Nothing older than this moment or day (RFC 3339).")]
 EventNumber = Annotated[
     str | None,
-    QueryParameter(
-        description=f"Only what comes after the event with this id: oldest first, {MOST_AFTER} a"
+    queried(
+        f"Only what comes after the event with this id: oldest first, {MOST_AFTER} a"
         " page. Not with since or page.",
-        schema_extra={"type": "integer", "one_of": None, "minimum": 0},
+        type_="integer",
+        minimum=0,
     ),
 ]
 StreamNumber = Annotated[
     str | None,
-    QueryParameter(
-        description="Only what happened to the stream with this number.",
-        schema_extra={"type": "integer", "one_of": None, "minimum": 1},
-    ),
+    queried("Only what happened to the stream with this number.", type_="integer", minimum=1),
 ]
 
 
@@ -107,17 +94,10 @@ class EventsController(Controller):
     tags = ("events",)
     dependencies = PROJECT
 
-    @get(
-        "/projects/{project_id:str}/events",
-        summary="List events",
-        responses=documented(*READ_ERRORS),
-    )
+    @shows("List events", "/projects/{project_id:str}/events")
     async def list_events(
         self,
-        project: NamedDependency[ProjectRecord],
-        project_id: ProjectId,
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
+        call: ProjectCall,
         since: Since = None,
         after: EventNumber = None,
         stream: StreamNumber = None,
@@ -130,26 +110,26 @@ class EventsController(Controller):
             faults["after"] = wrong
         subject = ""
         if stream is not None:
-            record = await _stream_of(catalog, project.id, stream)
+            record = await _stream_of(call.catalog, call.record.id, stream)
             if record is None:
                 faults["stream"] = ["The stream must be the number of one of this project."]
             else:
                 subject = record.hash
-        query = read_query(
-            search=None, sort_column=None, sort_order=None, page=page, columns=(), faults=faults
-        )
-        path = list_url(presenter.addresses, project_id, "events")
+        query = read_query(page=page, faults=faults)
+        path = list_url(call, "events")
         if after is not None:
-            found = await catalog.events.find_after(project.id, int(after), subject=subject)
-            data = [presenter.event(record) for record in found.items]
+            found = await call.catalog.events.find_after(
+                call.record.id, int(after), subject=subject
+            )
+            data = [call.presenter.event(record) for record in found.items]
             return _envelope_after(found, data, int(after), path=path, stream=stream)
-        events = await catalog.events.find_page(
-            project.id, since_us=since_us or 0, page=query.page, subject=subject
+        events = await call.catalog.events.find_page(
+            call.record.id, since_us=since_us or 0, page=query.page, subject=subject
         )
         parameters = (("since", since), ("stream", stream))
         return envelope(
             events,
-            [presenter.event(record) for record in events.items],
+            [call.presenter.event(record) for record in events.items],
             path=path,
             filters=[(name, value) for name, value in parameters if value],
         )

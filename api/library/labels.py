@@ -4,28 +4,26 @@ from http import HTTPStatus
 from typing import Annotated, Final
 
 import msgspec
-from litestar import Controller, Response, delete, get, post, put
+from litestar import Controller, Response
 from litestar.di import NamedDependency, Provide
 
-from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
-from api.http.errors import documented
-from api.http.json_body import described, read_body
-from api.http.paging import ListQuery, envelope
-from api.http.parameters import RecordId, missing, number_of, still_there
-from api.http.preconditions import IfMatch, quoted, unless_edited
-from api.library.lookup import PROJECT, ProjectId, label_tag, list_url, provide_list_query
+from api.http.conditional import IfMatch, tagged, unless_edited
+from api.http.operation import Call, PlainCall, adds, deletes, edits, shows
+from api.http.parameters import RecordId, envelope, number_of
+from api.library.lookup import (
+    PROJECT,
+    GivenQuery,
+    ProjectCall,
+    label_tag,
+    list_url,
+    provide_list_query,
+)
 from api.schemas.common import Listing, named_schema
-from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
-from storage.catalog import Catalog
 from storage.catalog.library.labels import COLUMNS, Kind
 from storage.catalog.records.common import LabelRecord, ProjectRecord
 
-_TAGS: Final = "/projects/{project_id:str}/tags"
-_TAG: Final = "/tags/{tag_id:str}"
-_CATEGORIES: Final = "/projects/{project_id:str}/categories"
-_CATEGORY: Final = "/categories/{category_id:str}"
+_EDIT_ERRORS: Final = (HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED)
 
 
 class LabelAddition(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,250 +72,172 @@ def _label(record: LabelRecord) -> Label:
     return Label(id=record.id, name=record.name, active=record.active)
 
 
-def _headers(record: LabelRecord) -> dict[str, str]:
-    return {"ETag": quoted(label_tag(record))}
+LabelCall = NamedDependency[Call[LabelRecord]]
 
 
-async def _find(request: ApiRequest, catalog: Catalog, kind: Kind, text: str) -> LabelRecord:
-    record = await catalog.labels.find(kind, number_of(text, kind))
-    if record is None or not request.auth.reaches(record.project):
-        raise missing(kind)
-    return record
+class _Labels(Controller):
+    """What the controllers of a project's tags and of its categories have in common."""
+
+    kind: Kind
+    dependencies = {**PROJECT, "list_query": provide_list_query(COLUMNS)}  # noqa: RUF012  # Litestar's
+
+    async def find_page(
+        self, call: Call[ProjectRecord], query: GivenQuery, noun: str
+    ) -> Listing[Label]:
+        """Return a page of the labels of this kind; `noun` ends the list's address."""
+        page = await call.catalog.labels.find_page(
+            self.kind, call.record.id, search=query.search, sort=query.sort, page=query.page
+        )
+        labels = [_label(record) for record in page.items]
+        return envelope(page, labels, path=list_url(call, noun), filters=query.filters)
+
+    async def add(self, call: Call[ProjectRecord]) -> Label:
+        """Add the label that the body describes."""
+        body = await call.body(LabelAddition)
+        return _label(
+            await call.catalog.labels.add(
+                self.kind, call.record.id, str(body.name), call.change(), active=body.active
+            )
+        )
 
 
-async def _list(
-    catalog: Catalog, kind: Kind, project: int, list_query: ListQuery, url: str
-) -> Listing[Label]:
-    page = await catalog.labels.find_page(
-        kind, project, search=list_query.search, sort=list_query.sort, page=list_query.page
-    )
-    labels = [_label(record) for record in page.items]
-    return envelope(page, labels, path=url, filters=list_query.filters)
+class _OneLabel(Controller):
+    """What the controllers of one tag and of one category have in common."""
+
+    kind: Kind
+
+    async def edit(self, call: Call[LabelRecord], if_match: str | None) -> LabelRecord:
+        """Edit the label as the body says."""
+        body = await call.body(LabelEdit)
+        record = await call.catalog.labels.edit(
+            self.kind,
+            call.record.id,
+            call.change(),
+            name=None if body.name is msgspec.UNSET else str(body.name),
+            active=None if body.active is msgspec.UNSET else body.active,
+            check=unless_edited(if_match, label_tag),
+        )
+        return call.still_there(record)
+
+    async def delete(self, call: Call[LabelRecord]) -> None:
+        """Delete the label."""
+        if not await call.catalog.labels.remove(self.kind, call.record.id, call.change()):
+            raise call.missing()
 
 
-async def _add(
-    request: ApiRequest, catalog: Catalog, kind: Kind, project: int, now_us: int
-) -> Label:
-    body = await read_body(request, LabelAddition)
-    record = await catalog.labels.add(
-        kind, project, str(body.name), active=body.active, by=request.auth.id, now_us=now_us
-    )
-    return _label(record)
+async def _find(plain: Call[None], kind: Kind, text: str) -> Call[LabelRecord]:
+    record = await plain.catalog.labels.find(kind, number_of(text, kind))
+    return plain.to(record, record and record.project, kind)
 
 
-async def _edit(
-    request: ApiRequest,
-    catalog: Catalog,
-    kind: Kind,
-    label: int,
-    now_us: int,
-    if_match: str | None,
-) -> LabelRecord:
-    body = await read_body(request, LabelEdit)
-    record = await catalog.labels.edit(
-        kind,
-        label,
-        name=None if body.name is msgspec.UNSET else str(body.name),
-        active=None if body.active is msgspec.UNSET else body.active,
-        by=request.auth.id,
-        now_us=now_us,
-        check=unless_edited(if_match, label_tag),
-    )
-    return still_there(record, kind)
-
-
-async def _delete(
-    request: ApiRequest, catalog: Catalog, kind: Kind, label: int, now_us: int
-) -> None:
-    if not await catalog.labels.remove(kind, label, by=request.auth.id, now_us=now_us):
-        raise missing(kind)
-
-
-async def provide_tag(
-    request: ApiRequest, tag_id: RecordId, catalog: NamedDependency[Catalog]
-) -> LabelRecord:
-    """Return the tag that a path names.
+async def provide_tag(plain: PlainCall, tag_id: RecordId) -> Call[LabelRecord]:
+    """Return the call with the tag that a path names.
 
     Raises:
         ApiError: 404 if there is no such tag, or if the caller's token does not reach it.
     """
-    return await _find(request, catalog, "tag", tag_id)
+    return await _find(plain, "tag", tag_id)
 
 
-async def provide_category(
-    request: ApiRequest, category_id: RecordId, catalog: NamedDependency[Catalog]
-) -> LabelRecord:
-    """Return the category that a path names.
+async def provide_category(plain: PlainCall, category_id: RecordId) -> Call[LabelRecord]:
+    """Return the call with the category that a path names.
 
     Raises:
         ApiError: 404 if there is no such category, or if the caller's token does not reach it.
     """
-    return await _find(request, catalog, "category", category_id)
+    return await _find(plain, "category", category_id)
 
 
-_DEPENDENCIES: Final = {
-    **PROJECT,
-    "tag": Provide(provide_tag),
-    "category": Provide(provide_category),
-    "list_query": provide_list_query(COLUMNS),
-}
-
-
-class TagsController(Controller):
+class TagsController(_Labels):
     """The tags of a project."""
 
+    path = "/projects/{project_id:str}/tags"
     tags = ("tags",)
-    dependencies = _DEPENDENCIES
+    kind = "tag"
 
-    @get(_TAGS, summary="List tags", responses=documented(*READ_ERRORS))
+    @shows("List tags")
     async def list_tags(
-        self,
-        project: NamedDependency[ProjectRecord],
-        project_id: ProjectId,
-        list_query: NamedDependency[ListQuery],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
+        self, call: ProjectCall, list_query: GivenQuery
     ) -> Annotated[Listing[Label], named_schema("Listing_api.labels.Label_")]:
         """List a project's tags in pages of ten, newest first unless a column is named."""
-        url = list_url(presenter.addresses, project_id, "tags")
-        return await _list(catalog, "tag", project.id, list_query, url)
+        return await self.find_page(call, list_query, "tags")
 
-    @post(
-        _TAGS,
-        guards=[needs_write],
-        operation_class=described(LabelAddition),
-        summary="Add a tag",
-        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT),
-    )
-    async def add_tag(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        catalog: NamedDependency[Catalog],
-        now_us: NamedDependency[int],
-    ) -> TagAnswer:
+    @adds("Add a tag", LabelAddition, errors=[HTTPStatus.CONFLICT])
+    async def add_tag(self, call: ProjectCall) -> TagAnswer:
         """Make a tag; its name must be unique in the project, ignoring case."""
-        tag = await _add(request, catalog, "tag", project.id, now_us)
-        return TagAnswer(message="Tag added.", tag=tag)
+        return TagAnswer(message="Tag added.", tag=await self.add(call))
 
-    @get(_TAG, summary="Show a tag", responses=documented(*READ_ERRORS))
-    async def show_tag(self, tag: NamedDependency[LabelRecord]) -> Response[LabelShown]:
+
+class TagController(_OneLabel):
+    """One tag."""
+
+    path = "/tags/{tag_id:str}"
+    tags = ("tags",)
+    kind = "tag"
+    dependencies = {"call": Provide(provide_tag)}  # noqa: RUF012  # as above
+
+    @shows("Show a tag")
+    async def show_tag(self, call: LabelCall) -> Response[LabelShown]:
         """Show a tag; `ETag` names this version of it."""
-        return Response(LabelShown(data=_label(tag)), headers=_headers(tag))
+        return tagged(LabelShown(data=_label(call.record)), label_tag(call.record))
 
-    @put(
-        _TAG,
-        guards=[needs_write],
-        operation_class=described(LabelEdit),
-        summary="Edit a tag",
-        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED),
-    )
-    async def edit_tag(
-        self,
-        request: ApiRequest,
-        tag: NamedDependency[LabelRecord],
-        catalog: NamedDependency[Catalog],
-        now_us: NamedDependency[int],
-        if_match: IfMatch = None,
-    ) -> Response[TagAnswer]:
+    @edits("Edit a tag", LabelEdit, errors=_EDIT_ERRORS)
+    async def edit_tag(self, call: LabelCall, if_match: IfMatch = None) -> Response[TagAnswer]:
         """Give a tag another name, or say whether it is active; keys that are not sent stay."""
-        edited = await _edit(request, catalog, "tag", tag.id, now_us, if_match)
-        answer = TagAnswer(message="Tag updated.", tag=_label(edited))
-        return Response(answer, headers=_headers(edited))
+        edited = await self.edit(call, if_match)
+        return tagged(TagAnswer(message="Tag updated.", tag=_label(edited)), label_tag(edited))
 
-    @delete(
-        _TAG,
-        guards=[needs_write],
-        summary="Delete a tag",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def delete_tag(
-        self,
-        request: ApiRequest,
-        tag: NamedDependency[LabelRecord],
-        catalog: NamedDependency[Catalog],
-        now_us: NamedDependency[int],
-    ) -> None:
+    @deletes("Delete a tag")
+    async def delete_tag(self, call: LabelCall) -> None:
         """Delete a tag; streams and videos lose it."""
-        await _delete(request, catalog, "tag", tag.id, now_us)
+        await self.delete(call)
 
 
-class CategoriesController(Controller):
+class CategoriesController(_Labels):
     """The categories of a project."""
 
+    path = "/projects/{project_id:str}/categories"
     tags = ("categories",)
-    dependencies = _DEPENDENCIES
+    kind = "category"
 
-    @get(_CATEGORIES, summary="List categories", responses=documented(*READ_ERRORS))
+    @shows("List categories")
     async def list_categories(
-        self,
-        project: NamedDependency[ProjectRecord],
-        project_id: ProjectId,
-        list_query: NamedDependency[ListQuery],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
+        self, call: ProjectCall, list_query: GivenQuery
     ) -> Annotated[Listing[Label], named_schema("Listing_api.labels.Label_")]:
         """List a project's categories in pages of ten, newest first unless a column is named."""
-        url = list_url(presenter.addresses, project_id, "categories")
-        return await _list(catalog, "category", project.id, list_query, url)
+        return await self.find_page(call, list_query, "categories")
 
-    @post(
-        _CATEGORIES,
-        guards=[needs_write],
-        operation_class=described(LabelAddition),
-        summary="Add a category",
-        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT),
-    )
-    async def add_category(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        catalog: NamedDependency[Catalog],
-        now_us: NamedDependency[int],
-    ) -> CategoryAnswer:
+    @adds("Add a category", LabelAddition, errors=[HTTPStatus.CONFLICT])
+    async def add_category(self, call: ProjectCall) -> CategoryAnswer:
         """Make a category; its name must be unique in the project, ignoring case."""
-        category = await _add(request, catalog, "category", project.id, now_us)
-        return CategoryAnswer(message="Category added.", category=category)
+        return CategoryAnswer(message="Category added.", category=await self.add(call))
 
-    @get(_CATEGORY, summary="Show a category", responses=documented(*READ_ERRORS))
-    async def show_category(self, category: NamedDependency[LabelRecord]) -> Response[LabelShown]:
+
+class CategoryController(_OneLabel):
+    """One category."""
+
+    path = "/categories/{category_id:str}"
+    tags = ("categories",)
+    kind = "category"
+    dependencies = {"call": Provide(provide_category)}  # noqa: RUF012  # as above
+
+    @shows("Show a category")
+    async def show_category(self, call: LabelCall) -> Response[LabelShown]:
         """Show a category; `ETag` names this version of it."""
-        return Response(LabelShown(data=_label(category)), headers=_headers(category))
+        return tagged(LabelShown(data=_label(call.record)), label_tag(call.record))
 
-    @put(
-        _CATEGORY,
-        guards=[needs_write],
-        operation_class=described(LabelEdit),
-        summary="Edit a category",
-        responses=documented(*BODY_ERRORS, HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED),
-    )
+    @edits("Edit a category", LabelEdit, errors=_EDIT_ERRORS)
     async def edit_category(
-        self,
-        request: ApiRequest,
-        category: NamedDependency[LabelRecord],
-        catalog: NamedDependency[Catalog],
-        now_us: NamedDependency[int],
-        if_match: IfMatch = None,
+        self, call: LabelCall, if_match: IfMatch = None
     ) -> Response[CategoryAnswer]:
         """Give a category another name, or say whether it is active; keys that are not sent
         stay.
         """
-        edited = await _edit(request, catalog, "category", category.id, now_us, if_match)
+        edited = await self.edit(call, if_match)
         answer = CategoryAnswer(message="Category updated.", category=_label(edited))
-        return Response(answer, headers=_headers(edited))
+        return tagged(answer, label_tag(edited))
 
-    @delete(
-        _CATEGORY,
-        guards=[needs_write],
-        summary="Delete a category",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def delete_category(
-        self,
-        request: ApiRequest,
-        category: NamedDependency[LabelRecord],
-        catalog: NamedDependency[Catalog],
-        now_us: NamedDependency[int],
-    ) -> None:
+    @deletes("Delete a category")
+    async def delete_category(self, call: LabelCall) -> None:
         """Delete a category; streams and videos lose it."""
-        await _delete(request, catalog, "category", category.id, now_us)
+        await self.delete(call)

@@ -1,41 +1,43 @@
 """The project of a path, and what the lists of a project have in common.
 
-`PROJECT` gives the handlers of a controller the `ProjectRecord` that their path names.
+`PROJECT` gives the handlers of a controller the call with the project that their path names.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from litestar.di import NamedDependency, Provide
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import PathParameter
 
-from api.http.auth import ApiRequest
-from api.http.paging import ListQuery, read_query
-from api.http.parameters import PageNumber, SortOrder, missing, sort_columns
-from api.http.preconditions import edit_tag
-from api.schemas.urls import Addresses
-from storage.catalog import Catalog
+from api.http.conditional import edit_tag
+from api.http.operation import Call, PlainCall
+from api.http.parameters import ListQuery, PageNumber, SortOrder, queried, read_query
 from storage.catalog.records.common import LabelRecord, PlayerRecord, ProjectRecord
 
 ProjectId = Annotated[str, PathParameter(description="The project's number or its short string.")]
 
 
-async def provide_project(
-    request: ApiRequest, project_id: ProjectId, catalog: NamedDependency[Catalog]
-) -> ProjectRecord:
-    """Return the project that a path names by its number or its key.
+ProjectCall = NamedDependency[Call[ProjectRecord]]
+GivenQuery = NamedDependency[ListQuery]  # of a list
+
+
+async def find_project(plain: Call[None], project_id: str) -> Call[ProjectRecord]:
+    """Return the call with the project that a path names by its number or its key.
 
     Raises:
         ApiError: 404 if there is no such project, or if the caller's token does not reach it.
     """
-    project = await catalog.projects.find(project_id)
-    if project is None or not request.auth.reaches(project.id):
-        raise missing("project")
-    return project
+    project = await plain.catalog.projects.find(project_id)
+    return plain.to(project, project and project.id, "project")
 
 
-PROJECT: Final = {"project": Provide(provide_project)}
+async def provide_project(plain: PlainCall, project_id: ProjectId) -> Call[ProjectRecord]:
+    """Return the call with the project that a path names (see `find_project`)."""
+    return await find_project(plain, project_id)
+
+
+PROJECT: Final = {"call": Provide(provide_project)}
 
 
 def provide_list_query(columns: Sequence[str], searched: str = "name") -> Provide:
@@ -45,15 +47,9 @@ def provide_list_query(columns: Sequence[str], searched: str = "name") -> Provid
     """
 
     def provide(
-        project: NamedDependency[ProjectRecord],  # noqa: ARG001  # 404 comes before 422
-        search: Annotated[
-            str | None,
-            QueryParameter(
-                description=f"A part of the {searched}.",
-                schema_extra={"type": "string", "one_of": None},
-            ),
-        ] = None,
-        sort_column: Annotated[str | None, sort_columns(columns)] = None,
+        call: ProjectCall,  # noqa: ARG001  # 404 comes before 422
+        search: Annotated[str | None, queried(f"A part of the {searched}.")] = None,
+        sort_column: Annotated[str | None, queried(enum=columns)] = None,
         sort_order: SortOrder = None,
         page: PageNumber = None,
     ) -> ListQuery:
@@ -68,13 +64,14 @@ def provide_list_query(columns: Sequence[str], searched: str = "name") -> Provid
     return Provide(provide, sync_to_thread=False)
 
 
-def list_url(addresses: Addresses, project_id: str, noun: str) -> str:
+def list_url(call: Call[Any], noun: str) -> str:  # Any: a record of any kind
     """Return the URL of a project's list, with the project named as in the request."""
-    return f"{addresses.http}/api/projects/{quote(project_id, safe='')}/{noun}"
+    project = quote(call.request.path_params["project_id"], safe="")
+    return f"{call.addresses.http}/api/projects/{project}/{noun}"
 
 
 def project_tag(record: ProjectRecord) -> str:
-    """Return the tag of what can be edited of a project (see `api.http.preconditions`)."""
+    """Return the tag of what can be edited of a project (see `api.http.conditional`)."""
     return edit_tag(record.name, record.origins)
 
 

@@ -1,31 +1,29 @@
 """Projects: the owners of streams, videos, labels, players and tokens."""
 
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
-from litestar import Controller, Response, delete, get, post, put
-from litestar.di import NamedDependency
+from litestar import Controller, Response
 
-from api.http.auth import ApiRequest, needs_all_projects, needs_write
-from api.http.cors import normalize_origins, origins_error
-from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
-from api.http.errors import ApiError, documented, invalid
-from api.http.json_body import described, read_body
-from api.http.paging import envelope, read_query
-from api.http.parameters import PageNumber, missing, still_there
-from api.http.preconditions import IfMatch, quoted, unless_edited
-from api.library.lookup import PROJECT, project_tag
+from api.http.browser_headers import normalize_origins, origins_error
+from api.http.conditional import IfMatch, tagged, unless_edited
+from api.http.errors import ApiError, invalid
+from api.http.operation import (
+    PlainCall,
+    adds,
+    deletes,
+    edits,
+    shows,
+)
+from api.http.parameters import PageNumber, envelope, read_query
+from api.library.lookup import PROJECT, ProjectCall, project_tag
 from api.schemas.common import Listing, named_schema
 from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
-from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.errors import ProjectNotDeletable
-
-_PATH: Final = "/projects"
-_ONE: Final = "/projects/{project_id:str}"
 
 
 class ProjectNaming(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,104 +94,74 @@ def _project(record: ProjectRecord, presenter: Presenter) -> Project:
 class ProjectsController(Controller):
     """Projects."""
 
+    path = "/projects"
     tags = ("projects",)
-    dependencies = PROJECT
 
-    @get(_PATH, summary="List projects", responses=documented(*READ_ERRORS))
+    @shows("List projects")
     async def list_projects(
-        self,
-        request: ApiRequest,
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        page: PageNumber = None,
+        self, plain: PlainCall, page: PageNumber = None
     ) -> Annotated[Listing[Project], named_schema("Listing_api.projects.Project_")]:
         """List the projects that the token reaches in pages of ten, newest first."""
-        query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
-        records = await catalog.projects.find_page(reach=request.auth.project, page=query.page)
+        query = read_query(page=page)
+        records = await plain.catalog.projects.find_page(
+            reach=plain.caller.project, page=query.page
+        )
         return envelope(
             records,
-            [_project(record, presenter) for record in records.items],
-            path=f"{presenter.addresses.http}/api/projects",
+            [_project(record, plain.presenter) for record in records.items],
+            path=f"{plain.addresses.http}/api/projects",
             filters=(),
         )
 
-    @post(
-        _PATH,
-        guards=[needs_write, needs_all_projects],
-        operation_class=described(ProjectNaming),
-        summary="Add a project",
-        responses=documented(*BODY_ERRORS),
-    )
-    async def add_project(
-        self,
-        request: ApiRequest,
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        now_us: NamedDependency[int],
-    ) -> ProjectAnswer:
+    @adds("Add a project", ProjectNaming, all_projects=True)
+    async def add_project(self, plain: PlainCall) -> ProjectAnswer:
         """Make a project; this takes a token for all projects."""
-        body = await read_body(request, ProjectNaming)
-        record = await catalog.projects.add(str(body.name), now_us, by=request.auth.id)
-        return ProjectAnswer(message="Project added.", project=_project(record, presenter))
+        body = await plain.body(ProjectNaming)
+        record = await plain.catalog.projects.add(str(body.name), plain.change())
+        return ProjectAnswer(message="Project added.", project=_project(record, plain.presenter))
 
-    @get(_ONE, summary="Show a project", responses=documented(*READ_ERRORS))
-    async def show_project(
-        self, project: NamedDependency[ProjectRecord], presenter: NamedDependency[Presenter]
-    ) -> Response[ProjectShown]:
+
+class ProjectController(Controller):
+    """One project."""
+
+    path = "/projects/{project_id:str}"
+    tags = ("projects",)
+    dependencies = PROJECT
+
+    @shows("Show a project")
+    async def show_project(self, call: ProjectCall) -> Response[ProjectShown]:
         """Show a project; `ETag` names what can be edited of it."""
-        shown = ProjectShown(data=_project(project, presenter))
-        return Response(shown, headers={"ETag": quoted(project_tag(project))})
+        shown = ProjectShown(data=_project(call.record, call.presenter))
+        return tagged(shown, project_tag(call.record))
 
-    @put(
-        _ONE,
-        guards=[needs_write],
-        operation_class=described(ProjectEdit),
-        summary="Edit a project",
-        responses=documented(*BODY_ERRORS, HTTPStatus.PRECONDITION_FAILED),
-    )
+    @edits("Edit a project", ProjectEdit, errors=[HTTPStatus.PRECONDITION_FAILED])
     async def edit_project(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        now_us: NamedDependency[int],
-        if_match: IfMatch = None,
+        self, call: ProjectCall, if_match: IfMatch = None
     ) -> Response[ProjectAnswer]:
         """Give a project another name, or other origins; its number and its short string stay."""
-        body = await read_body(request, ProjectEdit)
+        body = await call.body(ProjectEdit)
         name = None if body.name is msgspec.UNSET else str(body.name)
         origins = None if body.origins is msgspec.UNSET else _origins(body.origins)
         check = unless_edited(if_match, project_tag)
-        record: ProjectRecord | None = project
+        record = call.record
         if name is not None or origins is not None:
-            record = await catalog.projects.edit(
-                project.id,
-                name=name,
-                origins=origins,
-                by=request.auth.id,
-                now_us=now_us,
-                check=check,
+            edited = await call.catalog.projects.edit(
+                record.id, call.change(), name=name, origins=origins, check=check
             )
+            record = call.still_there(edited)
         elif check is not None:
-            check(project)
-        record = still_there(record, "project")
-        changed = ProjectAnswer(message="Project updated.", project=_project(record, presenter))
-        return Response(changed, headers={"ETag": quoted(project_tag(record))})
+            check(record)
+        changed = ProjectAnswer(
+            message="Project updated.", project=_project(record, call.presenter)
+        )
+        return tagged(changed, project_tag(record))
 
-    @delete(
-        _ONE,
-        guards=[needs_write, needs_all_projects],
-        summary="Delete a project",
-        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
+    @deletes(
+        "Delete a project",
+        errors=[HTTPStatus.CONFLICT],
+        all_projects=True,
     )
-    async def delete_project(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        catalog: NamedDependency[Catalog],
-        now_us: NamedDependency[int],
-    ) -> None:
+    async def delete_project(self, call: ProjectCall) -> None:
         """Delete a project with its streams, videos, labels, players and tokens, and all their
         media.
 
@@ -202,8 +170,8 @@ class ProjectsController(Controller):
         air.
         """
         try:
-            removed = await catalog.projects.remove(project.id, by=request.auth.id, now_us=now_us)
+            removed = await call.catalog.projects.remove(call.record.id, call.change())
         except ProjectNotDeletable as error:
             raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
         if not removed:
-            raise missing("project")
+            raise call.missing()

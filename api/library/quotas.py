@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
+from litestar.di import NamedDependency
+
 from api.http.errors import ApiError
 from storage.quotas import QuotaCheck
 
@@ -88,6 +90,9 @@ class ProjectQuotas:
             self._incoming[project] -= incoming
             if not self._incoming[project]:
                 del self._incoming[project]
+
+
+GivenQuotas = NamedDependency[ProjectQuotas]  # of a handler
 
 
 def _raise(reason: str | None) -> None:

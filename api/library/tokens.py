@@ -8,18 +8,22 @@ from http import HTTPStatus
 from typing import Annotated, Final
 
 import msgspec
-from litestar import Controller, delete, get, post
-from litestar.di import NamedDependency
-from litestar.params import QueryParameter
+from litestar import Controller, get, post
 
-from api.http.auth import ApiRequest, needs_write, unauthenticated
-from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS
+from api.http.auth import needs_write, unauthenticated
 from api.http.errors import ApiError, documented, invalid
-from api.http.json_body import described, read_body
-from api.http.paging import envelope, read_query
-from api.http.parameters import PageNumber, RecordId, missing, number_of
+from api.http.json_body import described
+from api.http.operation import BODY_ERRORS, PlainCall, deletes
+from api.http.parameters import (
+    PageNumber,
+    RecordId,
+    envelope,
+    missing,
+    number_of,
+    queried,
+    read_query,
+)
 from api.schemas.common import Listing, named_schema
-from api.schemas.presenter import Presenter
 from api.schemas.text_fields import Name
 from api.schemas.timestamps import format_timestamp
 from storage.catalog import Catalog
@@ -29,10 +33,7 @@ from storage.errors import TokenRevoked
 _BOOLEANS: Final = {None: False, "false": False, "true": True}
 Descendants = Annotated[
     str | None,
-    QueryParameter(
-        description="Also revoke the tokens that were made with it, and with these.",
-        schema_extra={"type": "boolean", "one_of": None},
-    ),
+    queried("Also revoke the tokens that were made with it, and with these.", type_="boolean"),
 ]
 
 
@@ -113,23 +114,19 @@ class TokensController(Controller):
         responses=documented(HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY),
     )
     async def list_tokens(
-        self,
-        request: ApiRequest,
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        page: PageNumber = None,
+        self, plain: PlainCall, page: PageNumber = None
     ) -> Annotated[Listing[Token], named_schema("Listing_api.tokens.Token_")]:
         """List the tokens that the caller may manage in pages of ten, newest first, revoked ones
         too.
 
         This takes a token that may write.
         """
-        query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
-        records = await catalog.tokens.find_page(reach=request.auth.project, page=query.page)
+        query = read_query(page=page)
+        records = await plain.catalog.tokens.find_page(reach=plain.caller.project, page=query.page)
         return envelope(
             records,
             [_token(record) for record in records.items],
-            path=f"{presenter.addresses.http}/api/tokens",
+            path=f"{plain.addresses.http}/api/tokens",
             filters=(),
         )
 
@@ -140,36 +137,21 @@ class TokensController(Controller):
         summary="Add a token",
         responses=documented(*(set(BODY_ERRORS) - {HTTPStatus.NOT_FOUND})),
     )
-    async def add_token(
-        self,
-        request: ApiRequest,
-        catalog: NamedDependency[Catalog],
-        now_us: NamedDependency[int],
-    ) -> TokenAdded:
+    async def add_token(self, plain: PlainCall) -> TokenAdded:
         """Make a token; it is in this answer (`secret`) and can be read nowhere else."""
-        body = await read_body(request, TokenAddition)
-        project = await _project(catalog, request.auth, body)
+        body = await plain.body(TokenAddition)
+        project = await _project(plain.catalog, plain.caller, body)
         try:
-            record, secret = await catalog.tokens.add(
-                str(body.name), project, write=body.write, now_us=now_us, by=request.auth.id
+            record, secret = await plain.catalog.tokens.add(
+                str(body.name), project, plain.change(), write=body.write
             )
         except TokenRevoked as error:
             raise unauthenticated(sent=True) from error
         return TokenAdded(message="Token added.", token=_token(record), secret=secret)
 
-    @delete(
-        "/tokens/{token_id:str}",
-        guards=[needs_write],
-        summary="Revoke a token",
-        responses=documented(*CHANGE_ERRORS, HTTPStatus.UNPROCESSABLE_ENTITY),
-    )
+    @deletes("Revoke a token", "/tokens/{token_id:str}", errors=[HTTPStatus.UNPROCESSABLE_ENTITY])
     async def revoke_token(
-        self,
-        request: ApiRequest,
-        token_id: RecordId,
-        catalog: NamedDependency[Catalog],
-        now_us: NamedDependency[int],
-        descendants: Descendants = None,
+        self, plain: PlainCall, token_id: RecordId, descendants: Descendants = None
     ) -> None:
         """End a token's use at once; it stays in the list, with the time.
 
@@ -179,10 +161,10 @@ class TokensController(Controller):
         """
         if descendants not in _BOOLEANS:
             raise invalid({"descendants": ["Must be true or false."]})
-        record = await catalog.tokens.find(number_of(token_id, "token"))
-        reach = request.auth.project
+        record = await plain.catalog.tokens.find(number_of(token_id, "token"))
+        reach = plain.caller.project
         if record is None or (reach is not None and record.project != reach):
             raise missing("token")
-        await catalog.tokens.revoke(
-            record.id, now_us, by=request.auth.id, descendants=_BOOLEANS[descendants]
+        await plain.catalog.tokens.revoke(
+            record.id, plain.change(), descendants=_BOOLEANS[descendants]
         )

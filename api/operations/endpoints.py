@@ -177,26 +177,11 @@ def _operations(report: OperationsReport, concerns: Sequence[Finding]) -> Operat
 
 
 def _host(record: HostRecord) -> HostBody:
-    return HostBody(
-        name=record.name,
-        role=record.role,
-        version=record.version,
-        alive=record.alive,
-        streams=record.streams,
-        started_at=format_timestamp(record.started_us),
-        silent_seconds=max(0, record.silent_us) / MICROSECONDS,
-    )
+    seconds = max(0, record.silent_us) / MICROSECONDS
+    shown = {"started_at": format_timestamp(record.started_us), "silent_seconds": seconds}
+    return msgspec.convert(msgspec.structs.asdict(record) | shown, HostBody)
 
 
 def _job(job: ListedJob) -> QueuedJob:
-    return QueuedJob(
-        kind=job.kind,
-        state=job.state,
-        attempt=job.attempt,
-        video=job.video,
-        title=job.title,
-        project=job.project,
-        progress=job.progress,
-        eta=job.eta,
-        created_at=format_timestamp(job.created_us),
-    )
+    shown = {"created_at": format_timestamp(job.created_us)}
+    return msgspec.convert(msgspec.structs.asdict(job) | shown, QueuedJob)

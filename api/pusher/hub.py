@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from api.http.fair_share import FairShare, Holder, Refusal
+from api.http.caller_limits import FairShare, Holder, Refusal
 from api.pusher.limits import PusherSettings
 from api.pusher.protocol import OVER_CAPACITY, RECONNECT, CloseConnection, event_message
 from media.no_op import do_nothing, never

@@ -15,9 +15,8 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from api.http.application import Application
-from api.http.fair_share import client_holders
-from api.http.rate_limit import peer_address
-from api.http.security_headers import DATA_POLICY
+from api.http.browser_headers import DATA_POLICY
+from api.http.caller_limits import client_holders, peer_address
 from api.pusher.grants import FindHolding, none_hold
 from api.pusher.hub import FRAMES, Hub, Subscriber
 from api.pusher.limits import PusherSettings

@@ -77,31 +77,9 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
     def stream_item(self, record: StreamRecord, *, show_key: bool) -> StreamItem:
         """Return a stream as a list item, with its key without the hash (see `stream`)."""
         key = record.key if show_key else record.key.masked
-        return StreamItem(
-            id=record.id,
-            hash=record.hash,
-            title=record.title,
-            description=record.description,
-            application=PRIMARY_APPLICATION,
-            stream=key.secret,
-            published=record.published,
-            resolutions=_resolutions(record.resolutions),
-            tags=_tags(record),
-            category=_category(record),
-            countries=_countries(record),
-            rtmps_url=self.addresses.rtmps_ingest(_PRIMARY),
-            rtmp_url=self.addresses.rtmp_ingest(_PRIMARY),
-            stream_url=self.addresses.live_playlist(record.hash),
-            live=record.live,
-            live_channel=_channel(record),
-            live_event=_EVENT,
-            web_socket_broadcaster=BROADCASTER,
-            web_socket_key=self.broadcaster_key,
-            web_socket_cluster=CLUSTER,
-            image_urls=self._posters(record),
-            embed=self._embed(record),
-            player=_player(record),
-        )
+        whole = self.stream(record, show_key=show_key)
+        item = msgspec.convert(whole, StreamItem, from_attributes=True)
+        return msgspec.structs.replace(item, stream=key.secret)
 
     def event(self, record: EventRecord) -> Event:
         """Return an event."""

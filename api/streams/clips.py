@@ -1,35 +1,28 @@
 """Clips: a part of a stream, of its live window or of a recording, becomes a video at once."""
 
 import contextlib
-from collections.abc import Callable
 from typing import Final
 
-from litestar import Controller, post
-from litestar.di import NamedDependency
+from litestar import Controller
 
-from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import BODY_ERRORS
-from api.http.errors import ApiError, documented, invalid
-from api.http.filenames import slug
-from api.http.json_body import described, read_body
-from api.http.parameters import still_there
+from api.http.errors import ApiError, invalid
+from api.http.operation import adds
 from api.intake.upload_intake import (
-    UploadIntake,
+    GivenIntake,
     require_room,
     store_errors_translated,
     token_holders,
 )
-from api.library.quotas import ProjectQuotas
+from api.library.quotas import GivenQuotas
+from api.schemas.filenames import slug
 from api.schemas.timestamps import format_timestamp
-from api.streams.lookup import STREAM
+from api.streams.lookup import STREAM, StreamCall
 from api.streams.schemas import ClipAdded, ClipAddition, ClipTime
 from api.videos.presenter import VideoPresenter
 from delivery.recording.clips import NotAvailable, find_source, make_clip
 from delivery.recording.pages import TimeRange
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
-from storage.catalog import Catalog
-from storage.catalog.records.common import StreamRecord
 from storage.catalog.videos.clips import NewClip
 from storage.errors import NoSuchProject, StorageError
 from storage.objects.addresses import video as video_folder
@@ -49,21 +42,12 @@ class ClipsController(Controller):
     tags = ("streams",)
     dependencies = STREAM
 
-    @post(
-        guards=[needs_write],
-        operation_class=described(ClipAddition),
-        summary="Make a clip",
-        responses=documented(*BODY_ERRORS),
-    )
+    @adds("Make a clip", ClipAddition)
     async def add_clip(
         self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        intake: NamedDependency[UploadIntake],
-        quotas: NamedDependency[ProjectQuotas],
-        clock_us: NamedDependency[Callable[[], int]],
+        call: StreamCall,
+        intake: GivenIntake,
+        quotas: GivenQuotas,
     ) -> ClipAdded:
         """Make a video of what was live from one time to another, without encoding it.
 
@@ -71,24 +55,26 @@ class ClipsController(Controller):
         whole segments that overlap them, so that it begins at a keyframe; the answer says when it
         begins and ends. It is cut out of a recording, finished or under way, or of the live window.
         """
-        body = await read_body(request, ClipAddition)
+        body = await call.body(ClipAddition)
         time_range = _requested_time(body)
-        caller, objects = request.auth.id, intake.objects
+        caller, objects = call.caller.id, intake.objects
         await require_room(intake, None)
         # It counts towards the quotas until it is added.
         async with contextlib.AsyncExitStack() as adding:
             with (
-                intake.clip_gate.acquire(token_holders(caller, stream.project)),
+                intake.clip_gate.acquire(token_holders(caller, call.record.project)),
                 store_errors_translated(),
             ):
                 try:
                     source = await find_source(
-                        objects, catalog.clips, stream.id, stream.hash, time_range
+                        objects, call.catalog.clips, call.record.id, call.record.hash, time_range
                     )
                 except NotAvailable as error:
                     raise _not_available(error, time_range) from error
-                await adding.enter_async_context(quotas.adding_clip(stream.project, source.size))
-                hash_ = await catalog.videos.free_hash()
+                await adding.enter_async_context(
+                    quotas.adding_clip(call.record.project, source.size)
+                )
+                hash_ = await call.catalog.videos.free_hash()
                 media = await make_clip(objects, source, hash_)
             clip = NewClip(
                 hash=hash_,
@@ -98,7 +84,7 @@ class ClipsController(Controller):
                 video=source.video,
             )
             try:
-                added = await catalog.clips.add(stream.id, clip, clock_us(), slug, by=caller)
+                added = await call.catalog.clips.add(call.record.id, clip, call.change(), slug)
             except NoSuchProject:
                 await _remove(objects, hash_)
                 raise
@@ -106,7 +92,7 @@ class ClipsController(Controller):
                 await _remove(objects, hash_)
         return ClipAdded(
             message="Clip added.",
-            video=video_presenter.full(still_there(added, "stream")),
+            video=VideoPresenter.of(call.presenter).full(call.still_there(added)),
             clip=ClipTime(
                 from_=format_timestamp(source.time.from_us), to=format_timestamp(source.time.to_us)
             ),

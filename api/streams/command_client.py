@@ -9,11 +9,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from litestar.di import NamedDependency
+
 from api.ports import MediaRemover
 from media.no_op import do_nothing
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from storage.catalog.streams.commands import (
     CommandKind,
     CommandRecord,
@@ -83,7 +85,7 @@ class IngestClient:
         return await self._catalog.commands.find(command)
 
     async def report(
-        self, stream: StreamRecord, now_us: int, *, by: int | None = None
+        self, stream: StreamRecord, change: Change
     ) -> dict[str, Any] | None:  # Any: JSON, a `media.encoder_report.StreamReport`
         """Return what a stream's encoders send now; None if no answer came in `taken_seconds`.
 
@@ -93,10 +95,10 @@ class IngestClient:
             stream=stream.id,
             hash=stream.hash,
             kind=CommandKind.REPORT,
-            deadline_us=self.deadline_us(now_us),
-            by=by,
+            deadline_us=self.deadline_us(change.now_us),
+            by=change.by,
         )
-        number = await self._catalog.commands.add(command, now_us)
+        number = await self._catalog.commands.add(command, change.now_us)
         try:
             record = await self.wait(number, done_seconds=0.0)
         finally:
@@ -113,3 +115,6 @@ class IngestClient:
         await self.wait(command)
         if self._media is not None:
             await self._media.remove([hash_])
+
+
+GivenIngest = NamedDependency[IngestClient]  # of a handler

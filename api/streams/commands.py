@@ -11,18 +11,14 @@ from http import HTTPStatus
 from typing import Final
 
 import msgspec
-from litestar import Controller, post
-from litestar.di import NamedDependency
+from litestar import Controller
 
-from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import CHANGE_ERRORS
-from api.http.errors import ApiError, documented, unavailable
-from api.http.parameters import still_there
-from api.schemas.presenter import Presenter
-from api.streams.command_client import DRILL_SECONDS, IngestClient
-from api.streams.lookup import STREAM
+from api.http.errors import ApiError, unavailable
+from api.http.operation import Call, commands
+from api.streams.command_client import DRILL_SECONDS, GivenIngest
+from api.streams.lookup import STREAM, StreamCall
+from api.streams.presenter import stream_changed
 from api.streams.schemas import Drill, Drilled, StreamChanged
-from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.commands import CommandStatus
 from storage.errors import StreamStateConflict
@@ -42,147 +38,77 @@ class StreamCommandsController(Controller):
     tags = ("streams",)
     dependencies = STREAM
 
-    @post(
-        "/end",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="End a stream's run",
-        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE),
+    @commands(
+        "End a stream's run", "/end", errors=[HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE]
     )
-    async def end_stream(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        ingest: NamedDependency[IngestClient],
-        now_us: NamedDependency[int],
-    ) -> StreamChanged:
+    async def end_stream(self, call: StreamCall, ingest: GivenIngest) -> StreamChanged:
         """End the present run and disconnect its encoders.
 
         Viewers' playlists end. Encoders are refused until none has tried for 60 s (a setting of the
         service), or until they are allowed again; the next one begins a new run. The message says
         whether the run is over, or still ending.
         """
-        command = still_there(
-            await catalog.streams.request_end(
-                stream.id, now_us=now_us, deadline_us=ingest.deadline_us(now_us), by=request.auth.id
-            ),
-            "stream",
+        change = call.change()
+        deadline_us = ingest.deadline_us(change.now_us)
+        command = call.still_there(
+            await call.catalog.streams.request_end(call.record.id, change, deadline_us=deadline_us)
         )
-        record = await ingest.wait_or_withdraw(command, now_us)
+        record = await ingest.wait_or_withdraw(command, change.now_us)
         if record is None or record.status is CommandStatus.LATE:
             raise unavailable(_NO_INGEST, _RETRY_SECONDS)
         is_done = record.status is CommandStatus.DONE
         if is_done and not record.answer.get("ended"):
             raise ApiError(HTTPStatus.CONFLICT, _NOTHING)
         message = "Stream ended." if is_done else "Stream is ending."
-        return await _changed(catalog, presenter, stream, message)
+        return await _changed(call, message)
 
-    @post(
-        "/allow",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Let a stream go live again",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def allow_encoders(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        now_us: NamedDependency[int],
-    ) -> StreamChanged:
+    @commands("Let a stream go live again", "/allow")
+    async def allow_encoders(self, call: StreamCall) -> StreamChanged:
         """Let encoders connect again after the stream was ended, if they are refused."""
-        found = await catalog.holds.allow(stream.id, now_us=now_us, by=request.auth.id)
-        still_there(found or None, "stream")
-        return await _changed(catalog, presenter, stream, "Encoders are allowed.")
+        found = await call.catalog.holds.allow(call.record.id, call.change())
+        call.still_there(found or None)
+        return await _changed(call, "Encoders are allowed.")
 
-    @post(
-        "/pause",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Pause a stream",
-        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
-    )
-    async def pause_stream(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        ingest: NamedDependency[IngestClient],
-        now_us: NamedDependency[int],
-    ) -> StreamChanged:
+    @commands("Pause a stream", "/pause", errors=[HTTPStatus.CONFLICT])
+    async def pause_stream(self, call: StreamCall, ingest: GivenIngest) -> StreamChanged:
         """Show viewers the slate until the stream is resumed; its encoders stay connected."""
         with _conflicts():
-            command = still_there(
-                await catalog.streams.pause(stream.id, now_us=now_us, by=request.auth.id), "stream"
-            )
-        record = await ingest.wait(command)
+            command = await call.catalog.streams.pause(call.record.id, call.change())
+        record = await ingest.wait(call.still_there(command))
         is_done = record is not None and record.status is CommandStatus.DONE
         if record is not None and is_done and not record.answer.get("done"):
             raise ApiError(HTTPStatus.CONFLICT, _OVER)
-        return await _changed(catalog, presenter, stream, "Stream paused.")
+        return await _changed(call, "Stream paused.")
 
-    @post(
-        "/resume",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Resume a stream",
-        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
-    )
-    async def resume_stream(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        ingest: NamedDependency[IngestClient],
-        now_us: NamedDependency[int],
-    ) -> StreamChanged:
+    @commands("Resume a stream", "/resume", errors=[HTTPStatus.CONFLICT])
+    async def resume_stream(self, call: StreamCall, ingest: GivenIngest) -> StreamChanged:
         """Show viewers the encoder on air again, in the same playlist."""
         with _conflicts():
-            command = still_there(
-                await catalog.streams.resume(stream.id, now_us=now_us, by=request.auth.id), "stream"
-            )
+            command = await call.catalog.streams.resume(call.record.id, call.change())
         # The answer is of no interest: a run that ended meanwhile is not paused either.
-        await ingest.wait(command)
-        return await _changed(catalog, presenter, stream, "Stream resumed.")
+        await ingest.wait(call.still_there(command))
+        return await _changed(call, "Stream resumed.")
 
-    @post(
+    @commands(
+        "Drill a failover",
         "/failover-drill",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Drill a failover",
-        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE),
+        errors=[HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE],
     )
-    async def drill_failover(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        ingest: NamedDependency[IngestClient],
-        now_us: NamedDependency[int],
-    ) -> Drilled:
+    async def drill_failover(self, call: StreamCall, ingest: GivenIngest) -> Drilled:
         """Have the encoder on air count as lost until another has taken over, and say how that
         went.
 
         The answer comes when viewers get the other one, 20 s at the latest. The encoder stays
         connected, and comes back on air as the stream's settings say.
         """
+        change = call.change()
+        deadline_us = ingest.deadline_us(change.now_us)
         with _conflicts():
-            command = still_there(
-                await catalog.streams.request_drill(
-                    stream.id,
-                    now_us=now_us,
-                    deadline_us=ingest.deadline_us(now_us),
-                    by=request.auth.id,
-                ),
-                "stream",
+            requested = await call.catalog.streams.request_drill(
+                call.record.id, change, deadline_us=deadline_us
             )
-        record = await ingest.wait_or_withdraw(command, now_us, done_seconds=DRILL_SECONDS)
+        command = call.still_there(requested)
+        record = await ingest.wait_or_withdraw(command, change.now_us, done_seconds=DRILL_SECONDS)
         if record is None or record.status in (CommandStatus.LATE, CommandStatus.WAITING):
             raise unavailable(_NO_DRILL, _RETRY_SECONDS)
         if record.status is CommandStatus.TAKEN:
@@ -192,31 +118,15 @@ class StreamCommandsController(Controller):
             raise ApiError(HTTPStatus.CONFLICT, _sentence(str(refused)))
         return Drilled(message="Failover drilled.", drill=msgspec.convert(record.answer, Drill))
 
-    @post(
-        "/rotate-key",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Change a stream's key",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def rotate_key(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        ingest: NamedDependency[IngestClient],
-        now_us: NamedDependency[int],
-    ) -> StreamChanged:
+    @commands("Change a stream's key", "/rotate-key")
+    async def rotate_key(self, call: StreamCall, ingest: GivenIngest) -> StreamChanged:
         """Give a stream a fresh key; encoders with the old one are disconnected.
 
         The run goes on for an encoder that comes back with the new key in time.
         """
-        command = still_there(
-            await catalog.streams.rotate(stream.id, now_us=now_us, by=request.auth.id), "stream"
-        )
+        command = call.still_there(await call.catalog.streams.rotate(call.record.id, call.change()))
         await ingest.wait(command)
-        return await _changed(catalog, presenter, stream, "Stream key changed.")
+        return await _changed(call, "Stream key changed.")
 
 
 @contextmanager
@@ -233,8 +143,5 @@ def _sentence(reason: str) -> str:
     return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
 
 
-async def _changed(
-    catalog: Catalog, presenter: Presenter, stream: StreamRecord, message: str
-) -> StreamChanged:
-    record = still_there(await catalog.streams.find(stream.id), "stream")
-    return StreamChanged(message=message, stream=presenter.stream(record, show_key=True))
+async def _changed(call: Call[StreamRecord], message: str) -> StreamChanged:
+    return stream_changed(call, message, await call.catalog.streams.find(call.record.id))

@@ -4,22 +4,24 @@ from http import HTTPStatus
 from typing import Final
 
 import msgspec
-from litestar import Controller, Response, delete, get, post, put
-from litestar.di import NamedDependency
+from litestar import Controller, Response, post
 
-from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
+from api.http.auth import needs_write
+from api.http.conditional import IfMatch, tagged, unless_edited
 from api.http.errors import ApiError, documented
-from api.http.json_body import described, read_body
-from api.http.parameters import RecordId, missing, number_of, still_there
-from api.http.preconditions import IfMatch, quoted, unless_edited
+from api.http.operation import (
+    CHANGE_ERRORS,
+    commands,
+    deletes,
+    edits,
+    shows,
+)
+from api.http.parameters import RecordId, missing, number_of
 from api.library.references import read_countries, read_resolutions, wanted_tags
-from api.schemas.presenter import Presenter
-from api.streams.command_client import IngestClient
-from api.streams.lookup import STREAM, stream_tag
+from api.streams.command_client import GivenIngest
+from api.streams.lookup import STREAM, StreamCall, stream_tag
+from api.streams.presenter import stream_changed
 from api.streams.schemas import BackupAdded, StreamChanged, StreamData, StreamEdit
-from storage.catalog import Catalog
-from storage.catalog.records.common import StreamRecord
 from storage.catalog.streams.repository import StreamChange
 from storage.errors import BackupInUse, TooManyBackups
 
@@ -34,110 +36,43 @@ class StreamController(Controller):
     tags = ("streams",)
     dependencies = STREAM
 
-    @get(summary="Show a stream", responses=documented(*READ_ERRORS))
-    async def show_stream(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        presenter: NamedDependency[Presenter],
-    ) -> Response[StreamData]:
+    @shows("Show a stream")
+    async def show_stream(self, call: StreamCall) -> Response[StreamData]:
         """Show a stream in full; its key is hidden from a token that may not write.
 
         `ETag` names this version of what can be edited.
         """
-        shown = StreamData(data=presenter.stream(stream, show_key=request.auth.write))
-        return Response(shown, headers={"ETag": quoted(stream_tag(stream))})
+        shown = StreamData(data=call.presenter.stream(call.record, show_key=call.caller.write))
+        return tagged(shown, stream_tag(call.record))
 
-    @put(
-        guards=[needs_write],
-        operation_class=described(StreamEdit),
-        summary="Edit a stream",
-        responses=documented(*BODY_ERRORS, HTTPStatus.PRECONDITION_FAILED),
-    )
+    @edits("Edit a stream", StreamEdit, errors=[HTTPStatus.PRECONDITION_FAILED])
     async def edit_stream(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        now_us: NamedDependency[int],
-        if_match: IfMatch = None,
+        self, call: StreamCall, if_match: IfMatch = None
     ) -> Response[StreamChanged]:
         """Change what is sent of a stream; resolutions count from its next run."""
-        body = await read_body(request, StreamEdit)
-        record = still_there(
-            await catalog.streams.edit(
-                stream.id,
-                _change(body),
-                now_us=now_us,
-                by=request.auth.id,
-                check=unless_edited(if_match, stream_tag),
-            ),
-            "stream",
-        )
-        changed = StreamChanged(
-            message="Stream updated.", stream=presenter.stream(record, show_key=True)
-        )
-        return Response(changed, headers={"ETag": quoted(stream_tag(record))})
+        edit = _edit(await call.body(StreamEdit))
+        check = unless_edited(if_match, stream_tag)
+        edited = await call.catalog.streams.edit(call.record.id, edit, call.change(), check=check)
+        answer = stream_changed(call, "Stream updated.", edited)
+        return tagged(answer, stream_tag(call.still_there(edited)))
 
-    @post(
-        "/publish",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Publish a stream",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def publish_stream(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        now_us: NamedDependency[int],
-    ) -> StreamChanged:
+    @commands("Publish a stream", "/publish")
+    async def publish_stream(self, call: StreamCall) -> StreamChanged:
         """Show a stream to viewers; before its first run its pages wait for it."""
-        record = await catalog.streams.publish(stream.id, now_us=now_us, by=request.auth.id)
-        return StreamChanged(
-            message="Stream published.",
-            stream=presenter.stream(still_there(record, "stream"), show_key=True),
-        )
+        record = await call.catalog.streams.publish(call.record.id, call.change())
+        return stream_changed(call, "Stream published.", record)
 
-    @post(
-        "/unpublish",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Unpublish a stream",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def unpublish_stream(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        now_us: NamedDependency[int],
-    ) -> StreamChanged:
+    @commands("Unpublish a stream", "/unpublish")
+    async def unpublish_stream(self, call: StreamCall) -> StreamChanged:
         """Hide a stream from viewers until it is published again, whatever runs meanwhile."""
-        record = await catalog.streams.unpublish(stream.id, now_us=now_us, by=request.auth.id)
-        return StreamChanged(
-            message="Stream unpublished.",
-            stream=presenter.stream(still_there(record, "stream"), show_key=True),
-        )
+        record = await call.catalog.streams.unpublish(call.record.id, call.change())
+        return stream_changed(call, "Stream unpublished.", record)
 
-    @delete(guards=[needs_write], summary="Delete a stream", responses=documented(*CHANGE_ERRORS))
-    async def delete_stream(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        ingest: NamedDependency[IngestClient],
-        now_us: NamedDependency[int],
-    ) -> None:
+    @deletes("Delete a stream")
+    async def delete_stream(self, call: StreamCall, ingest: GivenIngest) -> None:
         """Delete a stream: its encoders are disconnected, its run ends, its media are removed."""
-        command = still_there(
-            await catalog.streams.remove(stream.id, now_us=now_us, by=request.auth.id), "stream"
-        )
-        await ingest.finish_removal(command, stream.hash)
+        command = call.still_there(await call.catalog.streams.remove(call.record.id, call.change()))
+        await ingest.finish_removal(command, call.record.hash)
 
     @post(
         _BACKUPS,
@@ -145,45 +80,28 @@ class StreamController(Controller):
         summary="Add a backup",
         responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
     )
-    async def add_backup(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        now_us: NamedDependency[int],
-    ) -> BackupAdded:
+    async def add_backup(self, call: StreamCall) -> BackupAdded:
         """Give a stream one more ingest address, with a number that it never had before."""
         try:
-            added = await catalog.streams.add_backup(stream.id, now_us=now_us, by=request.auth.id)
+            added = await call.catalog.streams.add_backup(call.record.id, call.change())
         except TooManyBackups as error:
             message = f"A stream may have at most {error.limit} backups."
             raise ApiError(HTTPStatus.CONFLICT, message) from error
-        record, number = still_there(added, "stream")
+        record, number = call.still_there(added)
         backup = next(
-            each for each in presenter.stream(record, show_key=False).backups if each.id == number
+            each
+            for each in call.presenter.stream(record, show_key=False).backups
+            if each.id == number
         )
         return BackupAdded(message="Backup added.", backup=backup)
 
-    @delete(
-        _BACKUP,
-        guards=[needs_write],
-        summary="Delete a backup",
-        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
-    )
-    async def delete_backup(
-        self,
-        request: ApiRequest,
-        stream: NamedDependency[StreamRecord],
-        backup_id: RecordId,
-        catalog: NamedDependency[Catalog],
-        now_us: NamedDependency[int],
-    ) -> None:
+    @deletes("Delete a backup", _BACKUP, errors=[HTTPStatus.CONFLICT])
+    async def delete_backup(self, call: StreamCall, backup_id: RecordId) -> None:
         """Remove a backup ingest address while no encoder sends to it."""
         backup = number_of(backup_id, "backup")
         try:
-            removed = await catalog.streams.remove_backup(
-                stream.id, backup, now_us=now_us, by=request.auth.id
+            removed = await call.catalog.streams.remove_backup(
+                call.record.id, backup, call.change()
             )
         except BackupInUse as error:
             message = f"An encoder is sending to backup {error.number}: it cannot be deleted now."
@@ -192,8 +110,8 @@ class StreamController(Controller):
             raise missing("backup")
 
 
-def _change(body: StreamEdit) -> StreamChange:
-    """Return the change that a body describes; null stands for the empty list."""
+def _edit(body: StreamEdit) -> StreamChange:
+    """Return the edit that a body describes; null stands for the empty list."""
     unset = msgspec.UNSET
     return StreamChange(
         title=unset if body.title is unset else str(body.title),

@@ -4,16 +4,14 @@ from http import HTTPStatus
 from typing import Annotated, Final
 
 from litestar import Controller, Response, get
-from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import QueryParameter
 
 from api.http.auth import needs_write
-from api.http.error_statuses import READ_ERRORS
 from api.http.errors import documented, invalid
-from api.http.filenames import slug
-from api.schemas.presenter import Presenter
-from api.streams.lookup import STREAM
+from api.http.operation import READ_ERRORS
+from api.http.parameters import queried
+from api.schemas.filenames import slug
+from api.streams.lookup import STREAM, StreamCall
 from api.streams.obs_files import DEFAULT_LABEL, ObsProfile
 from media.ladder import SELECTABLE_BOXES
 from media.stream_keys import Slot
@@ -23,27 +21,9 @@ _BOXES: Final = {box.label: box for box in SELECTABLE_BOXES}
 _MOST_NAME: Final = 60  # characters: menus of OBS show no more
 _ZIP: Final = "application/zip"
 
-SlotName = Annotated[
-    str,
-    QueryParameter(
-        description="The ingest address to send to: primary, backup-1 and so on.",
-        schema_extra={"type": "string", "one_of": None},
-    ),
-]
-Size = Annotated[
-    str,
-    QueryParameter(
-        description="The resolution to send.",
-        schema_extra={"type": "string", "one_of": None, "enum": [*_BOXES]},
-    ),
-]
-Secure = Annotated[
-    str,
-    QueryParameter(
-        description="Whether to send over TLS (RTMPS).",
-        schema_extra={"type": "string", "one_of": None, "enum": ["false", "true"]},
-    ),
-]
+SlotName = Annotated[str, queried("The ingest address to send to: primary, backup-1 and so on.")]
+Size = Annotated[str, queried("The resolution to send.", enum=[*_BOXES])]
+Secure = Annotated[str, queried("Whether to send over TLS (RTMPS).", enum=["false", "true"])]
 
 
 class ObsProfileController(Controller):
@@ -64,8 +44,7 @@ class ObsProfileController(Controller):
     )
     async def download_obs_profile(
         self,
-        stream: NamedDependency[StreamRecord],
-        presenter: NamedDependency[Presenter],
+        call: StreamCall,
         slot: SlotName = "primary",
         resolution: Size = DEFAULT_LABEL,
         secure: Secure = "false",
@@ -74,7 +53,7 @@ class ObsProfileController(Controller):
 
         It holds the server's address, the stream's key and the encoder's settings.
         """
-        slots = {str(each): each for each in _slots(stream)}
+        slots = {str(each): each for each in _slots(call.record)}
         errors = {
             **_fault("slot", slot, [*slots]),
             **_fault("resolution", resolution, [*_BOXES]),
@@ -82,16 +61,16 @@ class ObsProfileController(Controller):
         }
         if errors:
             raise invalid(errors)
-        addresses, ingest_slot = presenter.addresses, slots[slot]
+        addresses, ingest_slot = call.addresses, slots[slot]
         server = addresses.encoder_server(ingest_slot, secure=secure == "true")
         if not server:
             raise invalid({"secure": ["RTMPS is not served."]})
-        folder = f"headend-{_plain(stream)}-{slot}"
+        folder = f"headend-{_plain(call.record)}-{slot}"
         profile = ObsProfile(
             folder=folder,
-            name=f"{stream.title[:_MOST_NAME].strip()} ({slot})",
+            name=f"{call.record.title[:_MOST_NAME].strip()} ({slot})",
             server=server,
-            key=stream.key.text,
+            key=call.record.key.text,
             box=_BOXES[resolution],
         )
         headers = {"Content-Disposition": f'attachment; filename="{folder}.zip"'}

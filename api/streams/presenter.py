@@ -5,8 +5,8 @@ Streams themselves are presented by `api.schemas.presenter`.
 
 import msgspec
 
-from api.http.parameters import still_there
-from api.http.preconditions import edit_tag
+from api.http.conditional import edit_tag
+from api.http.operation import Call
 from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from api.streams.schemas import (
@@ -14,6 +14,7 @@ from api.streams.schemas import (
     IngestReport,
     SettingsBody,
     SlateBody,
+    StreamChanged,
 )
 from media.encoder_report import SlotReport, StreamReport
 from media.run_policy import RunPolicy
@@ -23,20 +24,27 @@ from storage.catalog.streams.holds import is_held
 
 
 def settings_tag(record: OwnerSettings) -> str:
-    """Return the tag of what a change of settings may change (see `api.http.preconditions`)."""
+    """Return the tag of what a change of settings may change (see `api.http.conditional`)."""
     return edit_tag(*(getattr(record, field) for field in RunPolicy.__struct_fields__))
 
 
-def present_settings(record: OwnerSettings | None, noun: str, addresses: Addresses) -> SettingsBody:
-    """Return the settings of a stream or a project (`noun`) that existed when the request began.
+def present_settings(record: OwnerSettings, addresses: Addresses) -> SettingsBody:
+    """Return the settings of a stream or a project."""
+    picture = None if record.slate is None else addresses.slate(record.slate)
+    values = msgspec.structs.asdict(record) | {"slate": SlateBody(picture=picture)}
+    return msgspec.convert(values, SettingsBody, from_attributes=True)
+
+
+def stream_changed(
+    call: Call[StreamRecord], message: str, changed: StreamRecord | None
+) -> StreamChanged:
+    """Return the answer to a change of the stream, which the catalog returned.
 
     Raises:
         ApiError: 404 if it was deleted since.
     """
-    record = still_there(record, noun)
-    picture = None if record.slate is None else addresses.slate(record.slate)
-    values = msgspec.structs.asdict(record) | {"slate": SlateBody(picture=picture)}
-    return msgspec.convert(values, SettingsBody, from_attributes=True)
+    stream = call.presenter.stream(call.still_there(changed), show_key=True)
+    return StreamChanged(message=message, stream=stream)
 
 
 def present_report(

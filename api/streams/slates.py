@@ -6,35 +6,28 @@ with the service. A slate applies to encoders that connect after it was set.
 
 import contextlib
 import logging
-from collections.abc import Callable
 from typing import Final
 
-import msgspec
-from litestar import Controller, delete, put
-from litestar.di import NamedDependency, Provide
+from litestar import Controller
 
-from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import CHANGE_ERRORS, FORM_ERRORS
-from api.http.errors import documented, invalid
-from api.http.multipart_schemas import SlateForm
-from api.http.parameters import missing
+from api.http.errors import invalid
+from api.http.operation import deletes, takes_form
+from api.intake.form_schemas import SlateForm
 from api.intake.upload_intake import (
     MAX_PICTURE,
     PICTURE_FORM_BYTES,
+    GivenIntake,
     UploadIntake,
     received_file,
     token_holders,
 )
-from api.library.lookup import PROJECT
-from api.schemas.presenter import Presenter
-from api.streams.lookup import STREAM
+from api.library.lookup import PROJECT, ProjectCall
+from api.streams.lookup import STREAM, OwnerCall, StreamCall, settings_of
 from api.streams.presenter import present_settings
 from api.streams.schemas import SettingsChanged
 from media.stream_keys import new_hash
-from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord, StreamRecord
 from storage.catalog.records.settings import OwnerSettings, SlateChange
-from storage.catalog.streams.settings import SettingsRepository
 from storage.errors import StorageError
 from storage.file_intake import FileRefused
 from storage.objects.addresses import slate_folder, slate_picture
@@ -44,66 +37,6 @@ from storage.objects.incoming_file import IncomingFile
 log = logging.getLogger(__name__)
 
 _FIELD: Final = "picture"
-_CHANGED: Final = "Slate updated."
-
-
-class SlateOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """The stream or the project (`noun`) whose slate a request of token `by` sets.
-
-    `folder` is in the slate's address; the slate's name is among `settings`.
-    """
-
-    noun: str
-    number: int
-    project: int
-    folder: str
-    settings: SettingsRepository
-    clock_us: Callable[[], int]
-    by: int
-
-    async def set_slate(self, name: str | None) -> SlateChange | None:
-        """Record a slate by its name, None for no slate; None if the owner is gone."""
-        return await self.settings.set_slate(self.number, name, now_us=self.clock_us(), by=self.by)
-
-
-def provide_stream_owner(
-    request: ApiRequest,
-    stream: NamedDependency[StreamRecord],
-    catalog: NamedDependency[Catalog],
-    clock_us: NamedDependency[Callable[[], int]],
-) -> SlateOwner:
-    """Return a stream as the owner of a slate."""
-    return SlateOwner(
-        noun="stream",
-        number=stream.id,
-        project=stream.project,
-        folder=f"s-{stream.hash}",
-        settings=catalog.stream_settings,
-        clock_us=clock_us,
-        by=request.auth.id,
-    )
-
-
-def provide_project_owner(
-    request: ApiRequest,
-    project: NamedDependency[ProjectRecord],
-    catalog: NamedDependency[Catalog],
-    clock_us: NamedDependency[Callable[[], int]],
-) -> SlateOwner:
-    """Return a project as the owner of a slate."""
-    return SlateOwner(
-        noun="project",
-        number=project.id,
-        project=project.id,
-        folder=f"p-{project.key}",
-        settings=catalog.project_settings,
-        clock_us=clock_us,
-        by=request.auth.id,
-    )
-
-
-_OF_STREAM: Final = {**STREAM, "owner": Provide(provide_stream_owner, sync_to_thread=False)}
-_OF_PROJECT: Final = {**PROJECT, "owner": Provide(provide_project_owner, sync_to_thread=False)}
 
 
 class StreamSlateController(Controller):
@@ -111,35 +44,17 @@ class StreamSlateController(Controller):
 
     path = "/streams/{stream_id:str}/slate"
     tags = ("streams",)
-    dependencies = _OF_STREAM
+    dependencies = STREAM
 
-    @put(
-        guards=[needs_write],
-        request_max_body_size=PICTURE_FORM_BYTES,
-        operation_class=SlateForm,
-        summary="Give a stream a slate",
-        responses=documented(*FORM_ERRORS),
-    )
-    async def put_slate(
-        self,
-        request: ApiRequest,
-        owner: NamedDependency[SlateOwner],
-        presenter: NamedDependency[Presenter],
-        intake: NamedDependency[UploadIntake],
-    ) -> SettingsChanged:
+    @takes_form("Give a stream a slate", SlateForm, most=PICTURE_FORM_BYTES)
+    async def put_slate(self, call: StreamCall, intake: GivenIntake) -> SettingsChanged:
         """Show a picture of the owner's while no encoder is on air, from the next encoder on."""
-        return await _receive_slate(request, owner, presenter, intake)
+        return await _receive(call, intake)
 
-    @delete(
-        guards=[needs_write],
-        summary="Remove a stream's slate",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def delete_slate(
-        self, owner: NamedDependency[SlateOwner], intake: NamedDependency[UploadIntake]
-    ) -> None:
+    @deletes("Remove a stream's slate")
+    async def delete_slate(self, call: StreamCall, intake: GivenIntake) -> None:
         """Show what the project shows while no encoder is on air, from the next encoder on."""
-        await _remove_old(intake.objects, owner, await owner.set_slate(None))
+        await _remove(call, intake.objects)
 
 
 class ProjectSlateController(Controller):
@@ -147,65 +62,49 @@ class ProjectSlateController(Controller):
 
     path = "/projects/{project_id:str}/slate"
     tags = ("projects",)
-    dependencies = _OF_PROJECT
+    dependencies = PROJECT
 
-    @put(
-        guards=[needs_write],
-        request_max_body_size=PICTURE_FORM_BYTES,
-        operation_class=SlateForm,
-        summary="Give a project's streams a slate",
-        responses=documented(*FORM_ERRORS),
-    )
-    async def put_project_slate(
-        self,
-        request: ApiRequest,
-        owner: NamedDependency[SlateOwner],
-        presenter: NamedDependency[Presenter],
-        intake: NamedDependency[UploadIntake],
-    ) -> SettingsChanged:
+    @takes_form("Give a project's streams a slate", SlateForm, most=PICTURE_FORM_BYTES)
+    async def put_project_slate(self, call: ProjectCall, intake: GivenIntake) -> SettingsChanged:
         """Show a picture while no encoder is on air, in streams that have none of their own."""
-        return await _receive_slate(request, owner, presenter, intake)
+        return await _receive(call, intake)
 
-    @delete(
-        guards=[needs_write],
-        summary="Remove a project's slate",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def delete_project_slate(
-        self, owner: NamedDependency[SlateOwner], intake: NamedDependency[UploadIntake]
-    ) -> None:
+    @deletes("Remove a project's slate")
+    async def delete_project_slate(self, call: ProjectCall, intake: GivenIntake) -> None:
         """Show the service's default slate while no encoder is on air, from the next encoder on."""
-        await _remove_old(intake.objects, owner, await owner.set_slate(None))
+        await _remove(call, intake.objects)
 
 
-async def _receive_slate(
-    request: ApiRequest, owner: SlateOwner, presenter: Presenter, intake: UploadIntake
-) -> SettingsChanged:
+def _owner(record: StreamRecord | ProjectRecord) -> tuple[int, str]:
+    """Return the project that a slate counts for, and the folder in the slate's address."""
+    if isinstance(record, StreamRecord):
+        return record.project, f"s-{record.hash}"
+    return record.id, f"p-{record.key}"
+
+
+async def _receive(call: OwnerCall, intake: UploadIntake) -> SettingsChanged:
     """Receive a picture and set it as the owner's slate.
 
     Raises:
         ApiError: the form is invalid, the picture cannot be decoded, or the disk is full.
     """
+    project, folder = _owner(call.record)
+    holders = token_holders(call.caller.id, project)
     async with received_file(
-        request,
-        intake,
-        _FIELD,
-        most=MAX_PICTURE,
-        holders=token_holders(request.auth.id, owner.project),
+        call.request, intake, _FIELD, most=MAX_PICTURE, holders=holders
     ) as file:
         slate = await _make_slate(intake, file)
         name = new_hash()
-        address = slate_picture(owner.folder, name)
+        address = slate_picture(folder, name)
         await intake.objects.put(address, slate)
         await intake.objects.make_durable(address)
         try:
-            recorded = await owner.set_slate(name)
+            recorded = await settings_of(call).set_slate(call.record.id, name, call.change())
         except StorageError:
-            await _remove_unset(intake.objects, owner, address)
+            await _remove_unset(call, intake.objects, address)
             raise
-    record = await _remove_old(intake.objects, owner, recorded)
-    settings = present_settings(record, owner.noun, presenter.addresses)
-    return SettingsChanged(message=_CHANGED, settings=settings)
+    settings = present_settings(await _remove_old(call, intake.objects, recorded), call.addresses)
+    return SettingsChanged(message="Slate updated.", settings=settings)
 
 
 async def _make_slate(intake: UploadIntake, file: IncomingFile) -> bytes:
@@ -221,28 +120,32 @@ async def _make_slate(intake: UploadIntake, file: IncomingFile) -> bytes:
         raise invalid({_FIELD: [error.reason]}) from error
 
 
-async def _remove_unset(objects: Objects, owner: SlateOwner, address: str) -> None:
+async def _remove(call: OwnerCall, objects: Objects) -> None:
+    """Leave the owner without a slate."""
+    recorded = await settings_of(call).set_slate(call.record.id, None, call.change())
+    await _remove_old(call, objects, recorded)
+
+
+async def _remove_unset(call: OwnerCall, objects: Objects, address: str) -> None:
     """Delete a slate that was not recorded; keep it if the catalog does not answer."""
     with contextlib.suppress(StorageError):
-        settings = await owner.settings.find(owner.number)
+        settings = await settings_of(call).find(call.record.id)
         if settings is None or settings.slate != address:
             await objects.delete(address)
 
 
 async def _remove_old(
-    objects: Objects, owner: SlateOwner, recorded: SlateChange | None
+    call: OwnerCall, objects: Objects, recorded: SlateChange | None
 ) -> OwnerSettings:
     """Delete the slate that is no longer shown, and return the settings.
 
     Raises:
         ApiError: 404 if the stream or the project was deleted meanwhile.
     """
-    unused = slate_folder(owner.folder) if recorded is None else recorded.unused
+    unused = slate_folder(_owner(call.record)[1]) if recorded is None else recorded.unused
     if unused is not None:
         try:
             await (objects.delete_tree if recorded is None else objects.delete)(unused)
         except StorageError as error:
             log.warning("picture not removed", extra={"address": unused, "cause": str(error)})
-    if recorded is None:
-        raise missing(owner.noun)
-    return recorded.settings
+    return call.still_there(recorded).settings

@@ -12,7 +12,6 @@ import msgspec
 from litestar import Request, Response
 
 from api.http.errors import ApiError, invalid
-from api.http.filenames import file_slug, file_title
 from api.http.parameters import missing, number_of
 from api.http.tus import (
     CHECKSUM_MISMATCH,
@@ -26,6 +25,7 @@ from api.http.tus import (
 )
 from api.intake.upload_intake import content_length, require_room
 from api.library.quotas import ProjectQuotas
+from api.schemas.filenames import file_slug, file_title
 from api.uploads.metadata import REPLACES, read_details, read_replaced
 from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver

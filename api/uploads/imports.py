@@ -7,16 +7,14 @@ resolves the host name and checks the resulting address. No operation shows the 
 from collections.abc import Sequence
 from typing import Final
 
-from litestar import Controller, post
+from litestar import Controller
 from litestar.di import NamedDependency
 
-from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import BODY_ERRORS
-from api.http.errors import documented, invalid
-from api.http.filenames import file_slug, file_title
-from api.http.json_body import described, read_body
-from api.library.lookup import PROJECT
-from api.library.quotas import ProjectQuotas
+from api.http.errors import invalid
+from api.http.operation import adds
+from api.library.lookup import PROJECT, ProjectCall
+from api.library.quotas import GivenQuotas
+from api.schemas.filenames import file_slug, file_title
 from api.uploads.metadata import VideoDetails, wanted_details
 from api.videos.presenter import VideoPresenter
 from api.videos.schemas import VideoAdded
@@ -28,8 +26,6 @@ from outbound.policy import (
     is_ip_literal,
     parse_web_address,
 )
-from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
 from storage.catalog.videos.imports import NewImport
 
 _NAMELESS: Final = "video"
@@ -76,35 +72,26 @@ class ImportsController(Controller):
     tags = ("videos",)
     dependencies = PROJECT
 
-    @post(
-        guards=[needs_write],
-        operation_class=described(ImportOrder),
-        summary="Import a video from an address",
-        responses=documented(*BODY_ERRORS),
-    )
+    @adds("Import a video from an address", ImportOrder)
     async def import_video(
         self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
+        call: ProjectCall,
         import_rules: NamedDependency[ImportRules],
-        quotas: NamedDependency[ProjectQuotas],
-        now_us: NamedDependency[int],
+        quotas: GivenQuotas,
     ) -> VideoAdded:
         """Fetch a file and transcode it; progress is published on the web socket."""
-        order = await read_body(request, ImportOrder)
+        order = await call.body(ImportOrder)
         address = _address(order.url, import_rules)
         name = address.file_name or _NAMELESS
         new = NewImport(
             url=address.url,
             host=address.host,
-            hash=await catalog.videos.free_hash(),
+            hash=await call.catalog.videos.free_hash(),
             file_title=file_title(name),
             slug=file_slug(name),
             wanted=wanted_details(order),
         )
         # Its size is checked when it is known.
-        async with quotas.adding_file(project.id, 1):
-            whole = await catalog.imports.add(project.id, new, now_us, by=request.auth.id)
-        return video_presenter.added(whole)
+        async with quotas.adding_file(call.record.id, 1):
+            whole = await call.catalog.imports.add(call.record.id, new, call.change())
+        return VideoPresenter.of(call.presenter).added(whole)

@@ -10,24 +10,18 @@ from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
 import msgspec
-from litestar import Controller, delete, get, post
-from litestar.di import NamedDependency
+from litestar import Controller, get
 
-from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS
+from api.http.auth import needs_write
 from api.http.errors import documented, invalid
-from api.http.json_body import described, read_body
-from api.http.paging import envelope, read_query
-from api.http.parameters import PageNumber, RecordId, missing, number_of
-from api.intake.upload_intake import UploadIntake
-from api.library.lookup import PROJECT, ProjectId, list_url
+from api.http.operation import CHANGE_ERRORS, adds, deletes
+from api.http.parameters import PageNumber, RecordId, envelope, missing, number_of, read_query
+from api.intake.upload_intake import GivenIntake
+from api.library.lookup import PROJECT, ProjectCall, list_url
 from api.schemas.common import Listing, named_schema
-from api.schemas.presenter import Presenter
 from api.schemas.timestamps import format_timestamp
 from api.uploads.metadata import NO_DETAILS, VideoDetails, wanted_details
 from media.ticks import MICROSECONDS
-from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.uploads import ListedLink
 from storage.errors import NoSuchVideo
 from storage.objects.base import ObjectError
@@ -114,13 +108,7 @@ class UploadLinksController(Controller):
         responses=documented(*CHANGE_ERRORS, HTTPStatus.UNPROCESSABLE_ENTITY),
     )
     async def list_upload_links(
-        self,
-        project: NamedDependency[ProjectRecord],
-        project_id: ProjectId,
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        now_us: NamedDependency[int],
-        page: PageNumber = None,
+        self, call: ProjectCall, page: PageNumber = None
     ) -> Annotated[
         Listing[ListedUploadLink], named_schema("Listing_api.linkrecords.ListedUploadLink_")
     ]:
@@ -128,43 +116,30 @@ class UploadLinksController(Controller):
 
         This takes a token that may write.
         """
-        query = read_query(search=None, sort_column=None, sort_order=None, page=page, columns=())
-        links = await catalog.links.find_page(project.id, query.page)
+        links = await call.catalog.links.find_page(call.record.id, read_query(page=page).page)
+        now_us = call.now_us()
         return envelope(
             links,
             [_listed_link(record, now_us) for record in links.items],
-            path=list_url(presenter.addresses, project_id, "upload-links"),
+            path=list_url(call, "upload-links"),
             filters=(),
         )
 
-    @post(
-        guards=[needs_write],
-        operation_class=described(LinkAddition),
-        summary="Make an upload link",
-        responses=documented(*BODY_ERRORS),
-    )
-    async def add_upload_link(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        intake: NamedDependency[UploadIntake],
-        now_us: NamedDependency[int],
-    ) -> LinkAdded:
+    @adds("Make an upload link", LinkAddition)
+    async def add_upload_link(self, call: ProjectCall, intake: GivenIntake) -> LinkAdded:
         """Let somebody without a token upload one file; the address is shown this once."""
-        body = await read_body(request, LinkAddition)
+        body = await call.body(LinkAddition)
         _require_one_purpose(body)
         most = min(body.most_bytes or intake.most_upload, intake.most_upload)
-        expires_us = now_us + body.expires_seconds * MICROSECONDS
+        change = call.change()
+        expires_us = change.now_us + body.expires_seconds * MICROSECONDS
         try:
-            number, secret = await catalog.links.add(
-                project.id,
+            number, secret = await call.catalog.links.add(
+                call.record.id,
                 wanted_details(body),
+                change,
                 most_bytes=most,
                 expires_us=expires_us,
-                now_us=now_us,
-                by=request.auth.id,
                 video=body.video_id,
             )
         except NoSuchVideo as error:
@@ -172,35 +147,22 @@ class UploadLinksController(Controller):
             raise invalid({"video_id": [message]}) from error
         link = UploadLink(
             id=number,
-            address=f"{presenter.addresses.http}/api/upload-links/{secret}",
+            address=f"{call.addresses.http}/api/upload-links/{secret}",
             most_bytes=most,
             expires_at=format_timestamp(expires_us),
             video_id=body.video_id,
         )
         return LinkAdded(message="Upload link added.", upload_link=link)
 
-    @delete(
-        "/{link_id:str}",
-        guards=[needs_write],
-        summary="Delete an upload link",
-        responses=documented(*CHANGE_ERRORS),
-    )
+    @deletes("Delete an upload link", "/{link_id:str}")
     async def delete_upload_link(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        link_id: RecordId,
-        catalog: NamedDependency[Catalog],
-        intake: NamedDependency[UploadIntake],
-        now_us: NamedDependency[int],
+        self, call: ProjectCall, link_id: RecordId, intake: GivenIntake
     ) -> None:
         """End a link at once, and what is still coming through it; a video that has its file
         stays.
         """
         number = number_of(link_id, "upload link")
-        upload_names = await catalog.uploads.remove_link(
-            project.id, number, now_us, by=request.auth.id
-        )
+        upload_names = await call.catalog.uploads.remove_link(call.record.id, number, call.change())
         if upload_names is None:
             raise missing("upload link")
         for name in upload_names:

@@ -5,7 +5,6 @@ it expires, or as one form. That creates a video, or replaces the file of the vi
 for, and uses the link up. Links are made in `api.uploads.link_records`.
 """
 
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,13 +16,18 @@ from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 
 from api.http.auth import Guard
-from api.http.cors import is_upload_options
+from api.http.browser_headers import is_upload_options
+from api.http.caller_limits import UNLIMITED, CallerRateLimiter
 from api.http.errors import ApiError
-from api.http.parameters import missing, still_there
-from api.http.rate_limit import UNLIMITED, CallerRateLimiter
-from api.intake.upload_intake import VIDEO_FORM_BYTES, UploadIntake, link_holders, most_incoming
-from api.library.quotas import ProjectQuotas
-from api.schemas.presenter import Presenter
+from api.http.operation import Services
+from api.http.parameters import missing
+from api.intake.upload_intake import (
+    VIDEO_FORM_BYTES,
+    GivenIntake,
+    link_holders,
+    most_incoming,
+)
+from api.library.quotas import GivenQuotas
 from api.uploads.creation import create
 from api.uploads.receiver import UploadReceiver
 from api.uploads.replace_file import replace_from_form
@@ -64,30 +68,27 @@ def needs_link(catalog: Catalog, callers: CallerRateLimiter | None = None) -> Gu
 
 
 def provide_receiver(
-    request: LinkRequest,
-    catalog: NamedDependency[Catalog],
-    intake: NamedDependency[UploadIntake],
-    clock_us: NamedDependency[Callable[[], int]],
+    request: LinkRequest, services: NamedDependency[Services], intake: GivenIntake
 ) -> UploadReceiver:
     """Return a receiver that acts for the user of a link."""
     return UploadReceiver(
-        uploads=catalog.uploads,
+        uploads=services.catalog.uploads,
         intake=intake,
-        clock_us=clock_us,
+        clock_us=services.clock_us,
         holders=link_holders(request.auth),
         by=None,
     )
 
 
 async def provide_upload(
-    request: LinkRequest, upload_name: FromPath[str], catalog: NamedDependency[Catalog]
+    request: LinkRequest, upload_name: FromPath[str], services: NamedDependency[Services]
 ) -> UploadRecord:
     """Return the upload that a path names.
 
     Raises:
         ApiError: 404 if there is no such upload through this link.
     """
-    upload = await catalog.uploads.find(upload_name)
+    upload = await services.catalog.uploads.find(upload_name)
     if upload is None or upload.link != request.auth.id:
         raise missing("upload")
     return upload
@@ -111,9 +112,8 @@ class LinkController(Controller):
         request: LinkRequest,
         link_secret: FromPath[str],
         receiver: NamedDependency[UploadReceiver],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        quotas: NamedDependency[ProjectQuotas],
+        services: NamedDependency[Services],
+        quotas: GivenQuotas,
     ) -> Response[LinkUsed | None]:
         """Create the upload of a link, or receive its file as one form."""
         link = request.auth
@@ -121,11 +121,11 @@ class LinkController(Controller):
         if request.content_type[0] == _MULTIPART:
             most = most_incoming(request, _most_bytes(link, receiver))
             async with quotas.adding_file(link.project, most):
-                used = await _receive_form(request, catalog, receiver)
+                used = await _receive_form(request, services.catalog, receiver)
             return Response(used, status_code=HTTPStatus.CREATED)
-        address = f"{presenter.addresses.http}/api/upload-links/{link_secret}"
+        address = f"{services.presenter.addresses.http}/api/upload-links/{link_secret}"
         return await create(
-            request, catalog, receiver, quotas, link.project, address=address, link=link
+            request, services.catalog, receiver, quotas, link.project, address=address, link=link
         )
 
 
@@ -201,7 +201,10 @@ async def _replace(
 ) -> WholeVideo:
     """Replace the file of the video that a link is for with the file in a form."""
     link = request.auth
-    video = still_there(await catalog.videos.find(number), "video").video
+    found = await catalog.videos.find(number)
+    if found is None:
+        raise missing("video")
+    video = found.video
 
     async def record(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
         return await catalog.uploads.replace_through(link.id, video.id, file, receiver.clock_us())

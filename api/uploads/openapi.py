@@ -4,7 +4,7 @@ The document lists the headers and their values. Rules between requests, such as
 are the protocol's and are explained in the docs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -14,13 +14,13 @@ from litestar.openapi.spec import (
     OpenAPIFormat,
     OpenAPIMediaType,
     OpenAPIType,
-    Operation,
     Parameter,
     RequestBody,
     Schema,
 )
 
 from api.http.errors import ErrorBody, documented
+from api.http.openapi import operation_taking
 from api.http.tus import ALGORITHMS, CHECKSUM_MISMATCH, OFFSET_STREAM, VERSION
 
 OVERRIDE: Final = "X-HTTP-Method-Override"
@@ -79,48 +79,16 @@ _BODY: Final = RequestBody(
 )
 
 
-def _add(operation: Operation, *parameters: Parameter) -> None:
-    operation.parameters = [*(operation.parameters or ()), _RESUMABLE, *parameters]
-
-
-@dataclass  # so that the generated __init__ calls __post_init__
-class CreateOperation(Operation):
-    """Describes the creation of an upload."""
-
-    def __post_init__(self) -> None:
-        """Describe the headers and the optional body, the first bytes."""
-        _add(self, _LENGTH, _DEFERRED, _METADATA, _CHECKSUM)
-        self.request_body = _BODY
-
-
-@dataclass  # as above
-class AppendOperation(Operation):
-    """Describes appending bytes."""
-
-    def __post_init__(self) -> None:
-        """Describe the headers and the body."""
-        _add(self, _OFFSET, _LENGTH, _CHECKSUM)
-        self.request_body = _BODY
-
-
-@dataclass  # as above
-class UploadStateOperation(Operation):
-    """Describes reading the offset of an upload, and ending it."""
-
-    def __post_init__(self) -> None:
-        """Describe the header."""
-        _add(self)
-
-
-@dataclass  # as above
-class OverrideOperation(Operation):
-    """Describes a POST that stands for another method."""
-
-    def __post_init__(self) -> None:
-        """Describe the headers and the body."""
-        _add(self, _METHOD, replace(_OFFSET, required=False), _LENGTH, _CHECKSUM)
-        self.request_body = _BODY
-
+# The creation, whose optional body is the first bytes; appending; reading the offset, and ending an
+# upload; a POST that stands for another method.
+CreateOperation: Final = operation_taking(
+    _BODY, _RESUMABLE, _LENGTH, _DEFERRED, _METADATA, _CHECKSUM
+)
+AppendOperation: Final = operation_taking(_BODY, _RESUMABLE, _OFFSET, _LENGTH, _CHECKSUM)
+UploadStateOperation: Final = operation_taking(None, _RESUMABLE)
+OverrideOperation: Final = operation_taking(
+    _BODY, _RESUMABLE, _METHOD, replace(_OFFSET, required=False), _LENGTH, _CHECKSUM
+)
 
 _READ: Final = (HTTPStatus.NOT_FOUND,)
 _CHANGE: Final = (*_READ, HTTPStatus.FORBIDDEN, HTTPStatus.LOCKED, HTTPStatus.PRECONDITION_FAILED)

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
+from api.http.caller_limits import Holder
 from api.http.errors import ApiError, invalid
-from api.http.fair_share import Holder
 from api.http.multipart import MIN_PROGRESS_BYTES
 from api.http.parameters import missing
 from api.http.tus import CHECKSUM_MISMATCH, Patch
@@ -35,6 +35,7 @@ from api.intake.writer_turns import Turn
 from api.uploads.replace_file import replace_source
 from media.ticks import MICROSECONDS
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadRefusedEvent
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.uploads.repository import Uploads
@@ -152,7 +153,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
             with store_errors_translated():
                 async with self._open(name) as upload:
                     if not await self.uploads.remove(
-                        name, UploadDeletedEvent, self.clock_us(), by=self.by
+                        name, UploadDeletedEvent, Change(self.clock_us(), by=self.by)
                     ):
                         raise missing("upload")
                     if not upload.record.done:
@@ -354,44 +355,44 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         if await file.gather() != record.received:
             await self._advance(upload, await file.truncate(record.received))
             return
-        now_us = self.clock_us()
+        change = Change(self.clock_us(), by=self.by)
         try:
             probed = await probe_source(
                 self.intake.probe, file.path, _source_address(record), record.received
             )
         except FileRefused as error:
-            await self.uploads.remove(record.name, UploadRefusedEvent, now_us, by=self.by)
+            await self.uploads.remove(record.name, UploadRefusedEvent, change)
             await _remove(file)
             raise invalid({"video": [error.reason]}) from error
         await file.keep(probed.source)
         if record.replaces:
-            await self._replace(upload, probed, now_us)
+            await self._replace(upload, probed, change)
         else:
-            await self._add(upload, probed, now_us)
+            await self._add(upload, probed, change)
         await file.remove_remains()
         upload.record = msgspec.structs.replace(record, state="done")
 
-    async def _add(self, upload: _OpenUpload, file: VideoFile, now_us: int) -> None:
+    async def _add(self, upload: _OpenUpload, file: VideoFile, change: Change) -> None:
         """Record the file of a new video."""
         record = upload.record
-        whole = await self.uploads.finish(record.name, upload.writer, file, now_us, by=self.by)
+        whole = await self.uploads.finish(record.name, upload.writer, file, change)
         if whole is None:
             raise await self._lost_response(record.name, upload.file)
         log.info("uploaded", extra={"video": record.hash, "bytes": record.received})
 
-    async def _replace(self, upload: _OpenUpload, file: VideoFile, now_us: int) -> None:
+    async def _replace(self, upload: _OpenUpload, file: VideoFile, change: Change) -> None:
         """Replace the file of a video; an upload that is too late for that is deleted."""
         record = upload.record
 
         async def record_file(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
-            return await self.uploads.replace(record, upload.writer, file, now_us, by=self.by)
+            return await self.uploads.replace(record, upload.writer, file, change)
 
         try:
             await replace_source(self.intake.objects, record.hash, file, record_file)
         except UploadLost as error:
             raise await self._lost_response(record.name, upload.file) from error
         except ApiError:
-            await self.uploads.remove(record.name, UploadRefusedEvent, now_us, by=self.by)
+            await self.uploads.remove(record.name, UploadRefusedEvent, change)
             # In a bucket the file is a copy; what came is still here.
             await _remove(upload.file)
             raise

@@ -14,8 +14,8 @@ from typing import Any
 
 from litestar import Request
 
+from api.http.caller_limits import Holder
 from api.http.errors import ApiError
-from api.http.fair_share import Holder
 from api.http.parameters import missing
 from api.intake.upload_intake import UploadIntake, probe_video, received_file
 from media.stream_keys import PublicHash, new_hash

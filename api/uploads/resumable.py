@@ -5,7 +5,6 @@ into a video like any other. An upload that `replaces` a video's file leaves tha
 until its last byte.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from litestar import Controller, Response, post
@@ -14,51 +13,38 @@ from litestar.di import NamedDependency, Provide
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 
-from api.http.auth import ApiRequest, needs_write
+from api.http.auth import needs_write
 from api.http.parameters import missing
-from api.intake.upload_intake import UploadIntake, token_holders
-from api.library.lookup import PROJECT
-from api.library.quotas import ProjectQuotas
-from api.schemas.presenter import Presenter
+from api.intake.upload_intake import GivenIntake, token_holders
+from api.library.lookup import PROJECT, ProjectCall
+from api.library.quotas import GivenQuotas
 from api.uploads import openapi
 from api.uploads.creation import create
 from api.uploads.receiver import UploadReceiver
 from api.uploads.upload_operations import UploadOperations
-from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.uploads import UploadRecord
 
 
-def provide_receiver(
-    request: ApiRequest,
-    project: NamedDependency[ProjectRecord],
-    catalog: NamedDependency[Catalog],
-    intake: NamedDependency[UploadIntake],
-    clock_us: NamedDependency[Callable[[], int]],
-) -> UploadReceiver:
+def provide_receiver(call: ProjectCall, intake: GivenIntake) -> UploadReceiver:
     """Return a receiver that acts for the bearer of the request's token."""
-    token = request.auth.id
+    token = call.caller.id
     return UploadReceiver(
-        uploads=catalog.uploads,
+        uploads=call.catalog.uploads,
         intake=intake,
-        clock_us=clock_us,
-        holders=token_holders(token, project.id),
+        clock_us=call.now_us,
+        holders=token_holders(token, call.record.id),
         by=token,
     )
 
 
-async def provide_upload(
-    project: NamedDependency[ProjectRecord],
-    upload_name: FromPath[str],
-    catalog: NamedDependency[Catalog],
-) -> UploadRecord:
+async def provide_upload(call: ProjectCall, upload_name: FromPath[str]) -> UploadRecord:
     """Return the upload that a path names.
 
     Raises:
         ApiError: 404 if the project has no such upload.
     """
-    upload = await catalog.uploads.find(upload_name)
-    if upload is None or upload.project != project.id:
+    upload = await call.catalog.uploads.find(upload_name)
+    if upload is None or upload.project != call.record.id:
         raise missing("upload")
     return upload
 
@@ -101,16 +87,15 @@ class ResumableUploadsController(Controller):
     )
     async def create_upload(
         self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
+        call: ProjectCall,
         receiver: NamedDependency[UploadReceiver],
-        catalog: NamedDependency[Catalog],
-        presenter: NamedDependency[Presenter],
-        quotas: NamedDependency[ProjectQuotas],
+        quotas: GivenQuotas,
     ) -> Response[None]:
         """Begin an upload."""
-        address = f"{presenter.addresses.http}/api/projects/{project.key}/uploads"
-        return await create(request, catalog, receiver, quotas, project.id, address=address)
+        address = f"{call.addresses.http}/api/projects/{call.record.key}/uploads"
+        return await create(
+            call.request, call.catalog, receiver, quotas, call.record.id, address=address
+        )
 
 
 class ResumableUploadController(UploadOperations):

@@ -1,25 +1,22 @@
 """Files that are sent in one request: a video, another file for a video, a poster."""
 
 import contextlib
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated, Final
 
-from litestar import Controller, post, put
-from litestar.di import NamedDependency
-from litestar.params import QueryParameter
+from litestar import Controller, post
 
-from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import CHANGE_ERRORS, FORM_ERRORS
+from api.http.auth import needs_write
 from api.http.errors import ApiError, documented, invalid
-from api.http.multipart_schemas import FileForm, PosterForm, VideoForm
-from api.http.parameters import missing, still_there
+from api.http.operation import FORM_ERRORS, commands, takes_form
+from api.http.parameters import queried
+from api.intake.form_schemas import FileForm, PosterForm, VideoForm
 from api.intake.upload_intake import (
     MAX_PICTURE,
     MAX_VIDEO,
     PICTURE_FORM_BYTES,
     VIDEO_FORM_BYTES,
-    UploadIntake,
+    GivenIntake,
     make_posters,
     most_incoming,
     new_poster_folder,
@@ -27,16 +24,14 @@ from api.intake.upload_intake import (
     received_file,
     token_holders,
 )
-from api.library.lookup import PROJECT
-from api.library.quotas import ProjectQuotas
+from api.library.lookup import PROJECT, ProjectCall
+from api.library.quotas import GivenQuotas
 from api.schemas.timestamps import parse_timestamp
 from api.uploads.replace_file import replace_from_form
 from api.uploads.video_form import receive_video_form
-from api.videos.lookup import VIDEO
-from api.videos.presenter import VideoPresenter
+from api.videos.lookup import VIDEO, VideoCall
+from api.videos.presenter import VideoPresenter, video_changed
 from api.videos.schemas import VideoAdded, VideoChanged
-from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.errors import FileChanged, NoFormerFile
 from storage.file_intake import FileFacts
@@ -47,10 +42,7 @@ _NO_MOMENT: Final = "The uploaded_at must be a moment like 2026-01-31T12:00:00.1
 
 UploadedAt = Annotated[
     str | None,
-    QueryParameter(
-        description="Only if this is the video's `uploaded_at`; 409 if it has another file by now.",
-        schema_extra={"type": "string", "one_of": None},
-    ),
+    queried("Only if this is the video's `uploaded_at`; 409 if it has another file by now."),
 ]
 
 
@@ -69,31 +61,24 @@ class VideoUploadController(Controller):
         responses=documented(*FORM_ERRORS),
     )
     async def upload_video(
-        self,
-        request: ApiRequest,
-        project: NamedDependency[ProjectRecord],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        intake: NamedDependency[UploadIntake],
-        quotas: NamedDependency[ProjectQuotas],
-        clock_us: NamedDependency[Callable[[], int]],
+        self, call: ProjectCall, intake: GivenIntake, quotas: GivenQuotas
     ) -> VideoAdded:
         """Receive a file and transcode it; progress is published on the web socket."""
-        caller = request.auth.id
+        project = call.record.id
 
         async def add(arrived: NewVideo) -> WholeVideo:
-            return await catalog.videos.add(project.id, arrived, clock_us(), by=caller)
+            return await call.catalog.videos.add(project, arrived, call.change())
 
-        async with quotas.adding_file(project.id, most_incoming(request, intake.max_video)):
+        async with quotas.adding_file(project, most_incoming(call.request, intake.max_video)):
             whole = await receive_video_form(
-                request,
-                catalog,
+                call.request,
+                call.catalog,
                 intake,
-                holders=token_holders(caller, project.id),
+                holders=token_holders(call.caller.id, project),
                 most=intake.max_video,
                 add=add,
             )
-        return video_presenter.added(whole)
+        return VideoPresenter.of(call.presenter).added(whole)
 
 
 class VideoFilesController(Controller):
@@ -103,61 +88,42 @@ class VideoFilesController(Controller):
     tags = ("videos",)
     dependencies = VIDEO
 
-    @put(
+    @takes_form(
+        "Replace a video's file",
+        FileForm,
         "/file",
-        guards=[needs_write],
-        request_max_body_size=MAX_VIDEO + VIDEO_FORM_BYTES,
-        operation_class=FileForm,
-        summary="Replace a video's file",
-        responses=documented(*FORM_ERRORS, HTTPStatus.CONFLICT),
+        most=MAX_VIDEO + VIDEO_FORM_BYTES,
+        errors=[HTTPStatus.CONFLICT],
     )
     async def replace_file(
-        self,
-        request: ApiRequest,
-        video: NamedDependency[WholeVideo],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        intake: NamedDependency[UploadIntake],
-        quotas: NamedDependency[ProjectQuotas],
-        clock_us: NamedDependency[Callable[[], int]],
+        self, call: VideoCall, intake: GivenIntake, quotas: GivenQuotas
     ) -> VideoChanged:
         """Receive another file for a video; the old file plays until the new one is transcoded.
 
         Larger files come as resumable uploads that name the video (`replaces`).
         """
-        caller = request.auth.id
-        number, project = video.video.id, video.video.project
+        number, project = call.record.video.id, call.record.video.project
 
         async def record(file: VideoFile) -> tuple[WholeVideo, str | None] | None:
-            return await catalog.videos.replace(number, file, clock_us(), by=caller)
+            return await call.catalog.videos.replace(number, file, call.change())
 
-        async with quotas.adding_file(project, most_incoming(request, intake.max_video)):
+        async with quotas.adding_file(project, most_incoming(call.request, intake.max_video)):
             whole = await replace_from_form(
-                request,
+                call.request,
                 intake,
-                video.video,
+                call.record.video,
                 most=intake.max_video,
-                holders=token_holders(caller, project),
+                holders=token_holders(call.caller.id, project),
                 record=record,
             )
-        return VideoChanged(message="File replaced.", video=video_presenter.full(whole))
+        return video_changed(call, "File replaced.", whole)
 
-    @post(
-        "/restore-file",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Take a video's former file back",
-        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
-    )
+    @commands("Take a video's former file back", "/restore-file", errors=[HTTPStatus.CONFLICT])
     async def restore_file(
         self,
-        request: ApiRequest,
-        video: NamedDependency[WholeVideo],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        intake: NamedDependency[UploadIntake],
-        quotas: NamedDependency[ProjectQuotas],
-        now_us: NamedDependency[int],
+        call: VideoCall,
+        intake: GivenIntake,
+        quotas: GivenQuotas,
         uploaded_at: UploadedAt = None,
     ) -> VideoChanged:
         """Give a video the file again that it had before its present one, for seven days.
@@ -169,58 +135,37 @@ class VideoFilesController(Controller):
         uploaded_us = None if uploaded_at is None else parse_timestamp(uploaded_at)
         if uploaded_at is not None and uploaded_us is None:
             raise invalid({"uploaded_at": [_NO_MOMENT]})
-        number = video.video.id
-        former = await catalog.former_files.find(number, now_us)
+        number = call.record.video.id
+        former = await call.catalog.former_files.find(number, call.now_us())
         if former is None or await intake.objects.stat(former.file.source) is None:
             raise _no_former_file()
         try:
-            async with quotas.taking_back(video.video.project):
-                whole = await catalog.former_files.take_back(
-                    number, now_us, by=request.auth.id, uploaded_us=uploaded_us
+            async with quotas.taking_back(call.record.video.project):
+                whole = await call.catalog.former_files.take_back(
+                    number, call.change(), uploaded_us=uploaded_us
                 )
         except NoFormerFile as error:
             raise _no_former_file() from error
         except FileChanged as error:
             message = "The video has another file meanwhile: look at it again."
             raise ApiError(HTTPStatus.CONFLICT, message) from error
-        message = "The former file is back."
-        return VideoChanged(
-            message=message, video=video_presenter.full(still_there(whole, "video"))
-        )
+        return video_changed(call, "The former file is back.", whole)
 
-    @put(
-        "/poster",
-        guards=[needs_write],
-        request_max_body_size=PICTURE_FORM_BYTES,
-        operation_class=PosterForm,
-        summary="Give a video a poster",
-        responses=documented(*FORM_ERRORS),
-    )
-    async def put_poster(
-        self,
-        request: ApiRequest,
-        video: NamedDependency[WholeVideo],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        intake: NamedDependency[UploadIntake],
-        clock_us: NamedDependency[Callable[[], int]],
-    ) -> VideoChanged:
+    @takes_form("Give a video a poster", PosterForm, "/poster", most=PICTURE_FORM_BYTES)
+    async def put_poster(self, call: VideoCall, intake: GivenIntake) -> VideoChanged:
         """Show a picture of the owner's before the video plays; it replaces all posters."""
-        record, objects, caller = video.video, intake.objects, request.auth.id
+        record, objects = call.record.video, intake.objects
+        holders = token_holders(call.caller.id, record.project)
         async with received_file(
-            request,
-            intake,
-            "poster",
-            most=MAX_PICTURE,
-            holders=token_holders(caller, record.project),
+            call.request, intake, "poster", most=MAX_PICTURE, holders=holders
         ) as picture:
             facts = FileFacts(length_us=record.length_us, width=record.width, height=record.height)
             posters = await make_posters(intake, picture, facts)
             folder = new_poster_folder()
             try:
                 await put_posters(objects, record.hash, folder, posters)
-                changed = await catalog.videos.set_posters(
-                    record.id, folder, tuple(posters), clock_us(), by=caller
+                changed = await call.catalog.videos.set_posters(
+                    record.id, folder, tuple(posters), call.change()
                 )
             except ObjectError:
                 # After an error of the catalog they may be shown: then the cleanup of orphans
@@ -232,12 +177,12 @@ class VideoFilesController(Controller):
             if changed is None:
                 with contextlib.suppress(ObjectError):
                     await objects.delete_tree(addresses.video(record.hash))
-                raise missing("video")
+                raise call.missing()
             whole, old_folder = changed
             if old_folder is not None:
                 with contextlib.suppress(ObjectError):
                     await objects.delete_tree(addresses.video_folder(record.hash, old_folder))
-        return VideoChanged(message="Video updated.", video=video_presenter.full(whole))
+        return video_changed(call, "Video updated.", whole)
 
 
 def _no_former_file() -> ApiError:

@@ -13,18 +13,16 @@ from typing import Final
 from urllib.parse import quote
 
 from litestar import Controller, get
-from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.response import Stream
 
 from api.http.auth import ApiRequest
 from api.http.conditional import Unsatisfiable, byte_range
-from api.http.error_statuses import READ_ERRORS
 from api.http.errors import ApiError, documented, unavailable
 from api.http.open_file import OpenFile, open_file
-from api.intake.upload_intake import UploadIntake
-from api.videos.lookup import VIDEO
-from storage.catalog.records.videos import WholeVideo
+from api.http.operation import READ_ERRORS
+from api.intake.upload_intake import GivenIntake
+from api.videos.lookup import VIDEO, VideoCall
 from storage.objects.base import ObjectError, ObjectMissing
 from storage.objects.disk_threads import FILES
 from storage.objects.store import MediaStore
@@ -69,14 +67,9 @@ class SourceFileController(Controller):
             **documented(*READ_ERRORS, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE),
         },
     )
-    async def download_file(
-        self,
-        request: ApiRequest,
-        video: NamedDependency[WholeVideo],
-        intake: NamedDependency[UploadIntake],
-    ) -> Stream:
+    async def download_file(self, call: VideoCall, intake: GivenIntake) -> Stream:
         """Send the file as it was uploaded or imported; 404 for a recording, which has none."""
-        record = video.video
+        record = call.record.video
         if record.source is None:
             raise ApiError(HTTPStatus.NOT_FOUND, _NO_FILE)
         async with _opened(intake.objects, record.source) as file:
@@ -86,7 +79,7 @@ class SourceFileController(Controller):
                 "Content-Disposition": _attachment(record.title, record.name, suffix),
                 "ETag": file.tag,
             }
-            start, stop, status = _range(request, file)
+            start, stop, status = _range(call.request, file)
             if status == HTTPStatus.PARTIAL_CONTENT:
                 headers["Content-Range"] = f"bytes {start}-{stop - 1}/{file.size}"
             headers["Content-Length"] = str(stop - start)

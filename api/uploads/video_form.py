@@ -12,9 +12,8 @@ from typing import Any
 
 from litestar import Request
 
+from api.http.caller_limits import Holder
 from api.http.errors import invalid
-from api.http.fair_share import Holder
-from api.http.filenames import file_slug, file_title
 from api.http.multipart import FileField, read_form
 from api.intake.upload_intake import (
     FIRST_GENERATION,
@@ -28,6 +27,7 @@ from api.intake.upload_intake import (
     put_posters,
     require_room,
 )
+from api.schemas.filenames import file_slug, file_title
 from api.schemas.text_fields import Description, OptionalTitle
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog

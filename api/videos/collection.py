@@ -1,21 +1,18 @@
 """The videos of a project, listed and tried again. They are added in `api.uploads`."""
 
-from http import HTTPStatus
 from typing import Annotated
 
-from litestar import Controller, get, post
+from litestar import Controller, get
 from litestar.di import NamedDependency, Provide
 
-from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import CHANGE_ERRORS, READ_ERRORS
 from api.http.errors import documented
-from api.http.paging import envelope
-from api.library.lookup import ProjectId, list_url, provide_project
+from api.http.operation import READ_ERRORS, PlainCall, commands
+from api.http.parameters import envelope
+from api.library.lookup import ProjectId, find_project, list_url
 from api.schemas.common import Listing, named_schema
 from api.videos.list_query import VideoListQuery, provide_list_query
 from api.videos.presenter import VideoPresenter
 from api.videos.schemas import VideoItem, VideosRetried
-from storage.catalog import Catalog
 
 
 class VideosController(Controller):
@@ -30,39 +27,23 @@ class VideosController(Controller):
         responses=documented(*READ_ERRORS),
     )
     async def list_videos(
-        self,
-        request: ApiRequest,
-        project_id: ProjectId,
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        list_query: NamedDependency[VideoListQuery],
+        self, plain: PlainCall, project_id: ProjectId, list_query: NamedDependency[VideoListQuery]
     ) -> Annotated[Listing[VideoItem], named_schema("Listing_api.videobodies.VideoItem_")]:
         """List a project's videos in pages of thirty, newest first unless a column is named."""
         # Not a dependency, which would come first: this list has always answered 422 before 404.
-        project = await provide_project(request, project_id, catalog)
-        page = await catalog.videos.find_page(project, list_query.query, list_query.page)
+        project = (await find_project(plain, project_id)).record
+        presenter = VideoPresenter.of(plain.presenter)
+        page = await plain.catalog.videos.find_page(project, list_query.query, list_query.page)
         return envelope(
             page,
-            [video_presenter.item(record) for record in page.items],
-            path=list_url(video_presenter.addresses, project_id, "videos"),
+            [presenter.item(record) for record in page.items],
+            path=list_url(plain, "videos"),
             filters=list_query.filters,
         )
 
-    @post(
-        "/retry",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Try failed videos again",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def retry_failed_videos(
-        self,
-        request: ApiRequest,
-        project_id: ProjectId,
-        catalog: NamedDependency[Catalog],
-        now_us: NamedDependency[int],
-    ) -> VideosRetried:
+    @commands("Try failed videos again", "/retry")
+    async def retry_failed_videos(self, plain: PlainCall, project_id: ProjectId) -> VideosRetried:
         """Queue a project's failed videos again, the oldest thousand at a time."""
-        project = await provide_project(request, project_id, catalog)
-        retried = await catalog.videos.retry_failed(project.id, now_us, by=request.auth.id)
+        project = (await find_project(plain, project_id)).record
+        retried = await plain.catalog.videos.retry_failed(project.id, plain.change())
         return VideosRetried(message="Failed videos queued again.", videos=retried)

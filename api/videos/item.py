@@ -7,19 +7,23 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 import msgspec
-from litestar import Controller, Response, delete, get, post, put
+from litestar import Controller, Response
 from litestar.di import NamedDependency
 
-from api.http.auth import ApiRequest, needs_write
-from api.http.error_statuses import BODY_ERRORS, CHANGE_ERRORS, READ_ERRORS
-from api.http.errors import ApiError, documented
-from api.http.json_body import described, read_body
-from api.http.parameters import RecordId, missing, number_of, still_there
-from api.http.preconditions import IfMatch, quoted, unless_edited
+from api.http.conditional import IfMatch, tagged, unless_edited
+from api.http.errors import ApiError
+from api.http.operation import (
+    PlainCall,
+    commands,
+    deletes,
+    edits,
+    shows,
+)
+from api.http.parameters import RecordId, number_of
 from api.library.references import read_countries, wanted_tags
 from api.ports import MediaRemover
-from api.videos.lookup import VIDEO, video_tag
-from api.videos.presenter import VideoPresenter, present_status
+from api.videos.lookup import VIDEO, VideoCall, video_tag
+from api.videos.presenter import VideoPresenter, present_status, video_changed
 from api.videos.schemas import (
     PlayerChoice,
     VideoChanged,
@@ -27,8 +31,6 @@ from api.videos.schemas import (
     VideoEdit,
     VideoStatusData,
 )
-from storage.catalog import Catalog
-from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import VideoNotFailed
 
@@ -40,51 +42,29 @@ class VideoController(Controller):
     tags = ("videos",)
     dependencies = VIDEO
 
-    @get(summary="Show a video", responses=documented(*READ_ERRORS))
-    async def show_video(
-        self,
-        video: NamedDependency[WholeVideo],
-        video_presenter: NamedDependency[VideoPresenter],
-    ) -> Response[VideoData]:
+    @shows("Show a video")
+    async def show_video(self, call: VideoCall) -> Response[VideoData]:
         """Show one video with its resolutions.
 
         `ETag` names this version of what can be edited.
         """
-        shown = VideoData(data=video_presenter.shown(video))
-        return Response(shown, headers={"ETag": quoted(video_tag(video))})
+        shown = VideoData(data=VideoPresenter.of(call.presenter).shown(call.record))
+        return tagged(shown, video_tag(call.record))
 
-    @get("/status", summary="Show how far a video is", responses=documented(*READ_ERRORS))
+    @shows("Show how far a video is", "/status")
     async def show_status(
-        self,
-        request: ApiRequest,
-        video_id: RecordId,
-        catalog: NamedDependency[Catalog],
-        files_wait: NamedDependency[Callable[[], bool]],
+        self, plain: PlainCall, video_id: RecordId, files_wait: NamedDependency[Callable[[], bool]]
     ) -> VideoStatusData:
         """Show how far the making of a video is, and why it failed where it did."""
         # One row instead of a whole video: clients poll this.
-        status = await catalog.videos.find_status(number_of(video_id, "video"))
-        if status is None or not request.auth.reaches(status.project):
-            raise missing("video")
+        found = await plain.catalog.videos.find_status(number_of(video_id, "video"))
+        status = plain.to(found, found and found.project, "video").record
         return VideoStatusData(data=present_status(status, files_wait=files_wait()))
 
-    @put(
-        guards=[needs_write],
-        operation_class=described(VideoEdit),
-        summary="Edit a video",
-        responses=documented(*BODY_ERRORS, HTTPStatus.PRECONDITION_FAILED),
-    )
-    async def edit_video(
-        self,
-        request: ApiRequest,
-        video: NamedDependency[WholeVideo],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        now_us: NamedDependency[int],
-        if_match: IfMatch = None,
-    ) -> Response[VideoChanged]:
+    @edits("Edit a video", VideoEdit, errors=[HTTPStatus.PRECONDITION_FAILED])
+    async def edit_video(self, call: VideoCall, if_match: IfMatch = None) -> Response[VideoChanged]:
         """Change what is sent; tags and countries replace the whole list."""
-        body = await read_body(request, VideoEdit)
+        body = await call.body(VideoEdit)
         unset = msgspec.UNSET
         change = VideoChange(
             title=unset if body.title is unset else str(body.title) or None,
@@ -93,122 +73,52 @@ class VideoController(Controller):
             countries=unset if body.countries is unset else read_countries(body.countries or []),
             tags=unset if body.tags is unset else wanted_tags(body.tags or []),
         )
-        changed = await catalog.videos.edit(
-            video.video.id,
-            change,
-            now_us,
-            by=request.auth.id,
-            check=unless_edited(if_match, video_tag),
+        check = unless_edited(if_match, video_tag)
+        changed = await call.catalog.videos.edit(
+            call.record.video.id, change, call.change(), check=check
         )
-        return Response(
-            _changed("Video updated.", changed, video_presenter),
-            headers={"ETag": quoted(video_tag(still_there(changed, "video")))},
-        )
+        answer = video_changed(call, "Video updated.", changed)
+        return tagged(answer, video_tag(call.still_there(changed)))
 
-    @put(
-        "/player",
-        guards=[needs_write],
-        operation_class=described(PlayerChoice),
-        summary="Choose a video's player",
-        responses=documented(*BODY_ERRORS),
-    )
-    async def choose_player(
-        self,
-        request: ApiRequest,
-        video: NamedDependency[WholeVideo],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        now_us: NamedDependency[int],
-    ) -> VideoChanged:
+    @edits("Choose a video's player", PlayerChoice, "/player")
+    async def choose_player(self, call: VideoCall) -> VideoChanged:
         """Show a video in a player of its project; null is the standard player."""
-        body = await read_body(request, PlayerChoice)
-        changed = await catalog.videos.set_player(
-            video.video.id, body.player, now_us, by=request.auth.id
+        body = await call.body(PlayerChoice)
+        changed = await call.catalog.videos.set_player(
+            call.record.video.id, body.player, call.change()
         )
-        return _changed("Video updated.", changed, video_presenter)
+        return video_changed(call, "Video updated.", changed)
 
-    @post(
-        "/publish",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Publish a video",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def publish_video(
-        self,
-        request: ApiRequest,
-        video: NamedDependency[WholeVideo],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        now_us: NamedDependency[int],
-    ) -> VideoChanged:
+    @commands("Publish a video", "/publish")
+    async def publish_video(self, call: VideoCall) -> VideoChanged:
         """Show a video to viewers; one that does not play yet is shown as soon as it does."""
-        changed = still_there(
-            await catalog.videos.publish(video.video.id, now_us, by=request.auth.id), "video"
+        changed = call.still_there(
+            await call.catalog.videos.publish(call.record.video.id, call.change())
         )
         published = changed.video.published
         message = "Video published." if published else "Video to be published as soon as it plays."
-        return _changed(message, changed, video_presenter)
+        return video_changed(call, message, changed)
 
-    @post(
-        "/unpublish",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Unpublish a video",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def unpublish_video(
-        self,
-        request: ApiRequest,
-        video: NamedDependency[WholeVideo],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        now_us: NamedDependency[int],
-    ) -> VideoChanged:
+    @commands("Unpublish a video", "/unpublish")
+    async def unpublish_video(self, call: VideoCall) -> VideoChanged:
         """Hide a video from viewers until it is published again."""
-        changed = await catalog.videos.unpublish(video.video.id, now_us, by=request.auth.id)
-        return _changed("Video unpublished.", changed, video_presenter)
+        changed = await call.catalog.videos.unpublish(call.record.video.id, call.change())
+        return video_changed(call, "Video unpublished.", changed)
 
-    @post(
-        "/keep",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Keep a recording",
-        responses=documented(*CHANGE_ERRORS),
-    )
-    async def keep_video(
-        self,
-        request: ApiRequest,
-        video: NamedDependency[WholeVideo],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        now_us: NamedDependency[int],
-    ) -> VideoChanged:
+    @commands("Keep a recording", "/keep")
+    async def keep_video(self, call: VideoCall) -> VideoChanged:
         """Keep a recorded video until it is deleted, however long its project keeps recordings.
 
         Other videos are always kept.
         """
-        changed = await catalog.videos.keep(video.video.id, now_us, by=request.auth.id)
-        return _changed("Video kept until it is deleted.", changed, video_presenter)
+        changed = await call.catalog.videos.keep(call.record.video.id, call.change())
+        return video_changed(call, "Video kept until it is deleted.", changed)
 
-    @post(
-        "/retry",
-        guards=[needs_write],
-        status_code=HTTPStatus.OK,
-        summary="Try a failed video again",
-        responses=documented(*CHANGE_ERRORS, HTTPStatus.CONFLICT),
-    )
-    async def retry_video(
-        self,
-        request: ApiRequest,
-        video: NamedDependency[WholeVideo],
-        catalog: NamedDependency[Catalog],
-        video_presenter: NamedDependency[VideoPresenter],
-        now_us: NamedDependency[int],
-    ) -> VideoChanged:
+    @commands("Try a failed video again", "/retry", errors=[HTTPStatus.CONFLICT])
+    async def retry_video(self, call: VideoCall) -> VideoChanged:
         """Queue a video again whose making has failed."""
         try:
-            changed = await catalog.videos.retry(video.video.id, now_us, by=request.auth.id)
+            changed = await call.catalog.videos.retry(call.record.video.id, call.change())
         except VideoNotFailed as error:
             message = (
                 "The file is not there any more: upload or import it again."
@@ -216,26 +126,15 @@ class VideoController(Controller):
                 else "Only a video that has failed can be tried again."
             )
             raise ApiError(HTTPStatus.CONFLICT, message) from error
-        return _changed("Video queued again.", changed, video_presenter)
+        return video_changed(call, "Video queued again.", changed)
 
-    @delete(guards=[needs_write], summary="Delete a video", responses=documented(*CHANGE_ERRORS))
+    @deletes("Delete a video")
     async def delete_video(
-        self,
-        request: ApiRequest,
-        video: NamedDependency[WholeVideo],
-        catalog: NamedDependency[Catalog],
-        media: NamedDependency[MediaRemover | None],
-        now_us: NamedDependency[int],
+        self, call: VideoCall, media: NamedDependency[MediaRemover | None]
     ) -> None:
         """Delete a video and all that is kept of it."""
-        hash_ = await catalog.videos.remove(video.video.id, now_us, by=request.auth.id)
+        hash_ = await call.catalog.videos.remove(call.record.video.id, call.change())
         if hash_ is None:
-            raise missing("video")
+            raise call.missing()
         if media is not None:
             await media.remove([hash_])
-
-
-def _changed(
-    message: str, changed: WholeVideo | None, video_presenter: VideoPresenter
-) -> VideoChanged:
-    return VideoChanged(message=message, video=video_presenter.full(still_there(changed, "video")))

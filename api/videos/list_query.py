@@ -7,10 +7,9 @@ from typing import Annotated, Final
 
 import msgspec
 from litestar.di import NamedDependency
-from litestar.params import QueryParameter
 
-from api.http.paging import read_query
-from api.http.parameters import PageNumber, Search, SortOrder, sort_columns
+from api.http.operation import Services
+from api.http.parameters import PageNumber, Search, SortOrder, queried, read_query
 from media.ticks import DAY_US, since_epoch_us
 from storage.catalog.records.videos import Phase, VideoQuery
 
@@ -23,30 +22,17 @@ _PHASES: Final[Mapping[str, Phase]] = {
 _TYPES: Final = ("completed", "recent", "inprogress", "failed")
 _COLUMNS: Final = ("id", "title", "length", "size")
 
-_STRING: Final = {"type": "string", "one_of": None}
 Type = Annotated[
     str | None,
-    QueryParameter(
-        name="type",
-        description="Which videos; recent are those of the last seven days.",
-        schema_extra={**_STRING, "enum": _TYPES},
-    ),
+    queried("Which videos; recent are those of the last seven days.", name="type", enum=_TYPES),
 ]
 From = Annotated[
     str | None,
-    QueryParameter(
-        name="from",
-        description="The first day of creation (UTC), as 2026-01-31; needs `to`.",
-        schema_extra={**_STRING, "format": "date"},
+    queried(
+        "The first day of creation (UTC), as 2026-01-31; needs `to`.", name="from", format="date"
     ),
 ]
-To = Annotated[
-    str | None,
-    QueryParameter(
-        description="The last day of creation (UTC); needs `from`.",
-        schema_extra={**_STRING, "format": "date"},
-    ),
-]
+To = Annotated[str | None, queried("The last day of creation (UTC); needs `from`.", format="date")]
 
 
 class VideoListQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,12 +44,12 @@ class VideoListQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def provide_list_query(
-    now_us: NamedDependency[int],
+    services: NamedDependency[Services],
     type_: Type = None,
     search: Search = None,
     from_: From = None,
     to: To = None,
-    sort_column: Annotated[str | None, sort_columns(_COLUMNS)] = None,
+    sort_column: Annotated[str | None, queried(enum=_COLUMNS)] = None,
     sort_order: SortOrder = None,
     page: PageNumber = None,
 ) -> VideoListQuery:
@@ -85,7 +71,7 @@ def provide_list_query(
         faults=errors,
     )
     if type_ == "recent":
-        since_us = now_us - 7 * DAY_US
+        since_us = services.clock_us() - 7 * DAY_US
         from_us = since_us if from_us is None else max(from_us, since_us)
     parameters = {"type": type_, "search": search, "from": from_, "to": to}
     parameters |= {"sort_column": sort_column, "sort_order": sort_order}

@@ -1,39 +1,36 @@
 """The video of a path.
 
-`VIDEO` gives the handlers of a controller the `WholeVideo` that their path names.
+`VIDEO` gives the handlers of a controller the call with the video that their path names.
 """
 
 from typing import Final
 
 from litestar.di import NamedDependency, Provide
 
-from api.http.auth import ApiRequest
-from api.http.parameters import RecordId, missing, number_of
-from api.http.preconditions import edit_tag
+from api.http.conditional import edit_tag
+from api.http.operation import Call, PlainCall
+from api.http.parameters import RecordId, number_of
 from media.countries import encode_countries
-from storage.catalog import Catalog
 from storage.catalog.records.videos import WholeVideo
 
+VideoCall = NamedDependency[Call[WholeVideo]]
 
-async def provide_video(
-    request: ApiRequest, video_id: RecordId, catalog: NamedDependency[Catalog]
-) -> WholeVideo:
-    """Return the video that a path names.
+
+async def provide_video(plain: PlainCall, video_id: RecordId) -> Call[WholeVideo]:
+    """Return the call with the video that a path names.
 
     Raises:
         ApiError: 404 if there is no such video, or if the caller's token does not reach it.
     """
-    whole = await catalog.videos.find(number_of(video_id, "video"))
-    if whole is None or not request.auth.reaches(whole.video.project):
-        raise missing("video")
-    return whole
+    whole = await plain.catalog.videos.find(number_of(video_id, "video"))
+    return plain.to(whole, whole and whole.video.project, "video")
 
 
-VIDEO: Final = {"video": Provide(provide_video)}
+VIDEO: Final = {"call": Provide(provide_video)}
 
 
 def video_tag(whole: WholeVideo) -> str:
-    """Return the tag of what an edit of a video may change (see `api.http.preconditions`)."""
+    """Return the tag of what an edit of a video may change (see `api.http.conditional`)."""
     return edit_tag(
         whole.video.title,
         whole.video.description,

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from api.http.operation import Call
 from api.schemas.common import (
     BROADCASTER,
     CLUSTER,
@@ -14,6 +15,7 @@ from api.schemas.common import (
     TagBody,
 )
 from api.schemas.embed_snippets import embed_snippets
+from api.schemas.presenter import Presenter
 from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from api.videos.schemas import (
@@ -21,6 +23,7 @@ from api.videos.schemas import (
     UploadedVideo,
     Video,
     VideoAdded,
+    VideoChanged,
     VideoItem,
     VideoResolution,
     VideoShown,
@@ -66,6 +69,11 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
 
     addresses: Addresses
     broadcaster_key: str
+
+    @classmethod
+    def of(cls, presenter: Presenter) -> "VideoPresenter":
+        """Return the presenter of videos of the service whose streams a presenter presents."""
+        return cls(addresses=presenter.addresses, broadcaster_key=presenter.broadcaster_key)
 
     def item(self, record: VideoRecord) -> VideoItem:
         """Return a video in the form of lists."""
@@ -204,3 +212,13 @@ def _resolutions(whole: WholeVideo) -> list[VideoResolution]:
         )
         for rung in whole.rungs
     ]
+
+
+def video_changed(call: Call[WholeVideo], message: str, changed: WholeVideo | None) -> VideoChanged:
+    """Return the answer to a change of the video, which the catalog returned.
+
+    Raises:
+        ApiError: 404 if it was deleted since.
+    """
+    video = VideoPresenter.of(call.presenter).full(call.still_there(changed))
+    return VideoChanged(message=message, video=video)

@@ -31,6 +31,7 @@ from headend.config.listen_sockets import bind
 from headend.http.server import serving
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.objects.disk import DiskObjects
 
 
@@ -63,7 +64,7 @@ class BenchOrigin:
     async def add_stream(self) -> PublicHash:
         """Add a stream, publish it as its first encoder would, and return its hash."""
         records = await self._catalog.installation.first_start(_now_us())
-        stream = await self._catalog.streams.add(records.project.id, "", _now_us())
+        stream = await self._catalog.streams.add(records.project.id, "", Change(_now_us()))
         await self._catalog.live_state.set(
             stream.id, live=True, processing=False, on_air=0, sending={0}, no_audio=False,
             now_us=_now_us(),

@@ -20,6 +20,7 @@ from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import NewVideo, WholeVideo
 from storage.objects.disk import DiskObjects
 from transcode.protocol import file_engine
@@ -49,7 +50,7 @@ async def _make(file: Path, size: int, folder: Path, workers: int) -> dict[str, 
                 size=size, source=source,
             )  # fmt: skip
             begun = time.monotonic()
-            video = (await catalog.videos.add(1, arrived, _now_us(), by=None)).video.id
+            video = (await catalog.videos.add(1, arrived, Change(_now_us()))).video.id
             transcoder = VideoTranscoder(
                 jobs=catalog.jobs,
                 spans=catalog.spans,

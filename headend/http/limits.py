@@ -25,7 +25,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from websockets.http11 import MAX_LINE_LENGTH
 
-from api.http.fair_share import Holder
+from api.http.caller_limits import Holder
 from headend.http.closing_answer import ClosingAnswer
 from headend.http.connections import ConnectionLimiter
 from headend.http.websockets import SocketProtocol

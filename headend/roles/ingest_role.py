@@ -11,8 +11,8 @@ from functools import partial
 import msgspec
 from prometheus_client.registry import Collector
 
-from api.http.filenames import slug
 from api.operations.report import SpareRoom
+from api.schemas.filenames import slug
 from delivery.recording.recorder import Recorder
 from delivery.run.run_objects import require_versions
 from delivery.run.run_state import LiveWindow

@@ -19,8 +19,8 @@ from api.app import create_app
 from api.http.application import Application, PlainApplication
 from api.http.auth import needs_all_projects, needs_token
 from api.http.browser_sessions import BrowserSessions
+from api.http.caller_limits import CallerRateLimiter, RateLimits
 from api.http.client_address import TrustedProxies
-from api.http.rate_limit import CallerRateLimiter, RateLimits
 from api.operations.report import StreamRoom
 from api.pusher.delivery import delivering_notices
 from api.pusher.grants import holding_in

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from media.ticks import MICROSECONDS
 from storage.catalog.events.kinds import UploadEnd, UploadExpiredEvent
 from storage.catalog.queries.due import Due
+from storage.catalog.records.common import Change
 from storage.cleanup.cleanup_pass import CleanupPass, begin_pass
 from storage.cleanup.confirmation import TooMuchDue, is_unusual, require_usual
 from storage.objects import addresses
@@ -37,7 +38,7 @@ class UploadCatalog(Protocol):
         ...
 
     async def remove(
-        self, name: str, end: UploadEnd, now_us: int, *, by: int | None, expired: bool = False
+        self, name: str, end: UploadEnd, change: Change, *, expired: bool = False
     ) -> bool:
         """Delete an upload, with its video if that has no file."""
         ...
@@ -111,7 +112,7 @@ async def _remove_deleted(
     """Remove uploads whose video was deleted."""
     while names := await uploads.find_expired(None, _AT_ONCE):
         for name in names:
-            if await uploads.remove(name, UploadExpiredEvent, now_us, by=None, expired=True):
+            if await uploads.remove(name, UploadExpiredEvent, Change(now_us), expired=True):
                 this_pass.removed += 1
                 with this_pass.failing():
                     await remove_upload(files, name)
@@ -123,7 +124,7 @@ async def _remove_expired(
     while names := await uploads.find_expired(now_us, _AT_ONCE):
         for name in names:
             # Another process may have removed it, or a byte may have arrived meanwhile.
-            if await uploads.remove(name, UploadExpiredEvent, now_us, by=None, expired=True):
+            if await uploads.remove(name, UploadExpiredEvent, Change(now_us), expired=True):
                 this_pass.removed += 1
                 with this_pass.failing():
                     await discard(files, addresses.upload(name), now_us)

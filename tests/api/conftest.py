@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from api.app import create_app
-from api.http.rate_limit import CallerRateLimiter, RateLimits
+from api.http.caller_limits import CallerRateLimiter, RateLimits
 from api.streams.command_client import IngestClient
 from delivery.edge.memory import MemoryEdge
 from delivery.edge.publishing import PublishingEdge

@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.api.test_contract import call
 from tests.support.api import contract_shapes
 from tests.support.api.application import NOW_US, STREAMS, ApiService, Json
@@ -48,7 +49,7 @@ async def add(api_service: ApiService, kind: str, name: str, now_us: int = NOW_U
     """Add a record with this title or name; videos have no file, since only lists are tested."""
     if kind == "videos":
         file = new_video(title=name)
-        await api_service.catalog.videos.add(1, file, now_us, by=None)
+        await api_service.catalog.videos.add(1, file, Change(now_us))
     elif kind == "streams":
         await api_service.add(name)
     else:

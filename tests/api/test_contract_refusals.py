@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from httpx import Response
 
+from storage.catalog.records.common import Change
 from tests.api.test_contract import add_label, call
 from tests.support.api import contract_shapes
 from tests.support.api.application import ApiService, Json
@@ -215,7 +216,7 @@ async def test_another_projects_records_are_as_if_they_were_not_there(
     populated_service: PopulatedService,
 ) -> None:
     api_service = populated_service.api_service
-    other = await api_service.catalog.projects.add("Other", 1)
+    other = await api_service.catalog.projects.add("Other", Change(1))
     stranger = await api_service.headers_of("stranger", other.id, write=True)
     before = await populated_service.all_records()
     by_key = {**populated_service.numbers, "project_id": api_service.key}
@@ -250,7 +251,7 @@ async def test_lists_show_only_records_of_the_callers_project(
     populated_service: PopulatedService,
 ) -> None:
     api_service = populated_service.api_service
-    other = await api_service.catalog.projects.add("Other", 1)
+    other = await api_service.catalog.projects.add("Other", Change(1))
     stranger = await api_service.headers_of("stranger", other.id, write=True)
     listed = (await api_service.client.get("/api/projects", headers=stranger)).json()
     assert [each["id"] for each in listed["data"]] == [other.id]

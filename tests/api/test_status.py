@@ -12,6 +12,7 @@ from api.http.auth import needs_all_projects, needs_token
 from api.http.errors import HANDLERS
 from api.status import status_app, status_handlers
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 
 
 def run_with_client(
@@ -95,8 +96,8 @@ async def test_metrics_on_a_public_listener_need_a_token_for_all_projects(tmp_pa
     async with open_catalog(tmp_path / "catalog.sqlite", migrate=True) as catalog:
         await catalog.installation.first_start(0)
         tokens = catalog.tokens
-        _, project_token = await tokens.add("one project", 1, write=True, now_us=0)
-        _, owner_token = await tokens.add("all projects", None, write=False, now_us=0)
+        _, project_token = await tokens.add("one project", 1, Change(0), write=True)
+        _, owner_token = await tokens.add("all projects", None, Change(0), write=False)
         transport = httpx.ASGITransport(app=cast("Any", guarded(catalog)))  # httpx' own types
         async with httpx.AsyncClient(transport=transport, base_url="http://public") as client:
 

@@ -15,11 +15,12 @@ from typing import Final
 
 import pytest
 
-from api.http.filenames import slug
+from api.schemas.filenames import slug
 from headend.install.media_store import open_store
 from media.no_op import do_nothing_async
 from media.ticks import DAY_US
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.videos.recordings import MadeRecording
 from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.cleanup.orphans import remove_orphans
@@ -109,7 +110,7 @@ async def add_recordings(site: KilledSite, count: int) -> list[int]:
     async with opened(site) as (catalog, store):
         project = await catalog.projects.find("1")
         assert project is not None
-        stream = await catalog.streams.add(project.id, "Morning", 1)
+        stream = await catalog.streams.add(project.id, "Morning", Change(1))
         for run in range(count):
             now_us = catalog.clock.now_us()
             row = await catalog.recordings.begin(stream.hash, f"run-{run}", 30, now_us)

@@ -7,6 +7,7 @@ import pytest
 
 from headend.console_link import NoSuchToken, console_link, first_link
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from tests.support.sql import migrated
 
 HTTP = "http://localhost:8080"
@@ -29,11 +30,11 @@ async def token_of(catalog: Catalog, link: str) -> int:
 
 async def test_a_link_is_for_the_oldest_owner_token_or_a_named_one(catalog: Catalog) -> None:
     await catalog.installation.first_start(1)
-    reader, _ = await catalog.tokens.add("reader", None, write=False, now_us=2)
-    second, _ = await catalog.tokens.add("second", None, write=True, now_us=3)
+    reader, _ = await catalog.tokens.add("reader", None, Change(2), write=False)
+    second, _ = await catalog.tokens.add("second", None, Change(3), write=True)
     assert await token_of(catalog, await console_link(catalog, HTTP, 5)) == 1
     assert await token_of(catalog, await console_link(catalog, HTTP, 5, reader.id)) == reader.id
-    await catalog.tokens.revoke(1, 4)
+    await catalog.tokens.revoke(1, Change(4))
     assert await token_of(catalog, await console_link(catalog, HTTP, 5)) == second.id
     for number in (1, 99):
         with pytest.raises(NoSuchToken, match=f"no token {number}, or it has been revoked"):

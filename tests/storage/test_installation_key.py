@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.installation_key import (
     EmptyStore,
     ForeignMedia,
@@ -51,7 +52,7 @@ async def new_catalog(tmp_path: Path) -> AsyncGenerator[Catalog]:
 async def catalog(new_catalog: Catalog) -> Catalog:
     """A catalog after its first start, with one video."""
     video = new_video(KNOWN)
-    await new_catalog.videos.add(1, video, time.time_ns() // 1000, by=None)
+    await new_catalog.videos.add(1, video, Change(time.time_ns() // 1000))
     return new_catalog
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
 from tests.support.storage.new_videos import new_video
 
@@ -21,7 +22,7 @@ async def test_a_project_is_refused_what_exceeds_a_quota(either_database: str | 
     async with open_catalog(either_database, migrate=True) as catalog:
         await catalog.installation.first_start(NOW_US)  # makes a project with a stream
         file = new_video(size=1000, length_us=5 * MINUTE_US, source="sources/x/1")
-        await catalog.videos.add(1, file, NOW_US, by=None)
+        await catalog.videos.add(1, file, Change(NOW_US))
         streams = check(catalog, QuotaLimits(streams=1))
         assert (streams.limits_streams, streams.limits_files) == (True, False)
         assert await streams.refuse_stream(1) == "This project may have 1 streams, and has as many."

@@ -4,7 +4,6 @@ from typing import Final
 
 # Modules that need no test file of their own: {"room/module.py": "why"}.
 WITHOUT_TEST: Final[dict[str, str]] = {
-    "api/http/error_statuses.py": "constants: the document of the API shows them",
     "api/ports.py": "protocols: nothing runs",
     "api/uploads/schemas.py": "bodies without constraints: nothing runs",
     "ingest/rtmp/errors.py": "a tree of errors: nothing runs",

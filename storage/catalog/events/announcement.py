@@ -22,6 +22,7 @@ from media.stream_keys import PublicHash
 from storage.catalog.engine.lock_order import Rank, defer, lock_numbers
 from storage.catalog.events import broadcast
 from storage.catalog.events.kinds import VideoEvent
+from storage.catalog.records.common import Change
 from storage.catalog.schema.tables import events as log_rows
 from storage.catalog.schema.tables import projects, streams
 
@@ -31,16 +32,15 @@ async def announce(
     project: int,
     subject: PublicHash,
     *events: OwnerEvent,
-    now_us: int,
-    by: int | None = None,
+    change: Change,
     host: str | None = None,
 ) -> None:
     """Announce events of one stream or video, or of a project, within the caller's transaction.
 
-    `subject` is the hash of the stream or video, "" for neither, `by` the number of the token that
-    made the request, `host` the name of the host that serves the stream where there are several:
-    it is added to the facts. From then on the transaction holds the stream's row, and keeps the
-    project from being deleted: a transaction that locks both must lock them in this order.
+    `subject` is the hash of the stream or video, "" for neither, `host` the name of the host that
+    serves the stream where there are several: it is added to the facts. From then on the
+    transaction holds the stream's row, and keeps the project from being deleted: a transaction that
+    locks both must lock them in this order.
     """
     logged = [each for each in events if each.is_logged]
     if logged:
@@ -52,8 +52,8 @@ async def announce(
                 "subject": subject,
                 "kind": each.kind,
                 "facts": _text(each, host),
-                "token_id": by,
-                "created_us": now_us,
+                "token_id": change.by,
+                "created_us": change.now_us,
                 "number": number,
             }
             for each, number in zip(logged, numbers, strict=True)
@@ -64,9 +64,9 @@ async def announce(
         alone = [each.facts for each in shown if not each.is_logged]
         extra = {name: value for facts in alone for name, value in facts.items()}
         if isinstance(shown[0], VideoEvent):
-            await broadcast.enqueue_video(connection, subject, now_us, extra=extra)
+            await broadcast.enqueue_video(connection, subject, change.now_us, extra=extra)
         else:
-            await broadcast.enqueue_stream(connection, subject, now_us)
+            await broadcast.enqueue_stream(connection, subject, change.now_us)
 
 
 def _text(event: OwnerEvent, host: str | None) -> str:

@@ -21,7 +21,7 @@ from media.ticks import DAY_US
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.queries import named_rows
-from storage.catalog.records.common import EventRecord, Page
+from storage.catalog.records.common import Change, EventRecord, Page
 from storage.catalog.schema.tables import events, streams
 
 PAGE_SIZE: Final = 10
@@ -69,7 +69,7 @@ class EventLog:
         async with self._database.writing() as connection:
             project = (await connection.execute(statement)).scalar_one_or_none()
             if project is not None:
-                await announce(connection, project, stream, event, now_us=now_us, host=host)
+                await announce(connection, project, stream, event, change=Change(now_us), host=host)
 
     async def find_page(
         self, project: int, *, since_us: int = 0, page: int = 1, subject: PublicHash = ""

@@ -17,6 +17,7 @@ from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import LABEL_EVENTS
 from storage.catalog.library import label_locks
 from storage.catalog.queries import counters
+from storage.catalog.records.common import Change
 from storage.catalog.schema.tables import streams, videos
 from storage.errors import CatalogBusy
 
@@ -32,9 +33,8 @@ async def remove(
     kind: Literal["tag", "category", "player"],
     table: Table,
     label: int,
+    change: Change,
     *,
-    by: int | None,
-    now_us: int,
     column: _Column | None,
 ) -> bool:
     """Delete the label; return False if there is none.
@@ -59,7 +59,7 @@ async def remove(
             project, name = row
             counters.add(connection, project, table.name, -1)
             event = LABEL_EVENTS[kind].deleted(label=label, name=name)
-            await announce(connection, project, "", event, now_us=now_us, by=by)
+            await announce(connection, project, "", event, change=change)
             return True
     raise CatalogBusy(f"streams and videos keep getting the {kind}")
 

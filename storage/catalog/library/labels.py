@@ -21,7 +21,7 @@ from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.queries.text_search import searchable
-from storage.catalog.records.common import LabelRecord, Named, Page, Sort
+from storage.catalog.records.common import Change, LabelRecord, Named, Page, Sort
 from storage.catalog.schema.tables import categories, stream_tags, tags, video_tags
 from storage.errors import CatalogBusy, NameTaken, NoSuchLabel
 
@@ -176,10 +176,7 @@ async def require_category(connection: AsyncConnection, project: int, category: 
 
 
 class Labels:
-    """The catalog's tags and categories: each method is one transaction, but for `remove`.
-
-    `by` is the number of the caller's token.
-    """
+    """The catalog's tags and categories: each method is one transaction, but for `remove`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -213,7 +210,7 @@ class Labels:
             )  # fmt: skip
 
     async def add(
-        self, kind: Kind, project: int, name: str, *, active: bool, by: int | None, now_us: int
+        self, kind: Kind, project: int, name: str, change: Change, *, active: bool
     ) -> LabelRecord:
         """Add a label.
 
@@ -224,7 +221,9 @@ class Labels:
         table = _TABLES[kind]
         async with self._database.writing() as connection:
             await project_lookup.require(connection, project)
-            statement = insert(table).values(_row(project, name, active, now_us)).returning(table)
+            statement = (
+                insert(table).values(_row(project, name, active, change.now_us)).returning(table)
+            )
             try:
                 row = (await connection.execute(statement)).one()
             except IntegrityError as error:
@@ -232,18 +231,17 @@ class Labels:
             counters.add(connection, project, table.name, 1)
             record = _record(row)
             event = LABEL_EVENTS[kind].added(label=record.id, name=name)
-            await announce(connection, project, "", event, now_us=now_us, by=by)
+            await announce(connection, project, "", event, change=change)
             return record
 
     async def edit(
         self,
         kind: Kind,
         label: int,
+        change: Change,
         *,
         name: str | None = None,
         active: bool | None = None,
-        by: int | None,
-        now_us: int,
         check: Callable[[LabelRecord], None] | None = None,
     ) -> LabelRecord | None:
         """Change what is not None; return None if there is no such label.
@@ -259,7 +257,7 @@ class Labels:
         if not keys:
             return await self.find(kind, label)
         table = _TABLES[kind]
-        values: dict[str, object] = {"version": table.c.version + 1, "updated_us": now_us}
+        values: dict[str, object] = {"version": table.c.version + 1, "updated_us": change.now_us}
         if name is not None:
             values |= {"name": name, **searchable("name", name)}
         if active is not None:
@@ -280,15 +278,15 @@ class Labels:
                 return None
             record = _record(row)
             event = LABEL_EVENTS[kind].edited(label=label, keys=keys)
-            await announce(connection, record.project, "", event, now_us=now_us, by=by)
+            await announce(connection, record.project, "", event, change=change)
             return record
 
-    async def remove(self, kind: Kind, label: int, *, by: int | None, now_us: int) -> bool:
+    async def remove(self, kind: Kind, label: int, change: Change) -> bool:
         """Delete a label, also from records that had it; return False if there is none.
 
         A category is taken from the records first, in batches.
         """
         column = "category_id" if kind == "category" else None
         return await label_removal.remove(
-            self._database, kind, _TABLES[kind], label, by=by, now_us=now_us, column=column
+            self._database, kind, _TABLES[kind], label, change, column=column
         )

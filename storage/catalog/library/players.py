@@ -13,7 +13,7 @@ from storage.catalog.events.kinds import LABEL_EVENTS
 from storage.catalog.library import label_locks, label_removal
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.text_search import searchable
-from storage.catalog.records.common import Page, PlayerOptions, PlayerRecord, Sort
+from storage.catalog.records.common import Change, Page, PlayerOptions, PlayerRecord, Sort
 from storage.catalog.schema.tables import players
 from storage.errors import NoSuchLabel
 
@@ -49,10 +49,7 @@ async def require(connection: AsyncConnection, project: int, player: int) -> Non
 
 
 class Players:
-    """The catalog's players: each method is one transaction, but for `remove`.
-
-    `by` is the number of the caller's token.
-    """
+    """The catalog's players: each method is one transaction, but for `remove`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -92,7 +89,7 @@ class Players:
             )
 
     async def add(
-        self, project: int, name: str, options: PlayerOptions, *, by: int | None, now_us: int
+        self, project: int, name: str, options: PlayerOptions, change: Change
     ) -> PlayerRecord:
         """Add a player.
 
@@ -104,8 +101,8 @@ class Players:
             name=name,
             **searchable("name", name),
             options=_text(options),
-            created_us=now_us,
-            updated_us=now_us,
+            created_us=change.now_us,
+            updated_us=change.now_us,
             version=1,
         )
         async with self._database.writing() as connection:
@@ -113,17 +110,16 @@ class Players:
             record = _record((await connection.execute(statement.returning(players))).one())
             counters.add(connection, project, players.name, 1)
             event = LABEL_EVENTS["player"].added(label=record.id, name=name)
-            await announce(connection, project, "", event, now_us=now_us, by=by)
+            await announce(connection, project, "", event, change=change)
             return record
 
     async def edit(
         self,
         player: int,
+        change: Change,
         *,
         name: str | None = None,
         options: dict[str, bool | str | None],
-        by: int | None,
-        now_us: int,
         check: Callable[[PlayerRecord], None] | None = None,
     ) -> PlayerRecord | None:
         """Change the name unless it is None, and those options; return None if there is none.
@@ -135,7 +131,7 @@ class Players:
         if not keys:
             return await self.find(player)
         is_player = players.c.id == player
-        values: dict[str, object] = {"version": players.c.version + 1, "updated_us": now_us}
+        values: dict[str, object] = {"version": players.c.version + 1, "updated_us": change.now_us}
         if name is not None:
             values |= {"name": name, **searchable("name", name)}
         async with self._database.writing() as connection:
@@ -152,14 +148,14 @@ class Players:
             statement = update(players).where(is_player).values(values).returning(players)
             record = _record((await connection.execute(statement)).one())
             event = LABEL_EVENTS["player"].edited(label=player, keys=keys)
-            await announce(connection, record.project, "", event, now_us=now_us, by=by)
+            await announce(connection, record.project, "", event, change=change)
             return record
 
-    async def remove(self, player: int, *, by: int | None, now_us: int) -> bool:
+    async def remove(self, player: int, change: Change) -> bool:
         """Delete a player; return False if there is none.
 
         Records that used it get the standard player first, in batches.
         """
         return await label_removal.remove(
-            self._database, "player", players, player, by=by, now_us=now_us, column="player_id"
+            self._database, "player", players, player, change, column="player_id"
         )

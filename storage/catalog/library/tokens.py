@@ -18,7 +18,7 @@ from storage.catalog.events.kinds import TokenAddedEvent, TokenRevokedEvent
 from storage.catalog.library.sessions import remove_of_tokens, require_valid
 from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.queries.digest import digest
-from storage.catalog.records.common import Page, Principal, TokenRecord
+from storage.catalog.records.common import Change, Page, Principal, TokenRecord
 from storage.catalog.schema.tables import tokens
 
 # Makes a leaked token recognisable, to people and to scanners of repositories.
@@ -46,13 +46,7 @@ def _record(row: Row[Any]) -> TokenRecord:  # Any: the row of a whole table has 
 
 
 async def add(
-    connection: AsyncConnection,
-    name: str,
-    project: int | None,
-    write: bool,
-    now_us: int,
-    *,
-    by: int | None = None,
+    connection: AsyncConnection, name: str, project: int | None, write: bool, change: Change
 ) -> tuple[TokenRecord, str]:
     """Add a token, within the caller's transaction and without an event.
 
@@ -69,30 +63,21 @@ async def add(
         name=name,
         project_id=project,
         write=write,
-        created_us=now_us,
-        created_by=by,
+        created_us=change.now_us,
+        created_by=change.by,
     )
     row = (await connection.execute(statement.returning(tokens))).one()
     return _record(row), text
 
 
 class Tokens:
-    """The tokens of a catalog; each method is one transaction.
-
-    `by` is the number of the token that made the request.
-    """
+    """The tokens of a catalog; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def add(
-        self,
-        name: str,
-        project: int | None,
-        *,
-        write: bool,
-        now_us: int,
-        by: int | None = None,
+        self, name: str, project: int | None, change: Change, *, write: bool
     ) -> tuple[TokenRecord, str]:
         """Add a token for one project, or for all (None).
 
@@ -100,13 +85,13 @@ class Tokens:
 
         Raises:
             NoSuchProject: There is no such project.
-            TokenRevoked: The token `by` has been revoked meanwhile.
+            TokenRevoked: The token that adds it has been revoked meanwhile.
         """
         async with self._database.writing() as connection:
-            if by is not None:
-                await require_valid(connection, by)
-            record, text = await add(connection, name, project, write, now_us, by=by)
-            await _announce(connection, record, TokenAddedEvent, now_us, by=by)
+            if change.by is not None:
+                await require_valid(connection, change.by)
+            record, text = await add(connection, name, project, write, change)
+            await _announce(connection, record, TokenAddedEvent, change)
             return record, text
 
     async def find(self, token: int) -> TokenRecord | None:
@@ -139,7 +124,7 @@ class Tokens:
             return frozenset((await connection.execute(_VALID, parameters)).scalars())
 
     async def revoke(
-        self, token: int, now_us: int, *, by: int | None = None, descendants: bool = False
+        self, token: int, change: Change, *, descendants: bool = False
     ) -> tuple[TokenRecord, ...]:
         """Revoke a token at once; return what was revoked, in order of number.
 
@@ -156,7 +141,7 @@ class Tokens:
         statement = (
             update(tokens)
             .where(is_affected, tokens.c.revoked_us.is_(None))
-            .values(revoked_us=now_us)
+            .values(revoked_us=change.now_us)
             .returning(tokens)
         )
         async with self._database.writing() as connection:
@@ -168,7 +153,7 @@ class Tokens:
             revoked.sort(key=lambda record: record.id)
             await remove_of_tokens(connection, [record.id for record in revoked])
             for record in revoked:
-                await _announce(connection, record, TokenRevokedEvent, now_us, by=by)
+                await _announce(connection, record, TokenRevokedEvent, change)
             return tuple(revoked)
 
     async def authenticate(self, token: str) -> Principal | None:
@@ -190,9 +175,7 @@ async def _announce(
     connection: AsyncConnection,
     record: TokenRecord,
     event_type: type[TokenAddedEvent | TokenRevokedEvent],
-    now_us: int,
-    *,
-    by: int | None,
+    change: Change,
 ) -> None:
     """Announce an event about a token, by its number.
 
@@ -204,4 +187,4 @@ async def _announce(
         project = await project_lookup.find_first(connection)
     if project is not None:
         event = event_type(token=record.id, name=record.name, write=record.write)
-        await announce(connection, project, "", event, now_us=now_us, by=by)
+        await announce(connection, project, "", event, change=change)

@@ -13,7 +13,7 @@ from storage.catalog.engine.postgres import lock_first_start
 from storage.catalog.library import tokens
 from storage.catalog.projects import repository as projects
 from storage.catalog.queries import project_lookup
-from storage.catalog.records.common import FirstStart
+from storage.catalog.records.common import Change, FirstStart
 from storage.catalog.schema.tables import installation
 from storage.catalog.streams import queries as stream_queries
 from storage.errors import CatalogError
@@ -123,8 +123,8 @@ async def _fill(connection: AsyncConnection, now_us: int) -> FirstStart:
         )
     )
     project = await projects.add(connection, _PROJECT, now_us)
-    _, token = await tokens.add(connection, _TOKEN, None, True, now_us)
-    stream = await stream_queries.add(connection, project.id, _STREAM, now_us)
+    _, token = await tokens.add(connection, _TOKEN, None, True, Change(now_us))
+    stream = await stream_queries.add(connection, project.id, _STREAM, Change(now_us))
     return FirstStart(
         project=project,
         stream=stream,

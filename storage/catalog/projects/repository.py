@@ -14,7 +14,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ProjectAddedEvent, ProjectDeletedEvent, ProjectEditedEvent
 from storage.catalog.queries import counters, named_rows, project_lookup
-from storage.catalog.records.common import Page, ProjectRecord
+from storage.catalog.records.common import Change, Page, ProjectRecord
 from storage.catalog.schema.tables import projects, streams, tokens
 from storage.catalog.streams import commands
 from storage.errors import ProjectNotDeletable
@@ -40,20 +40,17 @@ async def add(connection: AsyncConnection, name: str, now_us: int) -> ProjectRec
 
 
 class Projects:
-    """The projects of a catalog; each method is one transaction.
-
-    `by` is the number of the token that made the request.
-    """
+    """The projects of a catalog; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, name: str, now_us: int, *, by: int | None = None) -> ProjectRecord:
+    async def add(self, name: str, change: Change) -> ProjectRecord:
         """Add a project."""
         async with self._database.writing() as connection:
-            record = await add(connection, name, now_us)
+            record = await add(connection, name, change.now_us)
             event = ProjectAddedEvent(project=record.id, name=name)
-            await announce(connection, record.id, "", event, now_us=now_us, by=by)
+            await announce(connection, record.id, "", event, change=change)
             return record
 
     async def find(self, name: str) -> ProjectRecord | None:
@@ -80,11 +77,10 @@ class Projects:
     async def edit(
         self,
         project: int,
+        change: Change,
         *,
         name: str | None = None,
         origins: Sequence[str] | None = None,
-        by: int | None,
-        now_us: int,
         check: Callable[[ProjectRecord], None] | None = None,
     ) -> ProjectRecord | None:
         """Change a project's name, its upload origins or both; None if there is no such project.
@@ -98,7 +94,7 @@ class Projects:
         statement = (
             update(projects)
             .where(projects.c.id == project, project_lookup.IS_PRESENT)
-            .values(version=projects.c.version + 1, updated_us=now_us, **values)
+            .values(version=projects.c.version + 1, updated_us=change.now_us, **values)
         )
         present = select(projects).where(projects.c.id == project, project_lookup.IS_PRESENT)
         async with self._database.writing() as connection:
@@ -110,10 +106,10 @@ class Projects:
             if row is None:
                 return None
             event = ProjectEditedEvent(project=project, keys=list(values))
-            await announce(connection, project, "", event, now_us=now_us, by=by)
+            await announce(connection, project, "", event, change=change)
             return project_lookup.record(row)
 
-    async def remove(self, project: int, *, by: int | None, now_us: int) -> bool:
+    async def remove(self, project: int, change: Change) -> bool:
         """Delete a project and everything in it; return False if there is no such project.
 
         From now on neither is found. The rows remain until `catalog.removed_projects` removes them,
@@ -143,11 +139,13 @@ class Projects:
                 if stream.live or stream.processing or stream.receiving_count:
                     raise ProjectNotDeletable("A stream of this project is on air: end it first.")
             # An encoder may have been admitted already, and not be on record yet.
-            await commands.forget(connection, [(row.id, row.hash) for row in of_streams], now_us)
+            await commands.forget(
+                connection, [(row.id, row.hash) for row in of_streams], change.now_us
+            )
             await connection.execute(delete(tokens).where(tokens.c.project_id == project))
             statement = update(projects).where(projects.c.id == project)
-            await connection.execute(statement.values(removed_us=now_us))
+            await connection.execute(statement.values(removed_us=change.now_us))
             # The project's own events are deleted with it: this one is the first project's.
             event = ProjectDeletedEvent(project=project, key=row.key, name=row.name)
-            await announce(connection, first, "", event, now_us=now_us, by=by)
+            await announce(connection, first, "", event, change=change)
             return True

@@ -208,6 +208,17 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         return self.project is None or self.project == project
 
 
+class Change(msgspec.Struct, frozen=True):
+    """Who changes something, and when.
+
+    `by` is the number of the token that made the request; None for the service itself, the command
+    line and the user of an upload link.
+    """
+
+    now_us: int
+    by: int | None = None
+
+
 class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A token as it is listed, without its text, which is not stored.
 

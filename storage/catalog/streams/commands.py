@@ -28,6 +28,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import FailoverDrillEvent, ResumedEvent, StreamEndedEvent
 from storage.catalog.queries.living_hosts import is_living, select_owned
+from storage.catalog.records.common import Change
 from storage.catalog.schema.tables import commands, hosts, stream_owners, streams
 from storage.catalog.streams import holds
 
@@ -273,7 +274,7 @@ async def _announce_done(
     host = answer.get("host")  # of a drill, where there are several
     await announce(
         connection, project, command.hash, event,
-        now_us=now_us, by=command.by, host=None if host is None else str(host),
+        change=Change(now_us, by=command.by), host=None if host is None else str(host),
     )  # fmt: skip
 
 
@@ -295,7 +296,7 @@ async def _unpause(
     changed = update(streams).where(streams.c.id == number)
     await connection.execute(changed.values(paused=False, version=streams.c.version + 1))
     event = ResumedEvent(stream=number, cause="its run was over")
-    await announce(connection, project, command.hash, event, now_us=now_us)
+    await announce(connection, project, command.hash, event, change=Change(now_us))
 
 
 async def _lock_stream(connection: AsyncConnection, number: int) -> Row[int, int, bool] | None:

@@ -22,7 +22,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import StreamAllowedEvent, StreamState
 from storage.catalog.queries.named_rows import MAX_ID
-from storage.catalog.records.common import IngestRecord
+from storage.catalog.records.common import Change, IngestRecord
 from storage.catalog.schema.tables import streams
 
 # The columns of a stream without a hold.
@@ -121,15 +121,12 @@ class Holds:
                 await connection.execute(change.values(version=table.version + 1))
                 await announce(
                     connection, row.project_id, row.hash, event, StreamState(),
-                    now_us=now_us, host=host,
+                    change=Change(now_us), host=host,
                 )  # fmt: skip
             return until_us
 
-    async def allow(self, stream: int, *, now_us: int, by: int | None) -> bool:
-        """End the hold of a stream, if there is one; return False if there is no such stream.
-
-        `by` is the number of the token that made the request.
-        """
+    async def allow(self, stream: int, change: Change) -> bool:
+        """End the hold of a stream, if there is one; return False if there is no such stream."""
         table = streams.c
         columns = select(table.project_id, table.hash, table.held_until_us)
         query = columns.where(table.id == stream).with_for_update()
@@ -139,10 +136,10 @@ class Holds:
             row = (await connection.execute(query)).one_or_none()
             if row is None:
                 return False
-            if not is_held(row.held_until_us, now_us):
+            if not is_held(row.held_until_us, change.now_us):
                 return True
-            change = update(streams).where(table.id == stream)
-            await connection.execute(change.values(**NO_HOLD, version=table.version + 1))
+            end = update(streams).where(table.id == stream)
+            await connection.execute(end.values(**NO_HOLD, version=table.version + 1))
             event = StreamAllowedEvent(stream=stream)
-            await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
+            await announce(connection, row.project_id, row.hash, event, change=change)
             return True

@@ -21,7 +21,7 @@ from storage.catalog.events.kinds import PublishedEvent, ResumedEvent, StreamSta
 from storage.catalog.queries import project_lookup
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.living_hosts import is_living, select_owned
-from storage.catalog.records.common import IngestRecord
+from storage.catalog.records.common import Change, IngestRecord
 from storage.catalog.records.settings import effective_settings
 from storage.catalog.schema.tables import (
     hosts,
@@ -227,7 +227,8 @@ class LiveStates:
                     .returning(backups.id)
                 )
             ).all()
-            say = partial(announce, connection, before.project_id, before.hash, now_us=now_us)
+            change = Change(now_us)
+            say = partial(announce, connection, before.project_id, before.hash, change=change)
             if happened:
                 await say(*happened, host=host)
             live = state["live"] or (opening and before.live)
@@ -244,10 +245,10 @@ class LiveStates:
             }
             if tuple(after.values()) == tuple(before)[4:] and not changed_backups and not first:
                 return
-            change = update(streams).where(table.id == stream)
+            changed = update(streams).where(table.id == stream)
             if first:
-                change = change.values(published=True, published_us=now_us)
-            await connection.execute(change.values(**after, version=table.version + 1))
+                changed = changed.values(published=True, published_us=now_us)
+            await connection.execute(changed.values(**after, version=table.version + 1))
             events: list[StreamEvent] = [StreamState()]
             if before.paused and not after["paused"]:
                 events.append(ResumedEvent(stream=stream, cause=_RUN_OVER))
@@ -300,7 +301,7 @@ class LiveStates:
                 change = update(streams).where(table.id == stream)
                 await connection.execute(change.values(paused=False, version=table.version + 1))
                 event = ResumedEvent(stream=stream, cause=_RUN_OVER)
-                await announce(connection, project, hash_, event, now_us=now_us)
+                await announce(connection, project, hash_, event, change=Change(now_us))
 
 
 async def _is_older(connection: AsyncConnection, stream: int, generation: int) -> bool:
@@ -357,7 +358,7 @@ async def _reset(connection: AsyncConnection, rows: Sequence[_StaleRow], now_us:
         events = [StreamState(), *_encoders_off(row.receiving_count, sent_slots[row.id])]
         if row.live:
             events.append(OffAirEvent(cause=_NO_INGEST))
-        await announce(connection, row.project, row.hash, *events, now_us=now_us)
+        await announce(connection, row.project, row.hash, *events, change=Change(now_us))
 
 
 async def _reset_backups(

@@ -17,6 +17,7 @@ from storage.catalog.queries.digest import digest
 from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import (
     BackupRecord,
+    Change,
     Named,
     ResolutionChoice,
     StreamRecord,
@@ -31,7 +32,7 @@ from storage.catalog.schema.tables import (
 
 
 async def add(
-    connection: AsyncConnection, project: int, title: str, now_us: int, by: int | None = None
+    connection: AsyncConnection, project: int, title: str, change: Change
 ) -> StreamRecord:
     """Add a stream with a fresh key, one backup and the standard resolutions.
 
@@ -48,8 +49,8 @@ async def add(
         title=title,
         **searchable("title", title),
         description="",
-        created_us=now_us,
-        updated_us=now_us,
+        created_us=change.now_us,
+        updated_us=change.now_us,
         published=False,
         hidden=False,
         live=False,
@@ -71,7 +72,7 @@ async def add(
     )
     counters.add(connection, project, "streams", 1)
     event = StreamAddedEvent(stream=stream, title=title)
-    await announce(connection, project, key.hash, event, now_us=now_us, by=by)
+    await announce(connection, project, key.hash, event, change=change)
     (record,) = await to_records(connection, rows)
     return record
 

@@ -34,7 +34,7 @@ from storage.catalog.library import labels, players
 from storage.catalog.queries import counters, project_lookup, removals, text_search
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.named_rows import MAX_ID
-from storage.catalog.records.common import Page, Sort, StreamRecord
+from storage.catalog.records.common import Change, Page, Sort, StreamRecord
 from storage.catalog.schema.tables import stream_backups, stream_resolutions, streams
 from storage.catalog.streams import commands, holds
 from storage.catalog.streams import queries as stream_queries
@@ -74,24 +74,22 @@ class StreamChange(msgspec.Struct, frozen=True, kw_only=True):
 class Streams:
     """The streams of a catalog; each method is one transaction.
 
-    `by` is the number of the token that made the request. None in place of a record or of a
-    command's number, and False, mean that there is no such stream (any more). A change that ingest
-    must carry out writes a command, and returns its number (`storage.catalog.streams.commands`).
+    None in place of a record or of a command's number, and False, mean that there is no such stream
+    (any more). A change that ingest must carry out writes a command, and returns its number
+    (`storage.catalog.streams.commands`).
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(
-        self, project: int, title: str, now_us: int, *, by: int | None = None
-    ) -> StreamRecord:
+    async def add(self, project: int, title: str, change: Change) -> StreamRecord:
         """Add a stream with a fresh key, one backup and the standard resolutions.
 
         Raises:
             NoSuchProject: There is no such project.
         """
         async with self._database.writing() as connection:
-            return await stream_queries.add(connection, project, title, now_us, by)
+            return await stream_queries.add(connection, project, title, change)
 
     async def find(self, stream: int) -> StreamRecord | None:
         """Return the stream with that number."""
@@ -147,10 +145,9 @@ class Streams:
     async def edit(
         self,
         stream: int,
-        change: StreamChange,
+        edit: StreamChange,
+        change: Change,
         *,
-        now_us: int,
-        by: int | None,
         check: Callable[[StreamRecord], None] | None = None,
     ) -> StreamRecord | None:
         """Change a stream's texts, labels, player, countries or resolutions.
@@ -168,40 +165,37 @@ class Streams:
                 before = await stream_queries.find(connection, stream)
                 if before is not None:
                     check(before)
-            if change.keys:
-                values = await _values(connection, row.project_id, change)
-                if change.resolutions is not msgspec.UNSET:
-                    await _set_resolutions(connection, stream, change.resolutions)
-                await _update(connection, stream, now_us, values)
-                event = StreamEditedEvent(stream=stream, keys=change.keys)
-                await _announce(connection, row, event, now_us, by)
+            if edit.keys:
+                values = await _values(connection, row.project_id, edit)
+                if edit.resolutions is not msgspec.UNSET:
+                    await _set_resolutions(connection, stream, edit.resolutions)
+                event = StreamEditedEvent(stream=stream, keys=edit.keys)
+                await _save(connection, row, change, values, event)
             # Last: a transaction that adds tags waits for others that do.
-            if change.tags is not msgspec.UNSET:
+            if edit.tags is not msgspec.UNSET:
                 await labels.link_tags(
-                    connection, row.project_id, "stream", stream, change.tags, now_us
+                    connection, row.project_id, "stream", stream, edit.tags, change.now_us
                 )
             return await stream_queries.find(connection, stream)
 
-    async def publish(self, stream: int, *, now_us: int, by: int | None) -> StreamRecord | None:
+    async def publish(self, stream: int, change: Change) -> StreamRecord | None:
         """Show a stream to viewers, also before its first run."""
         async with self._locked(stream) as (connection, row):
             if row is not None and (row.hidden or not row.published):
-                since = row.published_us if row.published_us is not None else now_us
+                since = row.published_us if row.published_us is not None else change.now_us
                 values = {"published": True, "hidden": False, "published_us": since}
-                await _update(connection, stream, now_us, values)
-                await _announce(connection, row, PublishedEvent(stream=stream), now_us, by)
+                await _save(connection, row, change, values, PublishedEvent(stream=stream))
             return await stream_queries.find(connection, stream)
 
-    async def unpublish(self, stream: int, *, now_us: int, by: int | None) -> StreamRecord | None:
+    async def unpublish(self, stream: int, change: Change) -> StreamRecord | None:
         """Hide a stream from viewers until it is published again, even while it is live."""
         async with self._locked(stream) as (connection, row):
             if row is not None and (row.published or not row.hidden):
                 values = {"published": False, "hidden": True}
-                await _update(connection, stream, now_us, values)
-                await _announce(connection, row, UnpublishedEvent(stream=stream), now_us, by)
+                await _save(connection, row, change, values, UnpublishedEvent(stream=stream))
             return await stream_queries.find(connection, stream)
 
-    async def rotate(self, stream: int, *, now_us: int, by: int | None) -> int | None:
+    async def rotate(self, stream: int, change: Change) -> int | None:
         """Replace a stream's key; the command disconnects encoders that use the old one.
 
         Those that the owner gives the new one may send at once, also after an end.
@@ -212,22 +206,17 @@ class Streams:
             key = StreamKey.new(row.hash)
             secret = {"secret": key.secret, "secret_digest": digest(key.secret)}
             values = {**secret, **holds.NO_HOLD}
-            await _update(connection, stream, now_us, values)
-            await _announce(connection, row, StreamKeyChangedEvent(stream=stream), now_us, by)
-            return await _command(connection, row, CommandKind.DISCONNECT, now_us)
+            await _save(connection, row, change, values, StreamKeyChangedEvent(stream=stream))
+            return await _command(connection, row, CommandKind.DISCONNECT, change)
 
-    async def request_end(
-        self, stream: int, *, now_us: int, deadline_us: int, by: int | None
-    ) -> int | None:
+    async def request_end(self, stream: int, change: Change, *, deadline_us: int) -> int | None:
         """Command the end of a stream's run before a deadline; the event is recorded when done."""
         async with self._locked(stream) as (connection, row):
             if row is None:
                 return None
-            return await _command(connection, row, CommandKind.END, now_us, deadline_us, by)
+            return await _command(connection, row, CommandKind.END, change, deadline_us)
 
-    async def request_drill(
-        self, stream: int, *, now_us: int, deadline_us: int, by: int | None
-    ) -> int | None:
+    async def request_drill(self, stream: int, change: Change, *, deadline_us: int) -> int | None:
         """Command a switch to another encoder; the event is recorded when done.
 
         Raises:
@@ -242,9 +231,9 @@ class Streams:
                 )
             if row.paused:
                 raise StreamStateConflict("The stream is paused: resume it first.")
-            return await _command(connection, row, CommandKind.DRILL, now_us, deadline_us, by)
+            return await _command(connection, row, CommandKind.DRILL, change, deadline_us)
 
-    async def pause(self, stream: int, *, now_us: int, by: int | None) -> int | None:
+    async def pause(self, stream: int, change: Change) -> int | None:
         """Show viewers the slate until the stream is resumed; encoders stay connected.
 
         Raises:
@@ -257,9 +246,9 @@ class Streams:
                 raise StreamStateConflict("The stream is not live: there is nothing to pause.")
             if row.paused:
                 raise StreamStateConflict("The stream is paused already.")
-            return await _set_paused(connection, row, True, now_us, by)
+            return await _set_paused(connection, row, True, change)
 
-    async def resume(self, stream: int, *, now_us: int, by: int | None) -> int | None:
+    async def resume(self, stream: int, change: Change) -> int | None:
         """Show viewers the encoder on air again.
 
         Raises:
@@ -270,9 +259,9 @@ class Streams:
                 return None
             if not row.paused:
                 raise StreamStateConflict("The stream is not paused.")
-            return await _set_paused(connection, row, False, now_us, by)
+            return await _set_paused(connection, row, False, change)
 
-    async def remove(self, stream: int, *, now_us: int, by: int | None) -> int | None:
+    async def remove(self, stream: int, change: Change) -> int | None:
         """Delete a stream; the command ends its run and removes its media.
 
         These are deleted even if no process executes it.
@@ -287,17 +276,14 @@ class Streams:
                 "receiving_count": 0,
                 "published": False,
             }
-            await _update(connection, stream, now_us, {**last_state, "on_air": None})
             event = StreamDeletedEvent(stream=stream, title=row.title)
-            await _announce(connection, row, event, now_us, by)
+            await _save(connection, row, change, {**last_state, "on_air": None}, event)
             await connection.execute(delete(streams).where(streams.c.id == stream))
             await removals.of_streams(connection, [row.hash])
             counters.add(connection, row.project_id, "streams", -1)
-            return await _command(connection, row, CommandKind.FORGET, now_us)
+            return await _command(connection, row, CommandKind.FORGET, change)
 
-    async def add_backup(
-        self, stream: int, *, now_us: int, by: int | None
-    ) -> tuple[StreamRecord, int] | None:
+    async def add_backup(self, stream: int, change: Change) -> tuple[StreamRecord, int] | None:
         """Add an ingest address; returns the stream and the backup's id.
 
         Raises:
@@ -313,13 +299,12 @@ class Streams:
             number = row.next_backup
             statement = insert(stream_backups).values(stream_id=stream, number=number, live=False)
             backup = (await connection.execute(statement.returning(table.id))).scalar_one()
-            await _update(connection, stream, now_us, {"next_backup": number + 1})
             event = BackupAddedEvent(stream=stream, backup=backup, number=number)
-            await _announce(connection, row, event, now_us, by)
+            await _save(connection, row, change, {"next_backup": number + 1}, event)
             record = await stream_queries.find(connection, stream)
             return None if record is None else (record, backup)
 
-    async def remove_backup(self, stream: int, backup: int, *, now_us: int, by: int | None) -> bool:
+    async def remove_backup(self, stream: int, backup: int, change: Change) -> bool:
         """Remove an ingest address; False also if the stream has no backup with that id.
 
         Raises:
@@ -337,9 +322,8 @@ class Streams:
             if removed.live:
                 raise BackupInUse(removed.number)
             await connection.execute(delete(stream_backups).where(*is_backup))
-            await _update(connection, stream, now_us, {})
             event = BackupRemovedEvent(stream=stream, backup=backup, number=removed.number)
-            await _announce(connection, row, event, now_us, by)
+            await _save(connection, row, change, {}, event)
             return True
 
     async def set_posters(
@@ -368,7 +352,9 @@ class Streams:
                 values |= {"poster_labels": text, "version": table.version + 1}
             await connection.execute(update(streams).where(table.id == row.id).values(values))
             if text != row.poster_labels:
-                await announce(connection, row.project_id, hash_, StreamState(), now_us=now_us)
+                await announce(
+                    connection, row.project_id, hash_, StreamState(), change=Change(now_us)
+                )
             return True
 
     @asynccontextmanager
@@ -434,45 +420,40 @@ async def _set_resolutions(
     )
 
 
-async def _update(
-    connection: AsyncConnection, stream: int, now_us: int, values: Mapping[str, object]
-) -> None:
-    changed = {**values, "updated_us": now_us, "version": streams.c.version + 1}
-    await connection.execute(update(streams).where(streams.c.id == stream).values(changed))
-
-
-async def _announce(
+async def _save(
     connection: AsyncConnection,
     row: Row[Any],  # Any: a whole row has no static type
+    change: Change,
+    values: Mapping[str, object],
     event: StreamEvent,
-    now_us: int,
-    by: int | None,
 ) -> None:
-    await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
+    """Write columns of a stream, and announce what they mean."""
+    changed = {**values, "updated_us": change.now_us, "version": streams.c.version + 1}
+    await connection.execute(update(streams).where(streams.c.id == row.id).values(changed))
+    await announce(connection, row.project_id, row.hash, event, change=change)
 
 
 async def _set_paused(
     connection: AsyncConnection,
     row: Row[Any],  # Any: as above
     paused: bool,
-    now_us: int,
-    by: int | None,
+    change: Change,
 ) -> int:
-    await _update(connection, row.id, now_us, {"paused": paused})
     event_type = PausedEvent if paused else ResumedEvent
-    await _announce(connection, row, event_type(stream=row.id), now_us, by)
+    await _save(connection, row, change, {"paused": paused}, event_type(stream=row.id))
     kind = CommandKind.PAUSE if paused else CommandKind.RESUME
-    return await _command(connection, row, kind, now_us, by=by)
+    return await _command(connection, row, kind, change)
 
 
 async def _command(
     connection: AsyncConnection,
     row: Row[Any],  # Any: as above
     kind: CommandKind,
-    now_us: int,
+    change: Change,
     deadline_us: int | None = None,
-    by: int | None = None,
 ) -> int:
     """Write a command for ingest; returns its number."""
-    command = StreamCommand(stream=row.id, hash=row.hash, kind=kind, deadline_us=deadline_us, by=by)
-    return await commands.add(connection, command, now_us)
+    command = StreamCommand(
+        stream=row.id, hash=row.hash, kind=kind, deadline_us=deadline_us, by=change.by
+    )
+    return await commands.add(connection, command, change.now_us)

@@ -26,6 +26,7 @@ from storage.catalog.events.kinds import (
 )
 from storage.catalog.queries import project_lookup, removals
 from storage.catalog.queries.named_rows import MAX_ID
+from storage.catalog.records.common import Change
 from storage.catalog.records.settings import (
     OwnerSettings,
     SettingsChange,
@@ -117,9 +118,8 @@ class SettingsRepository:
     """The settings of streams (`catalog.stream_settings`), or of projects as the defaults of their
     streams (`catalog.project_settings`); each method is one transaction.
 
-    `by` is the number of the token that made the request. None is returned if there is no such
-    stream or project. `check` may raise to keep the settings as they are; it gets them as they are
-    before the change, locked against other changes.
+    None is returned if there is no such stream or project. `check` may raise to keep the settings
+    as they are; it gets them as they are before the change, locked against other changes.
     """
 
     def __init__(self, database: Database, of: SettingsTable) -> None:
@@ -135,13 +135,7 @@ class SettingsRepository:
         return None if row is None else self._settings(row)
 
     async def change(
-        self,
-        number: int,
-        change: SettingsChange,
-        *,
-        now_us: int,
-        by: int | None,
-        check: Check | None = None,
+        self, number: int, edit: SettingsChange, change: Change, *, check: Check | None = None
     ) -> OwnerSettings | None:
         """Change what runs do; return what is set afterwards."""
         async with self._database.writing() as connection:
@@ -150,15 +144,13 @@ class SettingsRepository:
                 return None
             if check is not None:
                 check(self._settings(row))
-            settings, keys = _changed(row.settings, change)
+            settings, keys = _changed(row.settings, edit)
             if keys:
-                await self._update(connection, number, {"settings": settings}, now_us)
-                await self._announce(connection, row, self._of.settings_changed(keys), now_us, by)
+                await self._update(connection, number, {"settings": settings}, change.now_us)
+                await self._announce(connection, row, self._of.settings_changed(keys), change)
             return _owner_settings(settings, self._of.slate(row.name, row.slate))
 
-    async def set_slate(
-        self, number: int, name: str | None, *, now_us: int, by: int | None
-    ) -> SlateChange | None:
+    async def set_slate(self, number: int, name: str | None, change: Change) -> SlateChange | None:
         """Make the picture of that name the slate; None removes it.
 
         A stream without a slate shows that of its project. The picture before is to be deleted.
@@ -168,9 +160,9 @@ class SettingsRepository:
             if row is None:
                 return None
             if row.slate != name:
-                await self._update(connection, number, {"slate": name}, now_us)
+                await self._update(connection, number, {"slate": name}, change.now_us)
                 event = self._of.slate_changed(number, name is not None)
-                await self._announce(connection, row, event, now_us, by)
+                await self._announce(connection, row, event, change)
             before, after = self._of.slate(row.name, row.slate), self._of.slate(row.name, name)
             unused = None if before == after else before
             if unused is not None:
@@ -205,8 +197,7 @@ class SettingsRepository:
         connection: AsyncConnection,
         row: Row[str, str | None, str, int],
         event: OwnerEvent,
-        now_us: int,
-        by: int | None,
+        change: Change,
     ) -> None:
         subject = row.name if self._of is OF_STREAMS else ""
-        await announce(connection, row.project, subject, event, now_us=now_us, by=by)
+        await announce(connection, row.project, subject, event, change=change)

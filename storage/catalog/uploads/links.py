@@ -17,7 +17,7 @@ from storage.catalog.events.kinds import UploadLinkAddedEvent
 from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.due import Due, count_due
-from storage.catalog.records.common import Page
+from storage.catalog.records.common import Change, Page
 from storage.catalog.records.uploads import LinkRecord, ListedLink, UploadDetails
 from storage.catalog.schema.tables import projects as projects_table
 from storage.catalog.schema.upload_tables import upload_links, uploads
@@ -80,11 +80,10 @@ class UploadLinks:
         self,
         project: int,
         details: UploadDetails,
+        change: Change,
         *,
         most_bytes: int,
         expires_us: int,
-        now_us: int,
-        by: int | None,
         video: int | None = None,
     ) -> tuple[int, str]:
         """Add a link; returns its number and its secret, which is returned this once.
@@ -107,13 +106,13 @@ class UploadLinks:
                 facts=msgspec.json.encode(details).decode(),
                 most_bytes=most_bytes,
                 expires_us=expires_us,
-                created_us=now_us,
+                created_us=change.now_us,
                 video_id=video,
             )
             inserted = await connection.execute(statement.returning(_TABLE.id))
             number = inserted.scalar_one()
             event = UploadLinkAddedEvent(link=number, most_bytes=most_bytes)
-            await announce(connection, project, subject, event, now_us=now_us, by=by)
+            await announce(connection, project, subject, event, change=change)
         return number, secret
 
     async def find(self, secret: str) -> LinkRecord | None:

@@ -21,6 +21,7 @@ from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadEnd, UploadLinkDeletedEvent
 from storage.catalog.queries import named_rows, project_lookup, removals
 from storage.catalog.queries.due import Due, count_due
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
@@ -140,9 +141,8 @@ async def _remove(
     connection: AsyncConnection,
     name: str,
     end: UploadEnd,
-    now_us: int,
+    change: Change,
     *,
-    by: int | None,
     before_us: int | None = None,
 ) -> bool:
     """Remove an upload, and its video unless that has a file.
@@ -166,17 +166,17 @@ async def _remove(
     if state != _OPEN or video is None:
         return True
     if not replaces:
-        await video_queries.remove(connection, video, now_us, by=by, event=end())
+        await video_queries.remove(connection, video, change, event=end())
     elif (row := await replacement.lock(connection, video)) is not None:
         event = end(replacing=True)
-        await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
+        await announce(connection, row.project_id, row.hash, event, change=change)
     return True
 
 
 class Uploads:
     """The resumable uploads of an open catalog (`catalog.uploads`).
 
-    `writer` is the random name of a writer, `by` the number of the caller's token.
+    `writer` is the random name of a writer.
     """
 
     def __init__(self, database: Database) -> None:
@@ -207,7 +207,7 @@ class Uploads:
             NoSuchProject, NoSuchLabel, HashTaken: as in `begin`.
         """
         async with self._database.writing() as connection:
-            whole = await video_creation.add(connection, project, file, now_us, by=None)
+            whole = await video_creation.add(connection, project, file, Change(now_us))
             await uploadlinks.use(connection, link, now_us)
             await video_creation.link_labels(connection, project, whole.video.id, details, now_us)
             return await video_queries.read(connection, whole.video.id)
@@ -225,7 +225,7 @@ class Uploads:
             if await replacement.lock(connection, video) is None:
                 return None
             await uploadlinks.use(connection, link, now_us)
-            return await replacement.replace(connection, video, file, now_us, by=None)
+            return await replacement.replace(connection, video, file, Change(now_us))
 
     async def find(self, name: str) -> UploadRecord | None:
         """Return the upload of that name."""
@@ -315,13 +315,7 @@ class Uploads:
             return video is not None
 
     async def finish(
-        self,
-        name: str,
-        writer: str,
-        file: VideoFile,
-        now_us: int,
-        *,
-        by: int | None,
+        self, name: str, writer: str, file: VideoFile, change: Change
     ) -> WholeVideo | None:
         """Attach the file, which is at its address, to the upload's video.
 
@@ -334,10 +328,10 @@ class Uploads:
             if video is None:
                 return None
             await _remove_pieces(connection, name)
-            return await video_creation.attach_file(connection, video, file, now_us, by=by)
+            return await video_creation.attach_file(connection, video, file, change)
 
     async def replace(
-        self, record: UploadRecord, writer: str, file: VideoFile, now_us: int, *, by: int | None
+        self, record: UploadRecord, writer: str, file: VideoFile, change: Change
     ) -> tuple[WholeVideo, str | None] | None:
         """Replace a video's file by that of an upload (see `replacement.replace`).
 
@@ -352,7 +346,7 @@ class Uploads:
             if await _change(connection, record.name, writer, values) is None:
                 raise UploadLost
             await _remove_pieces(connection, record.name)
-            return await replacement.replace(connection, record.video, file, now_us, by=by)
+            return await replacement.replace(connection, record.video, file, change)
 
     async def find_pieces(self, name: str) -> tuple[UploadPiece, ...]:
         """Return the pieces of an upload in their order."""
@@ -371,7 +365,7 @@ class Uploads:
             return int((await connection.execute(query)).scalar_one())
 
     async def remove(
-        self, name: str, end: UploadEnd, now_us: int, *, by: int | None, expired: bool = False
+        self, name: str, end: UploadEnd, change: Change, *, expired: bool = False
     ) -> bool:
         """Remove an upload, and its video if that has no file; return False if there is none.
 
@@ -380,12 +374,10 @@ class Uploads:
         `expired`: only if its time is over, or its video is gone.
         """
         async with self._database.writing() as connection:
-            before_us = now_us if expired else None
-            return await _remove(connection, name, end, now_us, by=by, before_us=before_us)
+            before_us = change.now_us if expired else None
+            return await _remove(connection, name, end, change, before_us=before_us)
 
-    async def remove_link(
-        self, project: int, link: int, now_us: int, *, by: int | None
-    ) -> tuple[str, ...] | None:
+    async def remove_link(self, project: int, link: int, change: Change) -> tuple[str, ...] | None:
         """Remove an upload link; return the names of the uploads that were open through it.
 
         Those end with it, and their videos, which have no file. None: the project has no such link.
@@ -406,10 +398,10 @@ class Uploads:
             name_query = select(_TABLE.name).where(_TABLE.link_id == link, _TABLE.state == _OPEN)
             names = tuple((await connection.execute(name_query)).scalars())
             for name in names:
-                await _remove(connection, name, UploadDeletedEvent, now_us, by=by)
+                await _remove(connection, name, UploadDeletedEvent, change)
             await connection.execute(delete(upload_links).where(*conditions))
             event = UploadLinkDeletedEvent(link=link)
-            await announce(connection, project, "", event, now_us=now_us, by=by)
+            await announce(connection, project, "", event, change=change)
             return names
 
     async def count_expired(self, now_us: int) -> Due:

@@ -18,6 +18,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ClipAddedEvent
 from storage.catalog.queries import project_lookup
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.schema.tables import streams, video_tags, videos
 from storage.catalog.schema.upload_tables import recorded_times, recordings
@@ -98,13 +99,7 @@ class Clips:
         )
 
     async def add(
-        self,
-        stream: int,
-        clip: NewClip,
-        now_us: int,
-        name_of: Callable[[str], str],
-        *,
-        by: int | None,
+        self, stream: int, clip: NewClip, change: Change, name_of: Callable[[str], str]
     ) -> WholeVideo | None:
         """Add the video of a clip; None if its stream was deleted.
 
@@ -134,10 +129,10 @@ class Clips:
                 name=name_of(clip.title or dated),
                 expires_us=None,
             )
-            number = await add_video(connection, video, now_us)
+            number = await add_video(connection, video, change.now_us)
             seconds = round(clip.made.length_us / MICROSECONDS, 3)
             event = ClipAddedEvent(stream=stream, video=clip.hash, seconds=seconds)
-            await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
+            await announce(connection, row.project_id, row.hash, event, change=change)
             return await video_queries.read(connection, number)
 
 

@@ -17,6 +17,7 @@ from storage.catalog.library import labels
 from storage.catalog.library.labels import TagById, TagByName
 from storage.catalog.queries import counters, project_lookup
 from storage.catalog.queries.text_search import searchable
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as table
@@ -78,21 +79,21 @@ async def expect(connection: AsyncConnection, project: int, file: NewVideo, now_
 
 
 async def attach_file(
-    connection: AsyncConnection, video: int, file: VideoFile, now_us: int, *, by: int | None
+    connection: AsyncConnection, video: int, file: VideoFile, change: Change
 ) -> WholeVideo | None:
     """Attach the file that arrived, which is at its address, to a video, and queue its job.
 
     None if the video was deleted meanwhile, or has a file.
     """
-    row = await _attach(connection, video, file, now_us, by=by)
+    row = await _attach(connection, video, file, change)
     if row is None:
         return None
-    await announce(connection, row.project_id, row.hash, VideoState(), now_us=now_us)
+    await announce(connection, row.project_id, row.hash, VideoState(), change=change)
     return await video_queries.read(connection, video)
 
 
 async def _attach(
-    connection: AsyncConnection, video: int, file: VideoFile, now_us: int, *, by: int | None
+    connection: AsyncConnection, video: int, file: VideoFile, change: Change
 ) -> Row[int, PublicHash] | None:
     row = await _uploading(connection, video)
     if row is None:
@@ -106,21 +107,21 @@ async def _attach(
             width=file.width,
             height=file.height,
             state="queued",
-            uploaded_us=now_us,
-            updated_us=now_us,
+            uploaded_us=change.now_us,
+            updated_us=change.now_us,
             source=file.source,
             version=_ROW.version + 1,
         )
     )
     await rows.plan_resolutions(connection, video, file.rungs)
-    await jobs.enqueue(connection, video, now_us)
+    await jobs.enqueue(connection, video, change.now_us)
     event = VideoAddedEvent(size=file.size)
-    await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
+    await announce(connection, row.project_id, row.hash, event, change=change)
     return row
 
 
 async def add(
-    connection: AsyncConnection, project: int, file: NewVideo, now_us: int, *, by: int | None
+    connection: AsyncConnection, project: int, file: NewVideo, change: Change
 ) -> WholeVideo:
     """Add a video for a file that is at its address, and queue the job that transcodes it.
 
@@ -128,7 +129,7 @@ async def add(
         NoSuchProject: there is no such project.
         HashTaken: another video or stream has the hash by now.
     """
-    video = await expect(connection, project, file, now_us)
+    video = await expect(connection, project, file, change.now_us)
     whole_file = VideoFile(
         source=file.source,
         size=file.size,
@@ -137,7 +138,7 @@ async def add(
         height=file.height,
         rungs=file.rungs,
     )
-    await _attach(connection, video, whole_file, now_us, by=by)
+    await _attach(connection, video, whole_file, change)
     return await video_queries.read(connection, video)
 
 
@@ -150,7 +151,7 @@ async def report_received(
     changed = await connection.execute(change.returning(_ROW.project_id, _ROW.hash))
     for project, hash_ in changed:  # none if it was deleted
         event = BytesReceived(received_bytes=received, size=size)
-        await announce(connection, project, hash_, event, now_us=now_us)
+        await announce(connection, project, hash_, event, change=Change(now_us))
 
 
 async def link_labels(

@@ -13,6 +13,7 @@ from media.ticks import DAY_US
 from storage.catalog.engine.database import Database
 from storage.catalog.queries import removals
 from storage.catalog.queries.due import Due, count_due
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos
 from storage.catalog.schema.upload_tables import former_files
@@ -47,7 +48,7 @@ class FormerFiles:
             return _read((await connection.execute(_query(video, now_us))).mappings().one_or_none())
 
     async def take_back(
-        self, video: int, now_us: int, *, by: int | None, uploaded_us: int | None = None
+        self, video: int, change: Change, *, uploaded_us: int | None = None
     ) -> WholeVideo | None:
         """Give a video its former file again, as a replacement; the present one is the former then.
 
@@ -65,12 +66,12 @@ class FormerFiles:
                 came = select(videos.c.uploaded_us).where(videos.c.id == video)
                 if (await connection.execute(came)).scalar_one() != uploaded_us:
                     raise FileChanged(video)
-            query = _query(video, now_us).with_for_update()
+            query = _query(video, change.now_us).with_for_update()
             former = _read((await connection.execute(query)).mappings().one_or_none())
             if former is None:
                 raise NoFormerFile(video)
             replaced = await replacement.replace(
-                connection, video, former.file, now_us, by=by, taken_back=True
+                connection, video, former.file, change, taken_back=True
             )
             return None if replaced is None else replaced[0]
 

@@ -16,6 +16,7 @@ from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ImportAskedForEvent
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
@@ -97,7 +98,7 @@ class Imports:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, project: int, new: NewImport, now_us: int, *, by: int | None) -> WholeVideo:
+    async def add(self, project: int, new: NewImport, change: Change) -> WholeVideo:
         """Add a video whose file is to be fetched, and queue the job for that.
 
         Raises:
@@ -114,13 +115,18 @@ class Imports:
                 name=new.slug,
                 size=0,
             )
-            video = await video_creation.expect(connection, project, new_video, now_us)
-            await video_creation.link_labels(connection, project, video, new.wanted, now_us)
-            values = {"video_id": video, "url": new.url, "token_id": by, "created_us": now_us}
+            video = await video_creation.expect(connection, project, new_video, change.now_us)
+            await video_creation.link_labels(connection, project, video, new.wanted, change.now_us)
+            values = {
+                "video_id": video,
+                "url": new.url,
+                "token_id": change.by,
+                "created_us": change.now_us,
+            }
             await connection.execute(insert(imports).values(values))
-            await jobs.enqueue(connection, video, now_us, jobs.IMPORT)
+            await jobs.enqueue(connection, video, change.now_us, jobs.IMPORT)
             event = ImportAskedForEvent(host=new.host)
-            await announce(connection, project, new.hash, event, now_us=now_us, by=by)
+            await announce(connection, project, new.hash, event, change=change)
             return await video_queries.read(connection, video)
 
     async def begin(self, job: HeldJob, now_us: int) -> ImportWork:
@@ -187,7 +193,9 @@ class Imports:
                 delete(imports).where(_TABLE.video_id == job.video).returning(_TABLE.token_id)
             )
             by = (await connection.execute(statement)).scalar_one_or_none()
-            whole = await video_creation.attach_file(connection, job.video, file, now_us, by=by)
+            whole = await video_creation.attach_file(
+                connection, job.video, file, Change(now_us, by=by)
+            )
             if whole is None:
                 raise JobLost(job)
             return whole

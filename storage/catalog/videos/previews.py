@@ -11,6 +11,7 @@ from typing import Any
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import VideoState
+from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.schema.tables import videos
 from storage.catalog.videos import jobs, rows
@@ -65,7 +66,9 @@ class RecordingPreviews:
                 unused = images.posters
             if values:
                 await rows.change(connection, row, now_us, values)
-                await announce(connection, row.project_id, row.hash, VideoState(), now_us=now_us)
+                await announce(
+                    connection, row.project_id, row.hash, VideoState(), change=Change(now_us)
+                )
             return unused
 
     async def fail(self, job: HeldJob) -> None:

@@ -18,7 +18,7 @@ from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import VideoDeletedEvent, VideoEvent
 from storage.catalog.library import labels
 from storage.catalog.queries import counters, named_rows, project_lookup, removals, text_search
-from storage.catalog.records.common import Named, Page
+from storage.catalog.records.common import Change, Named, Page
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.catalog.records.videos import (
     Phase,
@@ -330,9 +330,8 @@ async def find_numbers(
 async def remove(
     connection: AsyncConnection,
     video: int,
-    now_us: int,
+    change: Change,
     *,
-    by: int | None,
     event: VideoEvent | None = None,
     expired: bool = False,
 ) -> PublicHash | None:
@@ -351,8 +350,8 @@ async def remove(
     if not expired:
         await removals.of_videos(connection, [hash_])
     event = VideoDeletedEvent() if event is None else event
-    await announce(connection, project, hash_, event, now_us=now_us, by=by)
-    await past_files.record(connection, row, now_us)
+    await announce(connection, project, hash_, event, change=change)
+    await past_files.record(connection, row, change.now_us)
     counters.add(connection, project, "videos", -1)
     counters.add(connection, project, f"videos.{row.phase}", -1)
     return hash_

@@ -22,6 +22,7 @@ from storage.catalog.library.labels import TagById
 from storage.catalog.queries import counters, project_lookup, removals
 from storage.catalog.queries.due import Due, count_due
 from storage.catalog.queries.text_search import searchable
+from storage.catalog.records.common import Change
 from storage.catalog.schema.tables import stream_tags, streams, tags, video_resolutions
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import recorded_times, recordings
@@ -197,7 +198,7 @@ async def add_video(connection: AsyncConnection, video: RecordedVideo, now_us: i
         await jobs.enqueue(connection, number, now_us, jobs.PREVIEWS)
     new_tags = [TagById(tag) for tag in video.facts.tags]
     await labels.link_tags(connection, project, "video", number, new_tags, now_us)
-    await announce(connection, project, video.hash, VideoState(), now_us=now_us)
+    await announce(connection, project, video.hash, VideoState(), change=Change(now_us))
     counters.add(connection, project, "videos", 1)
     counters.add(connection, project, f"videos.{_COMPLETED}", 1)
     return number
@@ -383,7 +384,9 @@ class Recordings:
                 await connection.execute(insert(recorded_times).values(video_id=number, **values))
             seconds = round(made.length_us / MICROSECONDS, 3)
             event = RecordedEvent(video=recording.hash, seconds=seconds)
-            await announce(connection, recording.project, recording.stream, event, now_us=now_us)
+            await announce(
+                connection, recording.project, recording.stream, event, change=Change(now_us)
+            )
             return number
 
     async def remove(self, recording: int) -> bool:
@@ -413,7 +416,7 @@ class Recordings:
             if video is None:
                 return None
             hash_ = await video_queries.remove(
-                connection, video, now_us, by=None, event=RecordingExpiredEvent(), expired=True
+                connection, video, Change(now_us), event=RecordingExpiredEvent(), expired=True
             )
             if hash_ is None:
                 return None

@@ -14,6 +14,7 @@ from media.stream_keys import PublicHash
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import VideoFileTakenBackEvent, VideoReplacedEvent
 from storage.catalog.queries import counters, named_rows, removals
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as table
 from storage.catalog.schema.upload_tables import former_files, imports
@@ -70,9 +71,8 @@ async def replace(
     connection: AsyncConnection,
     video: int,
     file: VideoFile,
-    now_us: int,
+    change: Change,
     *,
-    by: int | None,
     taken_back: bool = False,
 ) -> tuple[WholeVideo, str | None] | None:
     """Replace a video's file by the one at `file.source`, and queue the job for it.
@@ -105,25 +105,25 @@ async def replace(
             eta=0,
             reason="",
             warnings="[]",
-            uploaded_us=now_us,
+            uploaded_us=change.now_us,
             transcoding_us=None,
             completed_us=None,
             # What its owner uploads is no recording any more, and stays.
             expires_us=None,
-            updated_us=now_us,
+            updated_us=change.now_us,
             version=_ROW.version + 1,
         )
     )
-    await past_files.record(connection, row, now_us)
+    await past_files.record(connection, row, change.now_us)
     # If they are not known yet, the job will plan them.
     await rows.plan_resolutions(connection, video, file.rungs)
     # The URL that it could be fetched from is not needed any more, and may hold a secret.
     await connection.execute(delete(imports).where(imports.c.video_id == video))
-    dropped = await _keep_former(connection, row, file.source, now_us)
-    await jobs.enqueue(connection, video, now_us)
+    dropped = await _keep_former(connection, row, file.source, change.now_us)
+    await jobs.enqueue(connection, video, change.now_us)
     event_type = VideoFileTakenBackEvent if taken_back else VideoReplacedEvent
     event = event_type(size=file.size, generation=row.generation + 1)
-    await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
+    await announce(connection, row.project_id, row.hash, event, change=change)
     counters.move_video(connection, row.project_id, row.phase, _IN_PROGRESS)
     return await video_queries.read(connection, video), dropped
 

@@ -29,7 +29,7 @@ from storage.catalog.library import labels, players
 from storage.catalog.library.labels import TagWanted
 from storage.catalog.queries import counters, removals
 from storage.catalog.queries.text_search import searchable
-from storage.catalog.records.common import Page, ProjectRecord
+from storage.catalog.records.common import Change, Page, ProjectRecord
 from storage.catalog.records.videos import (
     NewVideo,
     VideoFile,
@@ -83,17 +83,15 @@ async def _announce(
     connection: AsyncConnection,
     row: Row[Any],  # Any: the row of a whole table has no static type
     event: VideoEvent,
-    now_us: int,
-    by: int | None,
+    change: Change,
 ) -> None:
-    await announce(connection, row.project_id, row.hash, event, now_us=now_us, by=by)
+    await announce(connection, row.project_id, row.hash, event, change=change)
 
 
 async def _retry(
     connection: AsyncConnection,
     row: Row[Any],  # Any: as above
-    now_us: int,
-    by: int | None,
+    change: Change,
 ) -> None:
     """Queue a video again whose row is locked.
 
@@ -103,8 +101,8 @@ async def _retry(
     if row.state != "failed":
         raise VideoNotFailed(row.id, row.state)
     if row.source is not None:
-        await jobs.enqueue(connection, row.id, now_us)
-    elif not await imports.retry(connection, row.id, now_us):
+        await jobs.enqueue(connection, row.id, change.now_us)
+    elif not await imports.retry(connection, row.id, change.now_us):
         raise VideoNotFailed(row.id, row.state)
     values: _Values = {
         "state": "queued" if row.source is not None else UPLOADING,
@@ -115,8 +113,8 @@ async def _retry(
         "warnings": "[]",
         "transcoding_us": None,
     }
-    await rows.change(connection, row, now_us, values)
-    await _announce(connection, row, VideoQueuedAgainEvent(), now_us, by)
+    await rows.change(connection, row, change.now_us, values)
+    await _announce(connection, row, VideoQueuedAgainEvent(), change)
     counters.move_video(connection, row.project_id, row.phase, "inprogress")
 
 
@@ -163,7 +161,7 @@ class Videos:
         async with self._database.reading() as connection:
             return await video_queries.find_numbers(connection, project, hashes)
 
-    async def add(self, project: int, file: NewVideo, now_us: int, *, by: int | None) -> WholeVideo:
+    async def add(self, project: int, file: NewVideo, change: Change) -> WholeVideo:
         """Add a video for a file that is at its address, and queue its job (see `creation.add`).
 
         Raises:
@@ -171,7 +169,7 @@ class Videos:
             HashTaken: another video or stream has the hash by now.
         """
         async with self._database.writing() as connection:
-            return await video_creation.add(connection, project, file, now_us, by=by)
+            return await video_creation.add(connection, project, file, change)
 
     async def expect(self, project: int, file: NewVideo, now_us: int) -> int:
         """Add a video whose file has not arrived yet; return its number (see `creation.expect`).
@@ -184,7 +182,7 @@ class Videos:
             return await video_creation.expect(connection, project, file, now_us)
 
     async def replace(
-        self, video: int, file: VideoFile, now_us: int, *, by: int | None
+        self, video: int, file: VideoFile, change: Change
     ) -> tuple[WholeVideo, str | None] | None:
         """Replace a video's file; return what to delete, too (see `replacement.replace`).
 
@@ -192,23 +190,22 @@ class Videos:
             UploadInProgress: its first file has not arrived yet.
         """
         async with self._database.writing() as connection:
-            return await replacement.replace(connection, video, file, now_us, by=by)
+            return await replacement.replace(connection, video, file, change)
 
-    async def remove(self, video: int, now_us: int, *, by: int | None) -> PublicHash | None:
+    async def remove(self, video: int, change: Change) -> PublicHash | None:
         """Remove a video; return the hash whose media are to be removed."""
         async with self._database.writing() as connection:
-            return await video_queries.remove(connection, video, now_us, by=by)
+            return await video_queries.remove(connection, video, change)
 
     async def edit(
         self,
         video: int,
-        change: VideoChange,
-        now_us: int,
+        edit: VideoChange,
+        change: Change,
         *,
-        by: int | None,
         check: Callable[[WholeVideo], None] | None = None,
     ) -> WholeVideo | None:
-        """Change what is set in `change`.
+        """Change what is set in `edit`.
 
         `check` may raise to keep the video as it is; it gets the record before the change, locked
         against other changes.
@@ -222,31 +219,29 @@ class Videos:
                 return None
             if check is not None:
                 check(await video_queries.read(connection, video))
-            if not change.keys:
+            if not edit.keys:
                 return await video_queries.read(connection, video)
             values: _Values = {}
-            if change.title is not msgspec.UNSET:
-                shown = change.title if change.title is not None else row.file_title
-                values |= {"title": change.title, **searchable("title", shown)}
-            if change.description is not msgspec.UNSET:
-                values["description"] = change.description
-            if change.category is not msgspec.UNSET:
-                if change.category is not None:
-                    await labels.require_category(connection, row.project_id, change.category)
-                values["category_id"] = change.category
-            if change.countries is not msgspec.UNSET:
-                values["countries"] = encode_countries(change.countries)
-            if change.tags is not msgspec.UNSET:
+            if edit.title is not msgspec.UNSET:
+                shown = edit.title if edit.title is not None else row.file_title
+                values |= {"title": edit.title, **searchable("title", shown)}
+            if edit.description is not msgspec.UNSET:
+                values["description"] = edit.description
+            if edit.category is not msgspec.UNSET:
+                if edit.category is not None:
+                    await labels.require_category(connection, row.project_id, edit.category)
+                values["category_id"] = edit.category
+            if edit.countries is not msgspec.UNSET:
+                values["countries"] = encode_countries(edit.countries)
+            if edit.tags is not msgspec.UNSET:
                 await labels.link_tags(
-                    connection, row.project_id, "video", video, change.tags, now_us
+                    connection, row.project_id, "video", video, edit.tags, change.now_us
                 )
-            await rows.change(connection, row, now_us, values)
-            await _announce(connection, row, VideoEditedEvent(keys=change.keys), now_us, by)
+            await rows.change(connection, row, change.now_us, values)
+            await _announce(connection, row, VideoEditedEvent(keys=edit.keys), change)
             return await video_queries.read(connection, video)
 
-    async def set_player(
-        self, video: int, player: int | None, now_us: int, *, by: int | None
-    ) -> WholeVideo | None:
+    async def set_player(self, video: int, player: int | None, change: Change) -> WholeVideo | None:
         """Show a video in a player of its project, or (None) in the standard one.
 
         Raises:
@@ -258,11 +253,11 @@ class Videos:
                 return None
             if player is not None:
                 await players.require(connection, row.project_id, player)
-            await rows.change(connection, row, now_us, {"player_id": player})
-            await _announce(connection, row, VideoEditedEvent(keys=["player"]), now_us, by)
+            await rows.change(connection, row, change.now_us, {"player_id": player})
+            await _announce(connection, row, VideoEditedEvent(keys=["player"]), change)
             return await video_queries.read(connection, video)
 
-    async def publish(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
+    async def publish(self, video: int, change: Change) -> WholeVideo | None:
         """Show a video; one that does not play yet is shown as soon as it does."""
         async with self._database.writing() as connection:
             row = await rows.lock(connection, video)
@@ -272,34 +267,36 @@ class Videos:
             if row.hidden or published != row.published:
                 values: _Values = {"hidden": False, "published": published}
                 if published and not row.published:
-                    values["published_us"] = now_us
-                await rows.change(connection, row, now_us, values)
-                await _announce(connection, row, VideoPublishedEvent(plays=published), now_us, by)
+                    values["published_us"] = change.now_us
+                await rows.change(connection, row, change.now_us, values)
+                await _announce(connection, row, VideoPublishedEvent(plays=published), change)
             return await video_queries.read(connection, video)
 
-    async def unpublish(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
+    async def unpublish(self, video: int, change: Change) -> WholeVideo | None:
         """Hide a video until it is published again."""
         async with self._database.writing() as connection:
             row = await rows.lock(connection, video)
             if row is None:
                 return None
             if row.published or not row.hidden:
-                await rows.change(connection, row, now_us, {"hidden": True, "published": False})
-                await _announce(connection, row, VideoUnpublishedEvent(), now_us, by)
+                await rows.change(
+                    connection, row, change.now_us, {"hidden": True, "published": False}
+                )
+                await _announce(connection, row, VideoUnpublishedEvent(), change)
             return await video_queries.read(connection, video)
 
-    async def keep(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
+    async def keep(self, video: int, change: Change) -> WholeVideo | None:
         """Make a recording never expire; a video that does not expire stays as it is."""
         async with self._database.writing() as connection:
             row = await rows.lock(connection, video)
             if row is None:
                 return None
             if row.expires_us is not None:
-                await rows.change(connection, row, now_us, {"expires_us": None})
-                await _announce(connection, row, RecordingKeptEvent(), now_us, by)
+                await rows.change(connection, row, change.now_us, {"expires_us": None})
+                await _announce(connection, row, RecordingKeptEvent(), change)
             return await video_queries.read(connection, video)
 
-    async def retry(self, video: int, now_us: int, *, by: int | None) -> WholeVideo | None:
+    async def retry(self, video: int, change: Change) -> WholeVideo | None:
         """Queue a failed video again.
 
         Raises:
@@ -309,10 +306,10 @@ class Videos:
             row = await rows.lock(connection, video)
             if row is None:
                 return None
-            await _retry(connection, row, now_us, by)
+            await _retry(connection, row, change)
             return await video_queries.read(connection, video)
 
-    async def retry_failed(self, project: int, now_us: int, *, by: int | None) -> int:
+    async def retry_failed(self, project: int, change: Change) -> int:
         """Queue failed videos of a project again, oldest first; return how many.
 
         At most `MOST_RETRIES` at a time, each in its own transaction. Those whose file is gone
@@ -334,12 +331,12 @@ class Videos:
                 async with self._database.writing() as connection:
                     row = await rows.lock(connection, number)
                     if row is not None:
-                        await _retry(connection, row, now_us, by)
+                        await _retry(connection, row, change)
                         retried += 1
         return retried
 
     async def set_posters(
-        self, video: int, folder: str, labels: Sequence[str], now_us: int, *, by: int | None
+        self, video: int, folder: str, labels: Sequence[str], change: Change
     ) -> tuple[WholeVideo, str | None] | None:
         """Show the posters of a folder; return the video and the folder that they replace.
 
@@ -348,14 +345,14 @@ class Videos:
         values: _Values = {
             "posters": folder,
             "poster_labels": ",".join(labels),
-            "image_us": now_us,
+            "image_us": change.now_us,
         }
         async with self._database.writing() as connection:
             row = await rows.lock(connection, video)
             if row is None:
                 return None
-            await rows.change(connection, row, now_us, values)
+            await rows.change(connection, row, change.now_us, values)
             if row.posters is not None:
                 await removals.record(connection, folders=[video_folder(row.hash, row.posters)])
-            await _announce(connection, row, VideoEditedEvent(keys=["poster"]), now_us, by)
+            await _announce(connection, row, VideoEditedEvent(keys=["poster"]), change)
             return await video_queries.read(connection, video), row.posters

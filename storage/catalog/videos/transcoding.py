@@ -21,6 +21,7 @@ from storage.catalog.events.kinds import (
     VideoState,
 )
 from storage.catalog.queries import counters, named_rows
+from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import (
     MadeRung,
     MadeVideo,
@@ -111,7 +112,7 @@ async def _announce(
     *events: VideoEvent,
     now_us: int,
 ) -> None:
-    await announce(connection, row.project_id, row.hash, *events, now_us=now_us)
+    await announce(connection, row.project_id, row.hash, *events, change=Change(now_us))
 
 
 def _are_replaceable(posters: str | None) -> bool:

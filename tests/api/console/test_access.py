@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from api.console.access import is_console, next_page, sign_in_path
-from api.http.rate_limit import RateLimits
+from api.http.caller_limits import RateLimits
 from tests.support.api.application import STREAMS, ApiService
 from tests.support.api.console_client import Browser
 

@@ -3,7 +3,7 @@
 import re
 
 from api.console.label_choice import category_choice, tag_choice
-from storage.catalog.records.common import Named
+from storage.catalog.records.common import Change, Named
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.console_client import Browser
 from tests.support.storage.new_videos import new_video
@@ -48,7 +48,7 @@ async def test_an_inactive_category_is_offered_to_its_own_records_only(
     assert await category_choice(catalog, 1, None) == offered[:2]
     assert await category_choice(catalog, 1, offered[0]) == offered[:2]
     assert await category_choice(catalog, 1, offered[2]) == offered
-    video = (await catalog.videos.add(1, new_video(), NOW_US, by=None)).video
+    video = (await catalog.videos.add(1, new_video(), Change(NOW_US))).video
     stream = await api_service.add()
     for path in (f"videos/{video.id}", f"streams/{stream['id']}"):
         option = f'<option value="{ids["Old"]}"'

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from api.operations.report import LoggedProblem
+from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.console_client import Browser
 from tests.support.api.operations_site import operations_site
@@ -28,9 +29,7 @@ async def operations_service(tmp_path: Path) -> AsyncGenerator[ApiService]:
 
 
 async def test_machine_queue_and_log_are_shown(operations_service: ApiService) -> None:
-    added = await operations_service.catalog.videos.add(
-        1, new_video(title=HOSTILE), NOW_US, by=None
-    )
+    added = await operations_service.catalog.videos.add(1, new_video(title=HOSTILE), Change(NOW_US))
     browser = Browser(operations_service)
     await browser.sign_in()
     answer = await browser.get("/console/operations")
@@ -48,7 +47,7 @@ async def test_machine_queue_and_log_are_shown(operations_service: ApiService) -
 
 async def test_the_doctor_examines_on_request_only(operations_service: ApiService) -> None:
     await operations_service.catalog.videos.add(
-        1, new_video(), NOW_US, by=None
+        1, new_video(), Change(NOW_US)
     )  # its file does not exist
     browser = Browser(operations_service)
     await browser.sign_in()
@@ -62,7 +61,7 @@ async def test_the_doctor_examines_on_request_only(operations_service: ApiServic
 
 
 async def test_a_token_of_one_project_is_refused(operations_service: ApiService) -> None:
-    _, token = await operations_service.catalog.tokens.add("theirs", 1, write=True, now_us=NOW_US)
+    _, token = await operations_service.catalog.tokens.add("theirs", 1, Change(NOW_US), write=True)
     browser = Browser(operations_service)
     await browser.sign_in(token)
     assert (await browser.get("/console/operations")).status_code == 403

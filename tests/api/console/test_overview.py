@@ -8,7 +8,7 @@ import pytest
 from api.app import create_app
 from api.console.overview import state_of
 from api.operations.report import LoggedProblem, SpareRoom
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.console_client import COOKIE, Browser
 from tests.support.api.in_loop_client import client_of
@@ -43,8 +43,8 @@ async def test_live_streams_and_videos_in_processing_are_shown_with_links(
     api_service: ApiService, browser: Browser, catalog_database: Path
 ) -> None:
     stream = await api_service.add("Evening show")
-    added = await api_service.catalog.videos.add(1, new_video(title="A film"), 1, by=None)
-    failed = await api_service.catalog.videos.add(1, new_video(title="A broken film"), 1, by=None)
+    added = await api_service.catalog.videos.add(1, new_video(title="A film"), Change(1))
+    failed = await api_service.catalog.videos.add(1, new_video(title="A broken film"), Change(1))
     run_sql(
         catalog_database,
         "UPDATE streams SET live = true, on_air = 0, receiving_count = 2,"
@@ -87,10 +87,10 @@ async def test_the_state_of_a_stream_is_what_its_viewers_have(
 async def test_titles_and_names_are_text(
     api_service: ApiService, browser: Browser, catalog_database: Path
 ) -> None:
-    await api_service.catalog.projects.add(HOSTILE, NOW_US)
+    await api_service.catalog.projects.add(HOSTILE, Change(NOW_US))
     await api_service.add(HOSTILE)
-    await api_service.catalog.videos.add(1, new_video(title=HOSTILE), 1, by=None)
-    _, token = await api_service.catalog.tokens.add(HOSTILE, None, write=True, now_us=NOW_US)
+    await api_service.catalog.videos.add(1, new_video(title=HOSTILE), Change(1))
+    _, token = await api_service.catalog.tokens.add(HOSTILE, None, Change(NOW_US), write=True)
     run_sql(catalog_database, "UPDATE streams SET live = true")
     named = Browser(api_service)
     await named.sign_in(token)
@@ -104,11 +104,11 @@ async def test_titles_and_names_are_text(
 async def test_a_token_of_one_project_sees_that_one(
     api_service: ApiService, catalog_database: Path
 ) -> None:
-    other = await api_service.catalog.projects.add("Other", NOW_US)
+    other = await api_service.catalog.projects.add("Other", Change(NOW_US))
     await api_service.add("Of the first")
-    await api_service.catalog.streams.add(other.id, "Of the other", NOW_US)
+    await api_service.catalog.streams.add(other.id, "Of the other", Change(NOW_US))
     run_sql(catalog_database, "UPDATE streams SET live = true")
-    _, token = await api_service.catalog.tokens.add("editor", other.id, write=True, now_us=NOW_US)
+    _, token = await api_service.catalog.tokens.add("editor", other.id, Change(NOW_US), write=True)
     browser = Browser(api_service)
     await browser.sign_in(token)
     page = (await browser.get("/console")).text
@@ -131,7 +131,7 @@ async def test_problems_of_the_service_are_shown_to_owners_only(
         clock_us=lambda: NOW_US,
         problems=problems,
     )
-    _, token = await api_service.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
+    _, token = await api_service.catalog.tokens.add("editor", 1, Change(NOW_US), write=True)
     editor = Browser(api_service)
     await editor.sign_in(token)
     async with client_of(app) as client:
@@ -157,7 +157,7 @@ async def test_streams_without_their_primary_on_air_need_attention(
         f"UPDATE streams SET live = true WHERE id IN ({numbers['slate']}, {numbers['paused']})",
         f"UPDATE streams SET paused = true WHERE id = {numbers['paused']}",
     )
-    _, token = await api_service.catalog.tokens.add("of one", 1, write=False, now_us=NOW_US)
+    _, token = await api_service.catalog.tokens.add("of one", 1, Change(NOW_US), write=False)
     member = Browser(api_service)
     await member.sign_in(token)
     for viewer in (browser, member):
@@ -185,13 +185,13 @@ async def test_findings_of_the_doctor_are_shown_to_owners_only(tmp_path: Path) -
         assert "certificate rtmps.pem: " in attention
         assert "cannot be read" in attention
         assert 'href="/console/operations"' in attention
-        _, token = await site.catalog.tokens.add("reader", None, write=False, now_us=NOW_US)
+        _, token = await site.catalog.tokens.add("reader", None, Change(NOW_US), write=False)
         reader = Browser(site)
         await reader.sign_in(token)
         page = (await reader.get("/console")).text
         assert page.count('href="/console/operations"') == 2
         assert (await reader.get("/console/operations")).status_code == 200
-        _, token = await site.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
+        _, token = await site.catalog.tokens.add("editor", 1, Change(NOW_US), write=True)
         editor = Browser(site)
         await editor.sign_in(token)
         assert "certificate" not in (await editor.fragment("/console", "attention")).text
@@ -230,7 +230,7 @@ async def test_the_room_for_more_streams_is_shown_where_it_is_known(
 
 async def test_projects_are_shown_ten_a_page(api_service: ApiService, browser: Browser) -> None:
     for number in range(10):
-        await api_service.catalog.projects.add(f"Project {number}", NOW_US)
+        await api_service.catalog.projects.add(f"Project {number}", Change(NOW_US))
     first = (await browser.fragment("/console", "projects")).text
     assert 'href="?page=2"' in first
     assert "Page 1 of 2" in first

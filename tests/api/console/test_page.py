@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from api.console.page import page_headers
+from storage.catalog.records.common import Change
 from tests.support.api.application import ADDRESSES, ApiService
 from tests.support.api.console_client import Browser
 
@@ -62,7 +63,7 @@ async def test_a_page_names_its_token_and_offers_only_what_it_may_do(
     page = (await browser.get("/console")).text
     assert "Signed in with the token owner" in page
     assert "/console/operations" in page
-    _, token = await api_service.catalog.tokens.add("reader", 1, write=False, now_us=1)
+    _, token = await api_service.catalog.tokens.add("reader", 1, Change(1), write=False)
     reader = Browser(api_service)
     await reader.sign_in(token)
     page = (await reader.get("/console")).text

@@ -2,7 +2,7 @@
 
 from api.app import create_app
 from api.console.routes import PAGES
-from api.http.rate_limit import CallerRateLimiter, RateLimits
+from api.http.caller_limits import CallerRateLimiter, RateLimits
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.console_client import COOKIE, Browser
 from tests.support.api.in_loop_client import client_of

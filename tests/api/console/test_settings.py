@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.console_client import Browser
 
@@ -67,13 +68,13 @@ async def test_restricted_records_are_listed(api_service: ApiService, browser: B
 
 
 async def test_tokens_are_those_that_the_caller_manages(api_service: ApiService) -> None:
-    other = await api_service.catalog.projects.add("Other", NOW_US)
+    other = await api_service.catalog.projects.add("Other", Change(NOW_US))
     for name, project in (("of all", None), ("of mine", 1), ("of theirs", other.id)):
-        await api_service.catalog.tokens.add(name, project, write=True, now_us=NOW_US)
+        await api_service.catalog.tokens.add(name, project, Change(NOW_US), write=True)
     owner, member, reader = Browser(api_service), Browser(api_service), Browser(api_service)
     await owner.sign_in()
     for browser, write in ((member, True), (reader, False)):
-        _, token = await api_service.catalog.tokens.add("one", 1, write=write, now_us=NOW_US)
+        _, token = await api_service.catalog.tokens.add("one", 1, Change(NOW_US), write=write)
         await browser.sign_in(token)
     path = f"/console/{api_service.key}/settings"
     owner_text = (await owner.fragment(path, "tokens")).text

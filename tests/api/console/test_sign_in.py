@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from api.http.rate_limit import RateLimits
+from api.http.caller_limits import RateLimits
+from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US, STREAMS, ApiService
 from tests.support.api.console_client import COOKIE, SAME_ORIGIN, Browser
 
@@ -58,7 +59,7 @@ async def test_a_valid_token_signs_in_a_few_times_a_minute_and_then_writes_nothi
 ) -> None:
     """Whoever has a token that may only read must not keep the database busy."""
     browser = Browser(limited_service)
-    _, token = await limited_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    _, token = await limited_service.catalog.tokens.add("reader", 1, Change(NOW_US), write=False)
     answers = [await Browser(limited_service).sign_in(token) for _ in range(30)]
     assert {answer.status_code for answer in answers} == {303}
     with caplog.at_level(logging.INFO, "security"):
@@ -136,7 +137,7 @@ async def test_signing_in_replaces_a_planted_session(
 ) -> None:
     """Session fixation: a cookie that an attacker has set before is useless after signing in."""
     attacker = Browser(api_service)
-    _, token = await api_service.catalog.tokens.add("attacker", None, write=False, now_us=NOW_US)
+    _, token = await api_service.catalog.tokens.add("attacker", None, Change(NOW_US), write=False)
     await attacker.sign_in(token)
     planted = browser.secret = attacker.secret
     await browser.sign_in()

@@ -9,6 +9,7 @@ import pytest
 from media.stream_events import EncoderOnEvent, RefusedEvent, SlateEvent
 from media.stream_keys import StreamKey
 from storage.catalog.events.kinds import BackupAddedEvent
+from storage.catalog.records.common import Change
 from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.catalog.streams.live_state import AirState
 from tests.support.api.application import NOW_US, ApiService, Json
@@ -189,7 +190,7 @@ async def test_dangerous_acts_ask_and_name_what_happens_to_viewers(
 async def test_a_reader_sees_all_but_the_key_and_can_do_nothing(api_service: ApiService) -> None:
     stream = await api_service.add()
     await api_service.catalog.live_state.set(stream["id"], now_us=NOW_US, **BOTH_SEND)
-    _, token = await api_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    _, token = await api_service.catalog.tokens.add("reader", 1, Change(NOW_US), write=False)
     reader = Browser(api_service)
     await reader.sign_in(token)
     page = (await reader.get(room_of(stream))).text
@@ -205,9 +206,9 @@ async def test_a_stream_of_another_project_is_not_found(
     api_service: ApiService, browser: Browser
 ) -> None:
     stream = await api_service.add()
-    other = await api_service.catalog.projects.add("Other", 1)
+    other = await api_service.catalog.projects.add("Other", Change(1))
     assert (await browser.get(f"/console/{other.key}/streams/{stream['id']}")).status_code == 404
-    _, token = await api_service.catalog.tokens.add("theirs", other.id, write=True, now_us=NOW_US)
+    _, token = await api_service.catalog.tokens.add("theirs", other.id, Change(NOW_US), write=True)
     stranger = Browser(api_service)
     await stranger.sign_in(token)
     assert (await stranger.get(room_of(stream))).status_code == 404
@@ -270,7 +271,7 @@ async def test_an_event_leads_to_the_video_that_came_of_it_while_that_is_there(
 ) -> None:
     stream = await api_service.add()
     videos = [
-        (await api_service.catalog.videos.add(1, new_video(), NOW_US, by=None)).video
+        (await api_service.catalog.videos.add(1, new_video(), Change(NOW_US))).video
         for _ in range(2)
     ]
     run_sql(
@@ -283,7 +284,7 @@ async def test_an_event_leads_to_the_video_that_came_of_it_while_that_is_there(
             )
         ),
     )
-    await api_service.catalog.videos.remove(videos[1].id, NOW_US, by=None)
+    await api_service.catalog.videos.remove(videos[1].id, Change(NOW_US))
     events = (await browser.fragment(room_of(stream), "events")).text
     links = re.findall(r'href="(/console/[^"]*/videos[^"]*)">([^<]*)<', events)
     assert links == [(f"/console/{api_service.key}/videos/{videos[0].id}", "Open the video")]

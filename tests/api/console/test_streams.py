@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from storage.catalog.records.common import Change
 from storage.catalog.streams.live_state import AirState
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.console_client import Browser
@@ -28,7 +29,7 @@ async def names(browser: Browser, path: str) -> list[str]:
 async def test_an_empty_list_explains_the_first_step(
     api_service: ApiService, browser: Browser
 ) -> None:
-    other = await api_service.catalog.projects.add("Other", 1)
+    other = await api_service.catalog.projects.add("Other", Change(1))
     page = (await browser.get(f"/console/{other.key}/streams")).text
     assert "No streams yet" in page
     assert f'href="/console/{other.key}/streams/new"' in page
@@ -40,7 +41,7 @@ async def test_streams_are_listed_with_their_states(
     live = await api_service.add("On air")
     hidden = await api_service.add("Hidden")
     await api_service.catalog.live_state.set(live["id"], now_us=2, **ON_AIR)
-    await api_service.catalog.streams.unpublish(hidden["id"], now_us=3, by=None)
+    await api_service.catalog.streams.unpublish(hidden["id"], Change(3))
     page = (await browser.get(f"/console/{api_service.key}/streams")).text
     assert 'class="state good">Live<' in page
     assert 'class="state warn">Unpublished<' in page
@@ -75,7 +76,7 @@ async def test_search_state_and_order_choose_what_is_listed(
 
 async def test_pages_of_a_list_keep_the_choice(api_service: ApiService, browser: Browser) -> None:
     for number in range(11):
-        await api_service.catalog.streams.add(1, f"Show & {number:02}", NOW_US)
+        await api_service.catalog.streams.add(1, f"Show & {number:02}", Change(NOW_US))
     page = (await browser.get("/console/1/streams?search=show+%26&order=title")).text
     following = "/console/1/streams?search=show+%26&amp;order=title&amp;page=2"
     assert f'href="{following}" rel="next"' in page
@@ -97,7 +98,7 @@ async def test_titles_are_text_everywhere(api_service: ApiService, browser: Brow
 
 
 async def test_a_reader_sees_no_acts(api_service: ApiService) -> None:
-    _, token = await api_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    _, token = await api_service.catalog.tokens.add("reader", 1, Change(NOW_US), write=False)
     reader = Browser(api_service)
     await reader.sign_in(token)
     page = (await reader.get("/console/1/streams")).text
@@ -109,8 +110,8 @@ async def test_a_reader_sees_no_acts(api_service: ApiService) -> None:
 async def test_streams_of_another_project_are_not_found(
     api_service: ApiService,
 ) -> None:
-    other = await api_service.catalog.projects.add("Other", 1)
-    _, token = await api_service.catalog.tokens.add("theirs", other.id, write=True, now_us=NOW_US)
+    other = await api_service.catalog.projects.add("Other", Change(1))
+    _, token = await api_service.catalog.tokens.add("theirs", other.id, Change(NOW_US), write=True)
     browser = Browser(api_service)
     await browser.sign_in(token)
     for path in ("/console/1/streams", "/console/1/streams/new", "/console/nothing/streams"):

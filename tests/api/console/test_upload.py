@@ -5,6 +5,7 @@ import pytest
 
 from api.app import create_app
 from headend.roles.upload_intake import create_intake
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadDetails
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
@@ -69,7 +70,7 @@ async def test_all_links_are_reachable_page_by_page(
     for number in range(11):
         wanted = UploadDetails(title=f"Greeting {number:02}")
         await api_service.catalog.links.add(
-            1, wanted, most_bytes=1, expires_us=NOW_US, now_us=NOW_US, by=None
+            1, wanted, Change(NOW_US), most_bytes=1, expires_us=NOW_US
         )
     path = f"/console/{api_service.key}/upload"
     first = (await browser.fragment(path, "links")).text

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoRecord
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.console_client import Browser
@@ -27,7 +28,7 @@ async def browser(api_service: ApiService) -> Browser:
 @pytest.fixture
 async def video(api_service: ApiService) -> VideoRecord:
     facts = new_video(title="A film", size=1_400_000, rungs=((1, 640, 360), (3, 1280, 720)))
-    return (await api_service.catalog.videos.add(1, facts, NOW_US, by=None)).video
+    return (await api_service.catalog.videos.add(1, facts, Change(NOW_US))).video
 
 
 def page_of(api_service: ApiService, video: VideoRecord) -> str:
@@ -113,7 +114,7 @@ async def test_a_recording_shows_its_deletion_date_and_can_be_kept(
 
 async def test_texts_of_strangers_are_text(api_service: ApiService, browser: Browser) -> None:
     facts = new_video(title=HOSTILE, description=HOSTILE)
-    video = (await api_service.catalog.videos.add(1, facts, NOW_US, by=None)).video
+    video = (await api_service.catalog.videos.add(1, facts, Change(NOW_US))).video
     tags = [{"name": HOSTILE}]
     await browser.act("PUT", f"/api/videos/{video.id}", {"tags": tags})
     page = (await browser.get(page_of(api_service, video))).text
@@ -123,15 +124,15 @@ async def test_texts_of_strangers_are_text(api_service: ApiService, browser: Bro
 async def test_a_video_of_another_project_is_not_found_on_the_pages_of_this_one(
     api_service: ApiService, browser: Browser
 ) -> None:
-    other = await api_service.catalog.projects.add("Other", NOW_US)
-    theirs = (await api_service.catalog.videos.add(other.id, new_video(), NOW_US, by=None)).video
+    other = await api_service.catalog.projects.add("Other", Change(NOW_US))
+    theirs = (await api_service.catalog.videos.add(other.id, new_video(), Change(NOW_US))).video
     assert (await browser.get(page_of(api_service, theirs))).status_code == 404
     assert (await browser.get(f"/console/{other.key}/videos/{theirs.id}")).status_code == 200
     assert (await browser.get(f"/console/{api_service.key}/videos/none")).status_code == 404
 
 
 async def test_a_token_that_reads_sees_no_acts(api_service: ApiService, video: VideoRecord) -> None:
-    _, token = await api_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    _, token = await api_service.catalog.tokens.add("reader", 1, Change(NOW_US), write=False)
     reader = Browser(api_service)
     await reader.sign_in(token)
     page = (await reader.get(page_of(api_service, video))).text

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoRecord
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.console_client import Browser
@@ -23,7 +24,7 @@ async def browser(api_service: ApiService) -> Browser:
 
 async def add_video(api_service: ApiService, title: str, size: int = 1) -> VideoRecord:
     video = new_video(title=title, size=size)
-    return (await api_service.catalog.videos.add(1, video, NOW_US, by=None)).video
+    return (await api_service.catalog.videos.add(1, video, Change(NOW_US))).video
 
 
 async def titles(browser: Browser, path: str) -> list[str]:
@@ -96,7 +97,7 @@ async def test_a_fragment_has_the_list_only(api_service: ApiService, browser: Br
 
 async def test_a_token_that_reads_sees_no_acts(api_service: ApiService) -> None:
     await add_video(api_service, "Film")
-    _, token = await api_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    _, token = await api_service.catalog.tokens.add("reader", 1, Change(NOW_US), write=False)
     reader = Browser(api_service)
     await reader.sign_in(token)
     page = (await reader.get(f"/console/{api_service.key}/videos")).text
@@ -107,8 +108,8 @@ async def test_a_token_that_reads_sees_no_acts(api_service: ApiService) -> None:
 
 
 async def test_another_project_is_not_found(api_service: ApiService) -> None:
-    other = await api_service.catalog.projects.add("Other", NOW_US)
-    _, token = await api_service.catalog.tokens.add("theirs", other.id, write=True, now_us=NOW_US)
+    other = await api_service.catalog.projects.add("Other", Change(NOW_US))
+    _, token = await api_service.catalog.tokens.add("theirs", other.id, Change(NOW_US), write=True)
     stranger = Browser(api_service)
     await stranger.sign_in(token)
     for room in ("videos", "upload", "settings", "videos/1"):

@@ -11,7 +11,7 @@ from httpx import ASGITransport, AsyncClient
 
 from api.app import create_app
 from api.http.access_log import AccessLog
-from api.http.rate_limit import peer_address
+from api.http.caller_limits import peer_address
 from storage.catalog import open_catalog
 from tests.support.api.application import ADDRESSES, NOW_US, STREAMS
 from tests.support.sql import migrated

@@ -4,6 +4,7 @@ import pytest
 
 from api.http.auth import bearer_token, is_owner, is_signed_in_owner
 from api.http.browser_sessions import BrowserSessions, SessionCookie
+from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US, STREAMS, ApiService
 
 TITLE = {"title": "x"}
@@ -63,7 +64,7 @@ async def test_refusals_without_a_token_do_not_reveal_what_exists(api_service: A
 
 
 async def test_what_each_kind_of_token_may_do(api_service: ApiService) -> None:
-    mine = await api_service.catalog.projects.add("Mine", NOW_US)
+    mine = await api_service.catalog.projects.add("Mine", Change(NOW_US))
     path = f"/api/projects/{mine.id}/streams"
     read_mine = await api_service.headers_of("reader", mine.id, write=False)
     write_mine = await api_service.headers_of("writer", mine.id, write=True)
@@ -88,7 +89,7 @@ async def test_what_each_kind_of_token_may_do(api_service: ApiService) -> None:
 async def test_addresses_of_another_project_answer_like_missing_ones(
     api_service: ApiService,
 ) -> None:
-    mine = await api_service.catalog.projects.add("Mine", NOW_US)
+    mine = await api_service.catalog.projects.add("Mine", Change(NOW_US))
     headers = await api_service.headers_of("writer", mine.id, write=True)
     foreign = await api_service.client.post(STREAMS, headers=headers, json=TITLE)
     missing = await api_service.client.post("/api/projects/99/streams", headers=headers, json=TITLE)
@@ -100,13 +101,13 @@ async def test_a_revoked_token_is_401_at_once(api_service: ApiService) -> None:
     headers = await api_service.headers_of("guest", None, write=False)
     assert (await api_service.client.get(STREAMS, headers=headers)).status_code == 200
     (_, guest) = await api_service.catalog.tokens.find_all()
-    await api_service.catalog.tokens.revoke(guest.id, NOW_US)
+    await api_service.catalog.tokens.revoke(guest.id, Change(NOW_US))
     assert (await api_service.client.get(STREAMS, headers=headers)).status_code == 401
 
 
 async def test_the_owner_of_a_stream_is_told_from_a_viewer(api_service: ApiService) -> None:
     stream = (await api_service.add())["hash"]
-    mine = await api_service.catalog.projects.add("Mine", NOW_US)
+    mine = await api_service.catalog.projects.add("Mine", Change(NOW_US))
     foreign = await api_service.headers_of("foreign", mine.id, write=True)
     reader = await api_service.headers_of("reader", 1, write=False)
     catalog = api_service.catalog
@@ -120,8 +121,10 @@ async def test_the_owner_of_a_stream_is_told_from_a_viewer(api_service: ApiServi
 
 async def test_a_signed_in_owner_of_a_stream_is_told_from_a_viewer(api_service: ApiService) -> None:
     stream = (await api_service.add())["hash"]
-    mine = await api_service.catalog.projects.add("Mine", NOW_US)
-    foreign, _ = await api_service.catalog.tokens.add("foreign", mine.id, write=True, now_us=NOW_US)
+    mine = await api_service.catalog.projects.add("Mine", Change(NOW_US))
+    foreign, _ = await api_service.catalog.tokens.add(
+        "foreign", mine.id, Change(NOW_US), write=True
+    )
     catalog = api_service.catalog
     sessions = BrowserSessions(catalog, SessionCookie(secure=False), lambda: NOW_US)
     for token, expected in ((1, True), (foreign.id, False)):

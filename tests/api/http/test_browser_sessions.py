@@ -4,6 +4,7 @@ import pytest
 
 from api.http.browser_sessions import BrowserSessions, SessionCookie, is_same_origin
 from api.http.errors import ApiError
+from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US, STREAMS, ApiService
 from tests.support.api.console_client import COOKIE, Browser
 
@@ -156,11 +157,11 @@ async def test_a_token_counts_before_a_cookie(api_service: ApiService) -> None:
 
 
 async def test_a_revoked_token_ends_what_its_browsers_do(api_service: ApiService) -> None:
-    record, token = await api_service.catalog.tokens.add("editor", 1, write=True, now_us=NOW_US)
+    record, token = await api_service.catalog.tokens.add("editor", 1, Change(NOW_US), write=True)
     browser = Browser(api_service)
     await browser.sign_in(token)
     assert (await browser.act("GET", STREAMS)).status_code == 200
-    await api_service.catalog.tokens.revoke(record.id, NOW_US)
+    await api_service.catalog.tokens.revoke(record.id, Change(NOW_US))
     assert (await browser.act("GET", STREAMS)).status_code == 401
     assert (await browser.act("POST", STREAMS, {"title": "x"})).status_code == 401
     page = await browser.get("/console?page=1")
@@ -168,8 +169,8 @@ async def test_a_revoked_token_ends_what_its_browsers_do(api_service: ApiService
 
 
 async def test_a_session_has_the_rights_of_its_token_and_no_others(api_service: ApiService) -> None:
-    other = await api_service.catalog.projects.add("Other", NOW_US)
-    _, token = await api_service.catalog.tokens.add("reader", other.id, write=False, now_us=NOW_US)
+    other = await api_service.catalog.projects.add("Other", Change(NOW_US))
+    _, token = await api_service.catalog.tokens.add("reader", other.id, Change(NOW_US), write=False)
     browser = Browser(api_service)
     await browser.sign_in(token)
     assert (await browser.act("GET", f"/api/projects/{other.id}/streams")).status_code == 200
@@ -227,7 +228,7 @@ async def test_a_session_of_another_token_beside_the_own_one_is_not_guessed_betw
     """Whoever can set cookies here must not make the owner act with the attacker's token."""
     catalog = api_service.catalog
     sessions = BrowserSessions(catalog, PLAIN, lambda: NOW_US)
-    attacker, _ = await catalog.tokens.add("attacker", None, write=False, now_us=NOW_US)
+    attacker, _ = await catalog.tokens.add("attacker", None, Change(NOW_US), write=False)
     mine, again, planted = [
         f"headend_session={await catalog.sessions.add(token, NOW_US)}"
         for token in (1, 1, attacker.id)

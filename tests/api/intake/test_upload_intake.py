@@ -7,11 +7,12 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from api.http.concurrency_limit import ConcurrencyLimit
+from api.http.caller_limits import Holder
 from api.http.errors import ApiError
-from api.http.fair_share import Holder
+from api.intake.concurrency_limit import ConcurrencyLimit
 from api.intake.upload_intake import link_holders, token_holders
 from headend.roles.upload_intake import create_intake
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import LinkRecord, UploadDetails
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import files_of, form, video
@@ -30,7 +31,7 @@ async def test_more_files_at_once_than_may_come_are_refused_and_the_next_is_serv
     tmp_path: Path,
 ) -> None:
     async with open_service(tmp_path, gate=ConcurrencyLimit(3), probe=accept_anything) as service:
-        _, token = await service.catalog.tokens.add("two", None, write=True, now_us=NOW_US)
+        _, token = await service.catalog.tokens.add("two", None, Change(NOW_US), write=True)
         other = msgspec.structs.replace(service, token=token)
         body = form(video(data=b"x" * MiB))
         length = f"Content-Length: {len(body)}"

@@ -5,6 +5,7 @@ import pytest
 from api.library import events
 from media.stream_events import EngineLostEvent, RungShedEvent
 from storage.catalog.events import log as event_log
+from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US, ApiService
 
 EVENTS = "/api/projects/1/events"
@@ -70,7 +71,7 @@ async def test_the_events_of_one_stream_are_listed_with_its_own_numbers(
     streams = [await api_service.add(title) for title in ("One", "Two")]
     for stream in streams * 6:
         await api_service.catalog.events.add(stream["hash"], SHED, NOW_US)
-    await api_service.catalog.projects.edit(1, name="New", by=None, now_us=NOW_US)
+    await api_service.catalog.projects.edit(1, Change(NOW_US), name="New")
     for stream in streams:
         query = f"?stream={stream['id']}"
         page = await api_service.listed(query, path=EVENTS)
@@ -145,8 +146,8 @@ async def test_what_makes_no_sense_with_after_is_refused(
 
 
 async def test_a_stream_of_another_project_has_no_events_here(api_service: ApiService) -> None:
-    other = await api_service.catalog.projects.add("other", NOW_US)
-    foreign = await api_service.catalog.streams.add(other.id, "Foreign", NOW_US)
+    other = await api_service.catalog.projects.add("other", Change(NOW_US))
+    foreign = await api_service.catalog.streams.add(other.id, "Foreign", Change(NOW_US))
     answer = await api_service.client.get(
         f"{EVENTS}?stream={foreign.id}", headers=api_service.owner
     )
@@ -172,7 +173,7 @@ async def test_what_is_no_moment_no_page_and_no_stream_is_refused(
 
 
 async def test_events_of_another_project_are_not_found(api_service: ApiService) -> None:
-    other = await api_service.catalog.projects.add("other", NOW_US)
+    other = await api_service.catalog.projects.add("other", Change(NOW_US))
     headers = await api_service.headers_of("theirs", other.id, write=False)
     assert (await api_service.client.get(EVENTS, headers=headers)).status_code == 404
     assert (await api_service.client.get(EVENTS)).status_code == 401

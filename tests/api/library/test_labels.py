@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.support.api.application import ApiService, Json
 
 # The noun of a record and the plural in the addresses of its list.
@@ -257,7 +258,7 @@ async def test_changes_require_a_token_that_may_write(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
     record = await create_label(api_service, noun, nouns, "News")
-    other = (await api_service.catalog.projects.add("Other", 1)).id
+    other = (await api_service.catalog.projects.add("Other", Change(1))).id
     stranger = await api_service.headers_of("stranger", other, write=True)
     reader = await api_service.headers_of("reader", 1, write=False)
     for headers, add_status, change_status, list_status in (
@@ -282,7 +283,7 @@ async def test_changes_require_a_token_that_may_write(
 async def test_projects_have_separate_labels(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
-    other = (await api_service.catalog.projects.add("Other", 1)).id
+    other = (await api_service.catalog.projects.add("Other", Change(1))).id
     await create_label(api_service, noun, nouns, "News")
     answer = await add(api_service, nouns, other, name="news")
     assert answer.status_code == 201
@@ -296,7 +297,7 @@ async def test_a_label_is_shown_to_tokens_of_its_project_only(
     api_service: ApiService, noun: str, nouns: str
 ) -> None:
     record = await create_label(api_service, noun, nouns, "News")
-    other = (await api_service.catalog.projects.add("Other", 1)).id
+    other = (await api_service.catalog.projects.add("Other", Change(1))).id
     for project, status in ((1, 200), (other, 404)):
         headers = await api_service.headers_of("reader", project, write=False)
         answer = await api_service.client.get(f"/api/{nouns}/{record['id']}", headers=headers)

@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.support.api.application import ApiService, Json
 
 PLAYERS = "/api/projects/1/players"
@@ -146,7 +147,7 @@ async def test_what_is_no_players_number_is_not_found(api_service: ApiService, n
 
 async def test_changes_require_a_token_that_may_write(api_service: ApiService) -> None:
     player = await create_player(api_service, "One")
-    other = (await api_service.catalog.projects.add("Other", 1)).id
+    other = (await api_service.catalog.projects.add("Other", Change(1))).id
     stranger = await api_service.headers_of("stranger", other, write=True)
     reader = await api_service.headers_of("reader", 1, write=False)
     record_path = f"/api/players/{player['id']}"

@@ -13,6 +13,7 @@ from api.http.errors import ApiError
 from api.library.quotas import ProjectQuotas
 from headend.roles.upload_intake import create_intake
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile
 from storage.objects.disk import DiskObjects
 from storage.quotas import QuotaCheck, QuotaLimits
@@ -50,7 +51,7 @@ async def limited(folder: Path, limits: QuotaLimits) -> AsyncGenerator[ApiServic
 
 async def add_video(api_service: ApiService, size: int, minutes: int = 0, age_days: int = 0) -> int:
     file = new_video(size=size, length_us=minutes * 60_000_000, source="sources/x/1")
-    added = await api_service.catalog.videos.add(1, file, NOW_US - age_days * DAY_US, by=None)
+    added = await api_service.catalog.videos.add(1, file, Change(NOW_US - age_days * DAY_US))
     return added.video.id
 
 
@@ -130,7 +131,7 @@ async def test_files_that_come_at_the_same_moment_do_not_exceed_a_quota_together
             try:
                 async with quotas.adding_file(1, 1000):
                     file = new_video(size=1000, source="sources/x/1")
-                    await catalog.videos.add(1, file, NOW_US, by=None)
+                    await catalog.videos.add(1, file, Change(NOW_US))
             except ApiError as error:
                 refused.append(error)
 
@@ -150,7 +151,7 @@ async def test_streams_that_are_added_at_the_same_moment_do_not_exceed_a_quota(
         async def add() -> None:
             try:
                 async with quotas.adding_stream(1):
-                    await catalog.streams.add(1, "x", NOW_US, by=None)
+                    await catalog.streams.add(1, "x", Change(NOW_US))
             except ApiError as error:
                 refused.append(error)
 
@@ -230,7 +231,7 @@ async def add_former(api_service: ApiService, folder: Path, hash_: str) -> int:
     with DiskObjects(folder / "objects") as objects:
         await objects.put(f"sources/{hash_}/1", b"x")
     video = new_video(hash_, size=1, length_us=minutes, source=f"sources/{hash_}/1")
-    added = await api_service.catalog.videos.add(1, video, NOW_US, by=None)
+    added = await api_service.catalog.videos.add(1, video, Change(NOW_US))
     file = VideoFile(source=f"sources/{hash_}/r-two", size=1, length_us=minutes)
-    await api_service.catalog.videos.replace(added.video.id, file, NOW_US, by=None)
+    await api_service.catalog.videos.replace(added.video.id, file, Change(NOW_US))
     return added.video.id

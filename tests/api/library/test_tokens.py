@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.support.api.application import STREAMS, ApiService, Json
 
 TOKENS = "/api/tokens"
@@ -112,7 +113,7 @@ async def test_what_is_no_tokens_number_is_not_found(api_service: ApiService, nu
 async def test_a_token_of_a_project_manages_tokens_of_its_project_only(
     api_service: ApiService,
 ) -> None:
-    other = (await api_service.catalog.projects.add("Other", 1)).id
+    other = (await api_service.catalog.projects.add("Other", Change(1))).id
     mine, bearer = await create_token(api_service, name="mine", project=other, write=True)
     theirs, _ = await create_token(api_service, name="theirs", project=1)
     # Without a project, the new token is for the same project; it cannot be for more.

@@ -7,6 +7,7 @@ import pytest
 
 from api.operations.report import Finding, LoggedProblem
 from headend.roles.operations import InstallationReporter
+from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.operations_site import operations_site
 from tests.support.storage.new_videos import new_video
@@ -36,7 +37,7 @@ async def operations_service(
 
 
 async def test_the_installation_is_shown(operations_service: ApiService) -> None:
-    await operations_service.catalog.videos.add(1, new_video(title="Film"), NOW_US, by=None)
+    await operations_service.catalog.videos.add(1, new_video(title="Film"), Change(NOW_US))
     answer = await operations_service.client.get(
         "/api/operations", headers=operations_service.owner
     )

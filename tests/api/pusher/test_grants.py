@@ -3,12 +3,13 @@
 from api.pusher.grants import holding_in, none_hold
 from api.pusher.protocol import ChannelGrant
 from storage.catalog.library.sessions import LIFE_SECONDS
+from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US, ApiService
 
 
 async def test_a_grant_holds_until_its_token_or_session_ends(api_service: ApiService) -> None:
     catalog = api_service.catalog
-    record, _ = await catalog.tokens.add("mine", None, write=False, now_us=NOW_US)
+    record, _ = await catalog.tokens.add("mine", None, Change(NOW_US), write=False)
     secrets = [await catalog.sessions.add(record.id, NOW_US) for _ in range(2)]
     principals = [await catalog.sessions.authenticate(secret, NOW_US) for secret in secrets]
     first, second = [
@@ -33,7 +34,7 @@ async def test_a_grant_holds_until_its_token_or_session_ends(api_service: ApiSer
     assert await find(grants) == {token, owner}, "a session's time is over"
     now_us = NOW_US
     assert await find(grants) == {second, token, owner}
-    await catalog.tokens.revoke(record.id, NOW_US)
+    await catalog.tokens.revoke(record.id, Change(NOW_US))
     assert await find(grants) == {owner}
     assert await find(()) == frozenset()
 

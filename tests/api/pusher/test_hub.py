@@ -6,7 +6,7 @@ import struct
 import pytest
 from websockets.frames import Frame, Opcode
 
-from api.http.fair_share import client_holders
+from api.http.caller_limits import client_holders
 from api.pusher.hub import Hub, Subscriber, frame
 from api.pusher.limits import PusherSettings
 from api.pusher.protocol import CloseConnection, event_message

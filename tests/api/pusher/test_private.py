@@ -5,6 +5,7 @@ import hmac
 
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US
 from tests.support.api.console_client import COOKIE, SAME_ORIGIN
 from tests.support.api.pusher_client import PusherService
@@ -35,15 +36,15 @@ async def test_a_token_opens_the_channels_of_what_it_reaches(
 async def test_a_token_that_may_read_one_project_opens_its_channels(
     pusher_service: PusherService,
 ) -> None:
-    _, token = await pusher_service.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+    _, token = await pusher_service.catalog.tokens.add("reader", 1, Change(NOW_US), write=False)
     for channel in channels(pusher_service):
         assert (await pusher_service.authorise(channel, token=token)).status_code == 200
 
 
 async def test_a_token_of_another_project_opens_none(pusher_service: PusherService) -> None:
-    other = await pusher_service.catalog.projects.add("other", NOW_US)
+    other = await pusher_service.catalog.projects.add("other", Change(NOW_US))
     _, token = await pusher_service.catalog.tokens.add(
-        "other's", other.id, write=True, now_us=NOW_US
+        "other's", other.id, Change(NOW_US), write=True
     )
     for channel in channels(pusher_service):
         answer = await pusher_service.authorise(channel, token=token)
@@ -72,7 +73,7 @@ async def test_a_signed_in_browser_opens_them_from_our_own_pages_alone(
             "/broadcasting/auth", data=form, headers={**cookie, **headers}
         )
         assert answer.status_code == 403
-    await pusher_service.catalog.tokens.revoke(1, NOW_US)
+    await pusher_service.catalog.tokens.revoke(1, Change(NOW_US))
     answer = await pusher_service.client.post(
         "/broadcasting/auth", data=form, headers={**cookie, **ours}
     )

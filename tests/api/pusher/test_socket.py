@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from api.pusher.grants import holding_in
 from api.pusher.protocol import ChannelGrant, granted_auth, signature
 from storage.catalog import open_catalog
+from storage.catalog.records.common import Change
 from storage.errors import CatalogUnavailable
 from tests.support.api.application import NOW_US
 from tests.support.headend.websocket_clients import (
@@ -252,8 +253,8 @@ def test_a_private_channel_ends_with_its_token_or_session_in_every_process(tmp_p
             enter = stack.enter_async_context
             location = migrated(tmp_path / "catalog.db")
             here, there = [await enter(open_catalog(location, migrate=False)) for _ in range(2)]
-            record, _ = await here.tokens.add("mine", None, write=False, now_us=1)
-            lasting, _ = await here.tokens.add("lasting", None, write=False, now_us=1)
+            record, _ = await here.tokens.add("mine", None, Change(1), write=False)
+            lasting, _ = await here.tokens.add("lasting", None, Change(1), write=False)
             secret = await here.sessions.add(lasting.id, NOW_US)
             principal = await here.sessions.authenticate(secret, NOW_US)
             assert principal is not None
@@ -265,7 +266,7 @@ def test_a_private_channel_ends_with_its_token_or_session_in_every_process(tmp_p
                 BroadcastServer.open(find_holding=holding_in(here, lambda: NOW_US))
             )
             for grant, end in (
-                (by_token, partial(there.tokens.revoke, record.id, NOW_US)),
+                (by_token, partial(there.tokens.revoke, record.id, Change(NOW_US))),
                 (by_session, partial(there.sessions.remove, secret)),
             ):
                 client = await enter(server.client())

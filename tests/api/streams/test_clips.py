@@ -9,13 +9,14 @@ import pytest
 from httpx import Response
 
 from api.app import create_app
-from api.http.fair_share import Holder
+from api.http.caller_limits import Holder
 from api.intake.upload_intake import UploadIntake
 from api.schemas.timestamps import format_timestamp
 from delivery.edge.memory import MemoryEdge
 from delivery.run.publication import Publication
 from headend.roles.upload_intake import create_intake
 from storage.catalog import open_catalog
+from storage.catalog.records.common import Change
 from storage.objects.disk import DiskObjects
 from storage.quotas import QuotaLimits
 from tests.support.api import contract_shapes
@@ -226,7 +227,7 @@ async def test_making_a_clip_requires_a_token_that_may_write(
     body = {"from": at(10), "to": at(14)}
     reader = await api_service.headers_of("reader", 1, write=False)
     assert (await post(api_service, stream["id"], body, reader)).status_code == 403
-    other = await api_service.catalog.projects.add("Other", NOW_US)
+    other = await api_service.catalog.projects.add("Other", Change(NOW_US))
     stranger = await api_service.headers_of("stranger", other.id, write=True)
     assert (await post(api_service, stream["id"], body, stranger)).status_code == 404
 

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.support.api.application import STREAMS, ApiService
 
 # The keys in the interface's table of a stream.
@@ -187,7 +188,7 @@ async def test_a_wrong_body_is_refused_with_the_fields_name(
 
 
 async def test_an_empty_list_is_one_empty_page(api_service: ApiService) -> None:
-    other = await api_service.catalog.projects.add("Empty", 1)
+    other = await api_service.catalog.projects.add("Empty", Change(1))
     base = f"https://live.example/api/projects/{other.id}/streams"
     assert await api_service.listed(path=f"/api/projects/{other.id}/streams") == {
         "data": [],

@@ -1,6 +1,7 @@
 """Commands to the ingest role: what the API waits for."""
 
 from api.streams.command_client import IngestClient
+from storage.catalog.records.common import Change
 from storage.catalog.streams.commands import CommandKind, CommandStatus, StreamCommand
 from tests.api.streams.test_item import call, get_stream, newest_events
 from tests.support.api.application import NOW_US, ApiService
@@ -22,7 +23,7 @@ async def test_an_end_without_an_ingest_is_503_and_never_executed(
 
 
 async def test_a_command_that_is_not_taken_is_withdrawn(api_service: ApiService) -> None:
-    stream = await api_service.catalog.streams.add(1, "Mine", NOW_US)
+    stream = await api_service.catalog.streams.add(1, "Mine", Change(NOW_US))
     client = IngestClient(api_service.catalog, taken_seconds=0.05)
     deadline_us = client.deadline_us(NOW_US)
     assert deadline_us == NOW_US + 50_000
@@ -42,9 +43,9 @@ async def test_a_command_that_is_not_taken_is_withdrawn(api_service: ApiService)
 async def test_each_command_wakes_the_ingest_and_a_report_leaves_no_row(
     api_service: ApiService,
 ) -> None:
-    stream = await api_service.catalog.streams.add(1, "Mine", NOW_US)
+    stream = await api_service.catalog.streams.add(1, "Mine", Change(NOW_US))
     wakes: list[int] = []
     client = IngestClient(api_service.catalog, wake_up=lambda: wakes.append(1), taken_seconds=0.05)
-    assert await client.report(stream, NOW_US) is None
+    assert await client.report(stream, Change(NOW_US)) is None
     assert wakes == [1]
     assert await api_service.catalog.commands.find_unanswered() == ()

@@ -22,7 +22,7 @@ from ingest.stream.slot_session import SlotSession
 from media.packet import MediaPacket
 from media.stream_keys import Slot
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from storage.objects.disk import DiskObjects
 from tests.ingest.stream.test_live_stream import (
     AUDIO,
@@ -148,7 +148,7 @@ class IngestFixture(msgspec.Struct, frozen=True):
 
     async def get_report(self) -> Json:
         """Request the report with a read-only token."""
-        _, token = await self.catalog.tokens.add("reader", 1, write=False, now_us=NOW_US)
+        _, token = await self.catalog.tokens.add("reader", 1, Change(NOW_US), write=False)
         headers = {"Authorization": f"Bearer {token}"}
         path = f"/api/streams/{self.stream.id}/ingest"
         answer = await self.client.get(path, headers=headers)
@@ -249,7 +249,7 @@ async def test_without_an_ingest_the_report_is_503_and_no_command_remains(
 
 async def test_the_report_requires_a_token_and_an_existing_stream(api_service: ApiService) -> None:
     stream = await api_service.add()
-    other = await api_service.catalog.projects.add("Other", 1)
+    other = await api_service.catalog.projects.add("Other", Change(1))
     theirs = await api_service.headers_of("theirs", other.id, write=False)
     path = f"/api/streams/{stream['id']}/ingest"
     assert (await api_service.client.get(path, headers=theirs)).status_code == 404

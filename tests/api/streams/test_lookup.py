@@ -2,6 +2,7 @@
 
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.api.streams.test_item import call, get_stream
 from tests.support.api.application import ApiService
 
@@ -47,7 +48,7 @@ async def test_another_projects_token_finds_nothing(
     api_service: ApiService, method: str, path: str
 ) -> None:
     stream = await api_service.add("Mine")
-    other = await api_service.catalog.projects.add("Other", 1)
+    other = await api_service.catalog.projects.add("Other", Change(1))
     theirs = await api_service.headers_of("theirs", other.id, write=True)
     answer = await call(api_service, method, stream["id"], path, headers=theirs)
     assert answer.status_code == 404

@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.support.api.application import ApiService, Json
 
 FILES = ["basic.ini", "service.json", "streamEncoder.json"]
@@ -97,7 +98,7 @@ async def test_the_key_is_shown_to_tokens_that_may_write_only(api_service: ApiSe
     assert answer.status_code == 403
     assert stream["stream"] not in answer.text
     assert (await api_service.client.get(path)).status_code == 401
-    other = await api_service.catalog.projects.add("Other", 1)
+    other = await api_service.catalog.projects.add("Other", Change(1))
     theirs = await api_service.headers_of("theirs", other.id, write=True)
     assert (await api_service.client.get(path, headers=theirs)).status_code == 404
 

@@ -1,31 +1,24 @@
 """Settings and reports on encoders as bodies."""
 
 import msgspec
-import pytest
 
-from api.http.errors import ApiError
 from api.streams.presenter import present_report, present_settings
 from media.encoder_report import StreamReport
+from storage.catalog.records.common import Change
 from storage.catalog.records.settings import OwnerSettings
 from tests.support.api.application import ADDRESSES, NOW_US, ApiService
 
 
-def test_settings_of_what_was_deleted_are_404_with_its_noun() -> None:
-    with pytest.raises(ApiError) as refused:
-        present_settings(None, "project", ADDRESSES)
-    assert (refused.value.status_code, refused.value.detail) == (404, "There is no such project.")
-
-
 def test_a_slate_is_shown_by_its_address() -> None:
-    assert present_settings(OwnerSettings(), "stream", ADDRESSES).slate.picture is None
-    body = present_settings(OwnerSettings(slate="slates/s-abc/x.jpg"), "stream", ADDRESSES)
+    assert present_settings(OwnerSettings(), ADDRESSES).slate.picture is None
+    body = present_settings(OwnerSettings(slate="slates/s-abc/x.jpg"), ADDRESSES)
     assert body.slate.picture == "https://live.example/slates/s-abc/x.jpg"
     assert body.recording.enabled is None
     assert body.failover.mode is None
 
 
 async def test_a_report_without_encoders_has_no_slots(api_service: ApiService) -> None:
-    stream = await api_service.catalog.streams.add(1, "Mine", NOW_US)
+    stream = await api_service.catalog.streams.add(1, "Mine", Change(NOW_US))
     report = StreamReport(live=False, on_air=None, slots=[], advice=["a"])
     body = present_report(report, stream)
     assert (body.live, body.on_air, body.slots, body.advice) == (False, None, [], ["a"])

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.support.api import contract_shapes
 from tests.support.api.application import ApiService, Json
 from tests.support.api.contract_shapes import Nullable
@@ -206,7 +207,7 @@ async def test_a_project_may_be_named_by_its_key_and_other_tokens_are_refused(
         {"failover": {"goodbye_seconds": 5}},
     )
     assert (await get(api_service, PROJECT))["failover"]["goodbye_seconds"] == 5
-    other = await api_service.catalog.projects.add("Other", 1)
+    other = await api_service.catalog.projects.add("Other", Change(1))
     theirs = await api_service.headers_of("theirs", other.id, write=True)
     assert (await api_service.client.get(PROJECT, headers=theirs)).status_code == 404
     assert (await api_service.client.put(PROJECT, json={}, headers=theirs)).status_code == 404

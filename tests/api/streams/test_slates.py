@@ -13,6 +13,7 @@ from headend.duties.media_remover import StoredMedia
 from headend.duties.project_remover import remove_projects
 from headend.roles.upload_intake import create_intake
 from media.no_op import do_nothing_async
+from storage.catalog.records.common import Change
 from storage.objects.disk import DiskObjects
 from tests.api.streams.test_settings import SETTINGS
 from tests.support.api import contract_shapes
@@ -221,12 +222,12 @@ async def test_a_deleted_stream_or_project_is_deleted_with_its_pictures(
 async def test_a_picture_of_a_project_deleted_meanwhile_is_not_stored(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
-    project = await api_service.catalog.projects.add("Going", 1)
+    project = await api_service.catalog.projects.add("Going", Change(1))
     real = create_intake(objects, min_free_bytes=0)
 
     async def then_delete(file: Path, /) -> bytes:
         # The project is deleted while its picture is probed.
-        assert await api_service.catalog.projects.remove(project.id, by=None, now_us=1)
+        assert await api_service.catalog.projects.remove(project.id, Change(1))
         return await real.slate(file)
 
     intake = msgspec.structs.replace(real, slate=then_delete)

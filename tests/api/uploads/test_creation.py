@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from api.app import create_app
-from api.http.concurrency_limit import ConcurrencyLimit
+from api.intake.concurrency_limit import ConcurrencyLimit
 from headend.roles.upload_intake import create_intake
 from storage.catalog.uploads import creation
 from storage.objects.disk import DiskObjects

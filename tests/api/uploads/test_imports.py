@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.support.api.application import ApiService, Json
 from tests.support.api.contract_shapes import UPLOAD_VIDEO, faults
 from tests.support.api.upload_clips import upload
@@ -126,7 +127,7 @@ async def test_importing_requires_a_token_that_may_write(api_service: ApiService
     assert (await api_service.client.post(PATH, json=body)).status_code == 401
     reader = await api_service.headers_of("reader", 1, write=False)
     assert (await api_service.client.post(PATH, json=body, headers=reader)).status_code == 403
-    other = await api_service.catalog.projects.add("Other", 1)
+    other = await api_service.catalog.projects.add("Other", Change(1))
     stranger = await api_service.headers_of("stranger", other.id, write=True)
     assert (await api_service.client.post(PATH, json=body, headers=stranger)).status_code == 404
 

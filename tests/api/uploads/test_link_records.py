@@ -2,6 +2,7 @@
 
 import pytest
 
+from storage.catalog.records.common import Change
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_link_uploads import LINKS, add_link, create, form, list_links, videos
 from tests.support.api.application import NOW_US, ApiService, Json
@@ -56,7 +57,7 @@ async def test_a_link_that_is_deleted_opens_nothing_and_ends_what_came(
     link_path = f"{LINKS}/{record['id']}"
     reader = await api_service.headers_of("reader", 1, write=False)
     assert (await api_service.client.delete(link_path, headers=reader)).status_code == 403
-    other = await api_service.catalog.projects.add("other", NOW_US)
+    other = await api_service.catalog.projects.add("other", Change(NOW_US))
     elsewhere = f"/api/projects/{other.id}/upload-links/{record['id']}"
     assert (
         await api_service.client.delete(elsewhere, headers=api_service.owner)

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from api.app import create_app
-from api.http.rate_limit import CallerRateLimiter, RateLimits
+from api.http.caller_limits import CallerRateLimiter, RateLimits
 from headend.roles.upload_intake import create_intake
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadDetails
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import nothing_is_left
@@ -131,10 +132,9 @@ async def test_an_expired_link_begins_no_upload(api_service: ApiService) -> None
     _, secret = await api_service.catalog.links.add(
         1,
         UploadDetails(),
+        Change(NOW_US - 60_000_000),
         most_bytes=1 << 30,
         expires_us=NOW_US,
-        now_us=NOW_US - 60_000_000,
-        by=None,
     )
     path = f"/api/upload-links/{secret}"
     assert (await create(api_service, path)).status_code == 410

@@ -23,6 +23,7 @@ from api.intake.limits import UploadLimits
 from api.uploads.receiver import UploadReceiver
 from headend.roles.upload_intake import create_intake
 from media.ticks import DAY_US
+from storage.catalog.records.common import Change
 from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.addresses import PIECES
@@ -207,7 +208,7 @@ async def test_a_disk_without_room_refuses_and_keeps_the_offset(tmp_path: Path) 
         path = await create(service, 100)
         assert (await patch(service, path, 0, b"x" * 10)).status_code == 204
     async with open_service(tmp_path, least_free=1 << 60) as service:
-        _, token = await service.catalog.tokens.add("two", None, write=True, now_us=1)
+        _, token = await service.catalog.tokens.add("two", None, Change(1), write=True)
         full = LoopbackService(service.port, token, service.catalog, service.objects)
         created = await send_request(full, "POST", UPLOADS, headers={"Upload-Length": "100"})
         assert created.status_code == 503
@@ -228,7 +229,7 @@ async def test_a_length_for_which_there_is_no_room_is_refused_when_it_is_named(
         free = shutil.disk_usage(tmp_path).free
     with_less = open_service(tmp_path, probe=accept_anything, least_free=free - most // 2)
     async with with_less as service:
-        _, token = await service.catalog.tokens.add("two", None, write=True, now_us=1)
+        _, token = await service.catalog.tokens.add("two", None, Change(1), write=True)
         full = LoopbackService(service.port, token, service.catalog, service.objects)
         for length, status in ((most, 503), (20, 204)):
             headers = {**OFFSETS, "Upload-Offset": "10", "Upload-Length": str(length)}

@@ -10,6 +10,7 @@ import pytest
 from api.http.errors import ApiError
 from api.uploads.replace_file import replace_source
 from media.stream_keys import new_hash
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.errors import UploadInProgress
 from storage.objects.disk import DiskObjects
@@ -84,7 +85,7 @@ async def test_replacing_a_file_requires_a_token_that_may_write(api_service: Api
     film = ("a.mp4", clip())
     reader = await api_service.headers_of("reader", 1, write=False)
     assert (await put(api_service, first["id"], token=reader, video=film)).status_code == 403
-    other = await api_service.catalog.projects.add("other", NOW_US)
+    other = await api_service.catalog.projects.add("other", Change(NOW_US))
     stranger = await api_service.headers_of("stranger", other.id, write=True)
     assert (await put(api_service, first["id"], token=stranger, video=film)).status_code == 404
     assert (await put(api_service, 999, video=film)).status_code == 404

@@ -2,6 +2,7 @@
 
 import pytest
 
+from storage.catalog.records.common import Change
 from storage.cleanup.expired_uploads import AGE_US, remove_expired_uploads
 from storage.objects.disk import DiskObjects
 from storage.objects.trash import empty_trash
@@ -85,7 +86,7 @@ async def test_a_link_for_a_new_video_cannot_replace_one(
 async def test_a_link_is_for_a_video_of_its_project_and_sets_no_details(
     api_service: ApiService, first: Json
 ) -> None:
-    other = await api_service.catalog.projects.add("Other", NOW_US)
+    other = await api_service.catalog.projects.add("Other", Change(NOW_US))
     elsewhere = f"/api/projects/{other.id}/upload-links"
     number = first["id"]
     cases: tuple[tuple[str, Json, set[str]], ...] = (

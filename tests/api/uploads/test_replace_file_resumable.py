@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from media.stream_keys import new_hash
+from storage.catalog.records.common import Change
 from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
@@ -103,7 +104,7 @@ async def test_a_replacement_of_an_unknown_video_is_refused(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(api_service))["video"]
-    other = await api_service.catalog.projects.add("Other", NOW_US)
+    other = await api_service.catalog.projects.add("Other", Change(NOW_US))
     theirs = f"/api/projects/{other.id}/uploads"
     for path, text in (
         (UPLOADS, "999"), (UPLOADS, ""), (UPLOADS, "01"), (UPLOADS, "one"), (UPLOADS, "9" * 30),

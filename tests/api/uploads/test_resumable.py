@@ -6,6 +6,7 @@ import hashlib
 import httpx
 import pytest
 
+from storage.catalog.records.common import Change
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import nothing_is_left, stored_addresses
 from tests.support.api.application import NOW_US, ApiService, Json
@@ -193,7 +194,7 @@ async def test_a_deleted_video_takes_its_upload_with_it(api_service: ApiService)
 async def test_which_tokens_may_use_an_upload(api_service: ApiService) -> None:
     path = await create(api_service)
     reader = await api_service.headers_of("reader", 1, write=False)
-    other = await api_service.catalog.projects.add("Other", NOW_US)
+    other = await api_service.catalog.projects.add("Other", Change(NOW_US))
     stranger = await api_service.headers_of("stranger", other.id, write=True)
     for headers, status in (({}, 401), (reader, 403), (stranger, 404)):
         for method in ("POST", "HEAD", "PATCH", "DELETE"):

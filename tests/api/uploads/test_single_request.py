@@ -11,6 +11,7 @@ import pytest
 
 from api.app import create_app
 from headend.roles.upload_intake import create_intake, uploaded_posters
+from storage.catalog.records.common import Change
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import (
     ADDRESSES,
@@ -298,7 +299,7 @@ async def test_old_posters_that_cannot_be_deleted_do_not_fail_the_new_ones(
 
     async def posters(file: Path, width: int, height: int, /) -> Mapping[str, bytes]:
         if deleted:
-            await api_service.catalog.videos.remove(video["id"], NOW_US, by=None)
+            await api_service.catalog.videos.remove(video["id"], Change(NOW_US))
         return await uploaded_posters(file, width, height)
 
     with UndeletableDisk(tmp_path / "stuck", "poster", video["hash"]) as objects:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from api.uploads.source_file import container_suffix
+from storage.catalog.records.common import Change
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.upload_clips import clip, upload
@@ -52,7 +53,7 @@ async def test_a_range_behind_the_end_is_refused(api_service: ApiService) -> Non
 
 async def test_a_token_of_another_project_finds_nothing(api_service: ApiService) -> None:
     path = await upload_file(api_service)
-    other = await api_service.catalog.projects.add("Other", NOW_US)
+    other = await api_service.catalog.projects.add("Other", Change(NOW_US))
     stranger = await api_service.headers_of("stranger", other.id, write=True)
     assert (await api_service.client.get(path, headers=stranger)).status_code == 404
     assert (await api_service.client.get(path)).status_code == 401
@@ -63,7 +64,7 @@ async def test_a_video_without_its_file_says_so(
 ) -> None:
     project = await api_service.catalog.projects.find("1")
     assert project is not None
-    added = await api_service.catalog.videos.add(project.id, new_video(), NOW_US, by=None)
+    added = await api_service.catalog.videos.add(project.id, new_video(), Change(NOW_US))
     answer = await api_service.client.get(
         f"/api/videos/{added.video.id}/file", headers=api_service.owner
     )

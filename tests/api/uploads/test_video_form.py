@@ -8,6 +8,7 @@ import httpx
 from api.app import create_app
 from api.intake.upload_intake import UploadIntake
 from headend.roles.upload_intake import create_intake
+from storage.catalog.records.common import Change
 from storage.file_intake import FileFacts
 from tests.api.uploads.test_single_request import form, video
 from tests.api.uploads.test_single_request_over_http import open_service
@@ -29,11 +30,11 @@ async def test_a_probe_that_takes_too_long_leaves_sizes_for_later(tmp_path: Path
 
 async def test_an_upload_to_a_project_deleted_meanwhile_leaves_no_file(tmp_path: Path) -> None:
     async with open_service(tmp_path) as service:
-        project = await service.catalog.projects.add("going", NOW_US)
+        project = await service.catalog.projects.add("going", Change(NOW_US))
 
         async def then_delete(_: Path, /) -> FileFacts | None:
             # The project is deleted while its video is probed.
-            assert await service.catalog.projects.remove(project.id, by=None, now_us=NOW_US)
+            assert await service.catalog.projects.remove(project.id, Change(NOW_US))
             return FileFacts(length_us=1, width=640, height=360)
 
         intake = UploadIntake(

@@ -5,6 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.api.videos.test_item import FULL, list_videos
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.upload_clips import VIDEOS, upload
@@ -64,7 +65,7 @@ async def test_lists_are_filtered_and_repeat_their_filters(api_service: ApiServi
 async def test_pages_hold_thirty_and_go_on_beyond_the_end(api_service: ApiService) -> None:
     for number in range(32):
         file = new_video(file_title=f"file {number}")
-        await api_service.catalog.videos.add(1, file, NOW_US, by=None)
+        await api_service.catalog.videos.add(1, file, Change(NOW_US))
     first = await list_videos(api_service)
     assert len(first["data"]) == 30
     assert (first["meta"]["from"], first["meta"]["to"], first["meta"]["total"]) == (1, 30, 32)

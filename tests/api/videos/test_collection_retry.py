@@ -4,6 +4,7 @@ import secrets
 
 import pytest
 
+from storage.catalog.records.common import Change
 from storage.catalog.videos import repository
 from tests.support.api.application import ApiService
 from tests.support.storage.new_videos import new_video
@@ -18,7 +19,7 @@ async def add_video(api_service: ApiService, project: int = 1, *, file: bool = T
     """Add a video, without its file if `file` is false, and return its ID."""
     new = new_video()
     if file:
-        return (await api_service.catalog.videos.add(project, new, NOW_US, by=None)).video.id
+        return (await api_service.catalog.videos.add(project, new, Change(NOW_US))).video.id
     return await api_service.catalog.videos.expect(project, new, NOW_US)
 
 
@@ -38,7 +39,7 @@ async def states(api_service: ApiService, videos: list[int]) -> list[str]:
 async def test_only_failed_videos_of_the_project_are_queued_again(
     api_service: ApiService,
 ) -> None:
-    other = await api_service.catalog.projects.add("other", NOW_US)
+    other = await api_service.catalog.projects.add("other", Change(NOW_US))
     failed = [await add_video(api_service) for _ in range(5)]
     theirs = await add_video(api_service, other.id)
     await fail_all(api_service)

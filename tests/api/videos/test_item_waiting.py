@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from api.operations.report import LoggedProblem
+from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US
 from tests.support.api.console_client import Browser
 from tests.support.api.operations_site import operations_site
@@ -25,7 +26,7 @@ async def test_files_that_wait_for_live_streams_say_so_while_these_need_the_mach
         browser = Browser(site)
         await browser.sign_in()
         project = (await site.catalog.projects.find_page()).items[0]
-        video = (await site.catalog.videos.add(project.id, new_video(), NOW_US, by=None)).video
+        video = (await site.catalog.videos.add(project.id, new_video(), Change(NOW_US))).video
 
         async def told() -> tuple[str, bool, bool]:
             path = f"/api/videos/{video.id}/status"

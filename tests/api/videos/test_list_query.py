@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.api.videos.test_item import list_videos
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.storage.new_videos import new_video
@@ -22,7 +23,7 @@ async def titles(api_service: ApiService, query: str) -> list[str]:
 async def filled_service(api_service: ApiService) -> ApiService:
     for title, size, length_us in (("beta", 3, 1), ("Alpha", 1, 3), ("gamma", 2, 2)):
         video = new_video(title=title, size=size, length_us=length_us)
-        await api_service.catalog.videos.add(1, video, NOW_US, by=None)
+        await api_service.catalog.videos.add(1, video, Change(NOW_US))
     return api_service
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.catalog.records.common import Change
 from tests.api.videos.test_item import get_video
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.upload_clips import VIDEOS, upload
@@ -44,7 +45,7 @@ async def test_numbers_of_no_video_are_not_found_by_any_operation(api_service: A
 
 async def test_videos_of_another_project_are_not_found(api_service: ApiService) -> None:
     video = (await upload(api_service))["video"]
-    other = await api_service.catalog.projects.add("other", NOW_US)
+    other = await api_service.catalog.projects.add("other", Change(NOW_US))
     stranger = await api_service.headers_of("stranger", other.id, write=True)
     reader = await api_service.headers_of("reader", 1, write=False)
     base = f"/api/videos/{video['id']}"

@@ -13,6 +13,7 @@ from delivery.run.run_state import LiveWindow
 from media.hls.m3u8 import parse
 from media.hls.playlist import MultivariantPlaylist
 from media.ladder import AUDIO_RENDITION
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.clips import NewClip
 from storage.catalog.videos.recordings import BORROWED_POSTERS
@@ -86,7 +87,7 @@ async def cut(fixture: RecorderFixture, wanted: TimeRange, hash_: str = CLIP) ->
         video=source.video,
     )
     video = await fixture.catalog.clips.add(
-        await stream_of(fixture), clip, NOON_US, str.lower, by=None
+        await stream_of(fixture), clip, Change(NOON_US), str.lower
     )
     assert video is not None
     return video
@@ -245,7 +246,7 @@ async def test_a_clip_of_a_finished_recording_outlives_it(tmp_path: Path) -> Non
         await is_exactly(fixture, video, numbers)
         source = await find_clip(fixture, time(21, 40))
         assert source.video == recording.id
-        await fixture.catalog.videos.remove(recording.id, NOON_US, by=None)
+        await fixture.catalog.videos.remove(recording.id, Change(NOON_US))
         await fixture.disk.delete_tree(f"videos/{recording.hash}")
         await is_exactly(fixture, video, numbers)
         # The window of the last run still exists.
@@ -267,7 +268,7 @@ async def test_the_recordings_that_have_not_all_of_a_time_are_named(tmp_path: Pa
             await find_clip(fixture, time(10, 21))
         assert refused.value.available == (time(0, 20),)
         (recording,) = await fixture.videos()
-        await fixture.catalog.videos.remove(recording.id, NOON_US, by=None)
+        await fixture.catalog.videos.remove(recording.id, Change(NOON_US))
         with pytest.raises(NotAvailable) as refused:
             await find_clip(fixture, time(10, 20))
         assert refused.value.available == ()

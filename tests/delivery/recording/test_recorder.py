@@ -7,6 +7,7 @@ import pytest
 
 from delivery.run.publication import Publication
 from media.ladder import AUDIO_RENDITION
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoRecord
 from tests.support.sql import run_sql
 from tests.support.storage.engine_reports import (
@@ -336,7 +337,7 @@ async def test_a_deleted_streams_recording_becomes_a_video_for_its_owner(tmp_pat
         await steps(fixture, maker, publication, 20)
         await fixture.caught_up(publication)
         (stream,) = await fixture.catalog.streams.find_all()
-        await fixture.catalog.streams.remove(stream.id, now_us=NOON_US, by=None)
+        await fixture.catalog.streams.remove(stream.id, Change(NOON_US))
         await publication.finish()
         await fixture.recorder.release(HASH)
         await fixture.disk.delete_tree(f"live/{HASH}")

@@ -21,7 +21,7 @@ from ingest.stream.ports import StreamEnded
 from ingest.stream.registry import LiveStreams
 from media.run_policy import DEFAULTS, RunFailover, RunPolicy, RunRecording, resolve
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from storage.catalog.records.settings import FailoverChange, RecordingChange, SettingsChange
 from storage.catalog.streams.commands import (
     CommandKind,
@@ -80,7 +80,7 @@ class CommandedIngest(msgspec.Struct, kw_only=True):
 
     async def end(self, *, deadline_us: int = NOW) -> CommandRecord | None:
         number = await self.catalog.streams.request_end(
-            self.stream.id, now_us=NOW, deadline_us=deadline_us, by=BY
+            self.stream.id, Change(NOW, by=BY), deadline_us=deadline_us
         )
         assert number is not None
         return await self.ingest.wait_or_withdraw(number, NOW)
@@ -172,15 +172,15 @@ def play(
 def test_a_command_of_a_stream_is_carried_out_by_the_host_that_owns_it(tmp_path: Path) -> None:
     async def scenario(ingest: CommandedIngest) -> None:
         catalog = ingest.catalog
-        free = await catalog.streams.add(ingest.stream.project, "nobody's", NOW)
+        free = await catalog.streams.add(ingest.stream.project, "nobody's", Change(NOW))
         owner = await catalog.hosts.register("owner", "ingest", None, "1")
         await catalog.owners.claim(ingest.stream.id, owner, dead_seconds=NEVER)
         number = await catalog.streams.request_end(
-            ingest.stream.id, now_us=NOW, deadline_us=NOW, by=BY
+            ingest.stream.id, Change(NOW, by=BY), deadline_us=NOW
         )
         assert number is not None
         # What comes after it is carried out, as this host is the first one.
-        later = await catalog.streams.request_end(free.id, now_us=NOW, deadline_us=NOW, by=BY)
+        later = await catalog.streams.request_end(free.id, Change(NOW, by=BY), deadline_us=NOW)
         assert later is not None
         came = await ingest.ingest.wait_or_withdraw(later, NOW)
         assert came is not None
@@ -270,7 +270,7 @@ def test_an_end_that_comes_too_late_ends_nothing(tmp_path: Path) -> None:
 def test_a_changed_key_takes_the_old_ones_encoder_off_and_no_other(tmp_path: Path) -> None:
     async def scenario(ingest: CommandedIngest) -> None:
         old = await ingest.publish()
-        number = await ingest.catalog.streams.rotate(ingest.stream.id, now_us=NOW, by=BY)
+        number = await ingest.catalog.streams.rotate(ingest.stream.id, Change(NOW, by=BY))
         assert number is not None
         came = await ingest.ingest.wait(number)
         assert came is not None
@@ -299,7 +299,7 @@ def test_a_deleted_streams_encoder_is_taken_off_and_its_media_removed(tmp_path: 
         hash_ = ingest.stream.hash
         await ingest.objects.put(f"live/{hash_}/index.m3u8", b"x")
         await ingest.objects.put("live/Other6hIj9lA/index.m3u8", b"x")
-        number = await ingest.catalog.streams.remove(ingest.stream.id, now_us=NOW, by=BY)
+        number = await ingest.catalog.streams.remove(ingest.stream.id, Change(NOW, by=BY))
         assert number is not None
         await ingest.ingest.finish_removal(number, hash_)
         assert encoder.disconnected == "the stream was deleted"
@@ -377,7 +377,7 @@ def test_a_pause_and_a_resume_reach_the_run(tmp_path: Path) -> None:
     async def scenario(ingest: CommandedIngest) -> None:
         encoder = await ingest.publish()
         streams = ingest.catalog.streams
-        number = await streams.pause(ingest.stream.id, now_us=NOW, by=BY)
+        number = await streams.pause(ingest.stream.id, Change(NOW, by=BY))
         assert number is not None
         came = await ingest.ingest.wait(number)
         assert came is not None
@@ -386,7 +386,7 @@ def test_a_pause_and_a_resume_reach_the_run(tmp_path: Path) -> None:
         assert (record.live, record.paused, record.on_air) == (True, True, None)
         assert ingest.ports.sinks[0].recorded[-1] == "slate"
         assert encoder.disconnected is None
-        number = await streams.resume(ingest.stream.id, now_us=NOW, by=BY)
+        number = await streams.resume(ingest.stream.id, Change(NOW, by=BY))
         assert number is not None
         came = await ingest.ingest.wait(number)
         assert came is not None
@@ -411,8 +411,8 @@ def test_commands_that_overtake_each_other_leave_the_run_as_its_owner_said_last(
         await ingest.publish()
         streams = ingest.catalog.streams
         for _ in range(5):
-            first = await streams.pause(ingest.stream.id, now_us=NOW, by=BY)
-            last = await streams.resume(ingest.stream.id, now_us=NOW, by=BY)
+            first = await streams.pause(ingest.stream.id, Change(NOW, by=BY))
+            last = await streams.resume(ingest.stream.id, Change(NOW, by=BY))
             assert first is not None
             assert last is not None
             for number in (last, first):
@@ -442,7 +442,7 @@ def test_a_drill_is_answered_with_what_it_took_or_why_it_was_not(tmp_path: Path)
 
         async def drill() -> dict[str, object]:
             number = await ingest.catalog.streams.request_drill(
-                ingest.stream.id, now_us=NOW, deadline_us=NOW, by=BY
+                ingest.stream.id, Change(NOW, by=BY), deadline_us=NOW
             )
             assert number is not None
             came = await ingest.ingest.wait(number, done_seconds=20.0)
@@ -556,7 +556,7 @@ def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
             dvr_seconds=3600.0,
         )
         assert await ingest.catalog.stream_settings.change(
-            ingest.stream.id, change, now_us=NOW, by=BY
+            ingest.stream.id, change, Change(NOW, by=BY)
         )
         grant = await directory.grant("live", ingest.stream.key)
         assert grant is not None

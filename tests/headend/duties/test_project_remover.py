@@ -13,6 +13,7 @@ from media.no_op import do_nothing_async
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.projects.removal import MAX_MEDIA_ROWS
+from storage.catalog.records.common import Change
 from storage.errors import CatalogUnavailable
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
@@ -64,20 +65,20 @@ async def make(folder: Path) -> None:
         async with open_catalog(location, migrate=False) as opened:
             await opened.installation.first_start(NOW)
             await film(opened, objects, 1, KEPT)
-            project = await opened.projects.add("Doomed", NOW)
+            project = await opened.projects.add("Doomed", Change(NOW))
             for number in range(VIDEOS):
                 await film(opened, objects, project.id, f"V{number:011}")
-            stream = await opened.streams.add(project.id, "A stream", NOW)
+            stream = await opened.streams.add(project.id, "A stream", Change(NOW))
             await objects.put(f"live/{stream.hash}/poster/360p.jpg", b"x")
             await objects.put(f"slates/p-{project.key}/{KEPT}.jpg", b"x")
             await opened.uploads.begin(project.id, new_upload("upload", expires_us=NOW * 2), NOW)
             await objects.put("uploads/upload", b"x")
-            assert await opened.projects.remove(project.id, by=None, now_us=NOW)
+            assert await opened.projects.remove(project.id, Change(NOW))
 
 
 async def film(catalog: Catalog, objects: DiskObjects, project: int, hash_: str) -> None:
     new = new_video(hash_)
-    await catalog.videos.add(project, new, NOW, by=None)
+    await catalog.videos.add(project, new, Change(NOW))
     await objects.put(f"sources/{hash_}/1", b"x")
 
 

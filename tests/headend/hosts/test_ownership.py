@@ -22,7 +22,7 @@ from ingest.stream.registry import LiveStreams
 from media.stream_events import StreamEvent
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.hosts import owners
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from storage.objects.addresses import live_stream
 from storage.objects.disk import DiskObjects
 from tests.ingest.stream.test_live_stream import GRANT, FakePorts, FakePublisher
@@ -370,7 +370,7 @@ async def test_streams_without_an_open_run_are_forgotten_in_batches(
     with DiskObjects(tmp_path / "objects") as objects:
         async with asyncio.TaskGroup() as tasks:
             abandoned = await abandoned_run(catalog, objects, tasks)
-            added = [await catalog.streams.add(1, str(number), 1) for number in range(10)]
+            added = [await catalog.streams.add(1, str(number), Change(1)) for number in range(10)]
             run_sql(
                 sqlite_database,
                 "DELETE FROM stream_owners",

@@ -12,6 +12,7 @@ from headend.install.doctor import examine
 from headend.install.installation import create_data_folder, install
 from headend.install.media_store import bucket_of
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.objects.s3_bucket import S3Bucket, S3Location
 from tests.support.free_ports import free_port
 from tests.support.headend.installed import settings_of
@@ -183,9 +184,9 @@ async def test_a_cdn_that_does_not_answer_matters_where_something_is_restricted(
 ) -> None:
     installed, catalog = installation
     (stream,) = await catalog.streams.find_all()
-    await catalog.streams.publish(stream.id, now_us=NOW_US, by=None)
+    await catalog.streams.publish(stream.id, Change(NOW_US))
     assert (await installed.finding()).verdict == "well"
-    await catalog.streams.unpublish(stream.id, now_us=NOW_US, by=None)
+    await catalog.streams.unpublish(stream.id, Change(NOW_US))
     found = await installed.finding()
     assert found.verdict == "act"
     assert "1 streams and videos are restricted" in found.text

@@ -21,6 +21,7 @@ from headend.install.doctor import clean, examine
 from headend.install.installation import DATABASE, create_data_folder, install
 from media.ticks import DAY_US, MICROSECONDS
 from storage.catalog import open_catalog
+from storage.catalog.records.common import Change
 from storage.cleanup.orphans import AGE_US
 from storage.objects.disk import DiskObjects
 from storage.wall_clock import wall_clock_us
@@ -140,7 +141,7 @@ async def _film(folder: Path) -> None:
     now_us = time.time_ns() // 1000
     arrived = new_video(HASH)
     async with open_catalog(folder / "catalog.sqlite", migrate=False) as catalog:
-        await catalog.videos.add(1, arrived, now_us, by=None)
+        await catalog.videos.add(1, arrived, Change(now_us))
     with DiskObjects(folder / "objects") as objects:
         await objects.put(f"sources/{HASH}/1", b"x")
         await objects.put(f"videos/{HASH}/1-1/index.m3u8", b"#EXTM3U")

@@ -13,6 +13,7 @@ from headend.install.doctor import examine
 from headend.install.installation import DATABASE
 from headend.install.media_store import OBJECTS
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.objects.disk import DiskObjects
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed, settings_of
@@ -63,7 +64,7 @@ async def site(tmp_path: Path) -> AsyncGenerator[RunningSite]:
     folder = tmp_path / "data"
     await installed(folder)
     async with open_catalog(folder / DATABASE, migrate=False) as catalog:
-        await catalog.videos.add(1, new_video(HASH), wall_clock_us(), by=None)
+        await catalog.videos.add(1, new_video(HASH), Change(wall_clock_us()))
         with DiskObjects(folder / OBJECTS) as objects:
             await objects.put(f"sources/{HASH}/1", b"x")
             yield RunningSite(folder, tmp_path / "copy", objects, catalog)

@@ -21,6 +21,7 @@ from media.run_policy import DEFAULTS, ResolvedPolicy, RunFailover, RunPolicy, R
 from media.stream_events import EngineLostEvent, SlateEvent
 from media.stream_keys import Slot, StreamKey
 from storage.catalog import open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.settings import FailoverChange, SettingsChange
 from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.objects.disk import DiskObjects
@@ -66,8 +67,8 @@ async def test_a_stall_is_noticed_sooner_at_low_latency_unless_its_time_is_set(
     async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
         stream = (await catalog.installation.first_start(1)).stream
         assert stream is not None
-        await catalog.project_settings.change(1, _change(project), now_us=2, by=None)
-        await catalog.stream_settings.change(stream.id, _change(own), now_us=2, by=None)
+        await catalog.project_settings.change(1, _change(project), Change(2))
+        await catalog.stream_settings.change(stream.id, _change(own), Change(2))
         directory = CatalogDirectory(catalog, _service(defaults))
         grant = await directory.grant("live", stream.key)
         assert grant is not None
@@ -152,7 +153,7 @@ async def test_a_run_waits_for_its_picture_as_for_an_encoder_and_ten_seconds_at_
     async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
         stream = (await catalog.installation.first_start(1)).stream
         assert stream is not None
-        await catalog.stream_settings.change(stream.id, _change(own), now_us=2, by=None)
+        await catalog.stream_settings.change(stream.id, _change(own), Change(2))
         directory = CatalogDirectory(catalog, _service({"reconnect_seconds": 30.0}))
         grant = await directory.grant("live", stream.key)
         assert grant is not None

@@ -25,6 +25,7 @@ from media.ticks import MICROSECONDS
 from storage.bus.base import BusMessage
 from storage.catalog import open_catalog
 from storage.catalog.engine.clock import DatabaseClock
+from storage.catalog.records.common import Change
 from storage.errors import CatalogUnavailable, HostNameTaken, MediaNotShared
 from storage.installation_key import EmptyStore, StoreMismatch
 from storage.lease_verdict import StoreInUse
@@ -177,7 +178,7 @@ async def test_what_a_role_writes_is_announced_on_its_bus(tmp_path: Path) -> Non
     ):
         stream = context.first.stream
         assert stream is not None
-        await context.catalog.streams.remove(stream.id, by=None, now_us=1)
+        await context.catalog.streams.remove(stream.id, Change(1))
         async with asyncio.timeout(30):
             assert await notices.get() == BusMessage(TOPIC, b"")
 

@@ -9,6 +9,7 @@ from headend.install.installation import catalog_location
 from headend.roles.operations import InstallationReporter, memory_of
 from storage.catalog import open_catalog
 from storage.catalog.migrations import REVISION
+from storage.catalog.records.common import Change
 from storage.wall_clock import wall_clock_us
 from tests.support.headend.installed import installed
 from tests.support.storage.new_videos import new_video
@@ -32,7 +33,7 @@ async def test_concerns_are_known_without_a_complete_examination(
         )
         assert [each.topic for each in await reporter.concerns()] == ["certificate rtmps.pem"]
         # Findings of a complete examination are remembered.
-        await catalog.videos.add(1, new_video(), wall_clock_us(), by=None)
+        await catalog.videos.add(1, new_video(), Change(wall_clock_us()))
         assert [each.topic for each in await reporter.concerns()] == ["certificate rtmps.pem"]
         await reporter.examine()
         ensure_local_certificates(tmp_path / "data" / "tls", ["localhost"], datetime.now(UTC))
@@ -55,7 +56,7 @@ async def test_the_report_describes_this_machine_and_its_catalog(tmp_path: Path)
             logged=lambda: [LINE],
         )
         assert isinstance(reporter, OperationsReporter)
-        await catalog.videos.add(1, new_video(title="Film"), wall_clock_us(), by=None)
+        await catalog.videos.add(1, new_video(title="Film"), Change(wall_clock_us()))
         report = await reporter.report()
         assert report.versions.headend == "1.2.3"
         assert report.versions.tables == REVISION

@@ -16,6 +16,7 @@ from api.origin.geo import GeoError
 from delivery.edge.memory import MemoryEdge
 from headend.roles.origin_role import OriginRole
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ADDRESSES, NOW_US
 from tests.support.headend.installed import settings_of
@@ -94,7 +95,7 @@ async def test_media_of_a_hidden_page_are_not_served(
     async with role_on(tmp_path) as (role, catalog, objects), client_of(role) as client:
         (stream,) = await catalog.streams.find_all()
         change = catalog.streams.publish if published else catalog.streams.unpublish
-        await change(stream.id, now_us=NOW_US, by=None)
+        await change(stream.id, Change(NOW_US))
         playlist = f"live/{stream.hash}/index.m3u8"
         await objects.put(playlist, b"#EXTM3U\n")
         for path in (f"/{playlist}", f"/watch/{stream.hash}", f"/embed/{stream.hash}"):
@@ -129,7 +130,7 @@ async def test_media_are_redirected_as_configured(
         client_of(role) as client,
     ):
         (stream,) = await catalog.streams.find_all()
-        await catalog.streams.publish(stream.id, now_us=NOW_US, by=None)
+        await catalog.streams.publish(stream.id, Change(NOW_US))
         segment = f"live/{stream.hash}/20260131T120000123/720p/1.m4s"
         await objects.put(segment, b"media")
         await catalog.cdn_folders.open(stream.hash)

@@ -16,6 +16,7 @@ from delivery.edge.memory import MemoryEdge
 from headend.roles.origin_role import OriginRole
 from media.countries import find_country
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from storage.cleanup.withdrawn_copies import GRACE_SECONDS, CopyWithdrawal
@@ -53,12 +54,12 @@ class Site:
 
     async def add_media(self) -> None:
         self.film = new_video().hash
-        video = (await self.catalog.videos.add(1, new_video(self.film), NOW_US, by=None)).video
+        video = (await self.catalog.videos.add(1, new_video(self.film), Change(NOW_US))).video
         self.video_number = video.id
         await complete_video(self.catalog, NOW_US)
         (stream,) = await self.catalog.streams.find_all()
         self.stream, self.stream_number = stream.hash, stream.id
-        await self.catalog.streams.publish(stream.id, now_us=NOW_US, by=None)
+        await self.catalog.streams.publish(stream.id, Change(NOW_US))
         self.segment = video_segment(self.film, "1-1", "720p", 0)
         self.live = live_segment(self.stream, RUN, "720p", 7)
         self.private = [
@@ -145,15 +146,15 @@ async def test_an_earlier_address_opens_nothing_after_a_restriction(site: Site, 
     match way:
         case "countries":
             change = VideoChange(countries=(germany,))
-            await videos.edit(site.video_number, change, NOW_US, by=None)
+            await videos.edit(site.video_number, change, Change(NOW_US))
             limited = StreamChange(countries=(germany,))
-            await streams.edit(site.stream_number, limited, now_us=NOW_US, by=None)
+            await streams.edit(site.stream_number, limited, Change(NOW_US))
         case "unpublished":
-            await videos.unpublish(site.video_number, NOW_US, by=None)
-            await streams.unpublish(site.stream_number, now_us=NOW_US, by=None)
+            await videos.unpublish(site.video_number, Change(NOW_US))
+            await streams.unpublish(site.stream_number, Change(NOW_US))
         case _:
-            await videos.remove(site.video_number, NOW_US, by=None)
-            await streams.remove(site.stream_number, now_us=NOW_US, by=None)
+            await videos.remove(site.video_number, Change(NOW_US))
+            await streams.remove(site.stream_number, Change(NOW_US))
     assert await site.withdrawal.run(NOW_US) == 2
     assert all(site.open(place) for place in before), "caches still lead there"
     await site.withdrawal.run(NOW_US + GRACE_SECONDS * 1_000_000)
@@ -164,8 +165,8 @@ async def test_an_earlier_address_opens_nothing_after_a_restriction(site: Site, 
     if way == "deleted":
         return
     # Public again, they have other addresses.
-    await videos.edit(site.video_number, VideoChange(countries=()), NOW_US, by=None)
-    await videos.publish(site.video_number, NOW_US, by=None)
+    await videos.edit(site.video_number, VideoChange(countries=()), Change(NOW_US))
+    await videos.publish(site.video_number, Change(NOW_US))
     after = await site.redirected(site.segment)
     assert site.open(after) == site.segment.encode()
     assert after.split("/")[1] == before[0].split("/")[1]
@@ -178,7 +179,7 @@ async def test_a_restricted_stream_on_air_adds_nothing_to_its_copies(site: Site)
     germany = find_country("DE")
     assert germany is not None
     change = StreamChange(countries=(germany,))
-    await site.catalog.streams.edit(site.stream_number, change, now_us=NOW_US, by=None)
+    await site.catalog.streams.edit(site.stream_number, change, Change(NOW_US))
 
     async def is_restricted() -> bool:  # within a second
         return (await site.client.get(f"/{site.live}")).status_code == 451

@@ -8,7 +8,7 @@ from socket import gethostname
 import httpx
 import pytest
 
-from api.http.filenames import slug
+from api.schemas.filenames import slug
 from headend.install.installation import install
 from headend.roles.wiring import API, INGEST, SERVE, TRANSCODE, Role
 from media.ticks import DAY_US, MICROSECONDS

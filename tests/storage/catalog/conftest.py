@@ -11,7 +11,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from tests.support.postgres import PostgresServer
 
 
@@ -74,4 +74,4 @@ async def database(location: str | Path, catalog: Catalog) -> AsyncGenerator[Dat
 @pytest.fixture
 async def project(catalog: Catalog) -> ProjectRecord:
     """An empty project."""
-    return await catalog.projects.add("films", 1)
+    return await catalog.projects.add("films", Change(1))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile
 from storage.cleanup.cleanups import find_stopped, log_cleanups, media_cleanups, upload_cleanups
@@ -48,16 +49,16 @@ async def fill(catalog: Catalog, objects: DiskObjects, count: int, now_us: int) 
     """Add as many of all that goes by the clock, and a file that may be about to get its row."""
     for number in range(count):
         hash_ = f"A{number:011}"
-        whole = await catalog.videos.add(1, new_video(hash_), now_us, by=None)
+        whole = await catalog.videos.add(1, new_video(hash_), Change(now_us))
         await objects.put(f"sources/{hash_}/1", b"former")
         await objects.put(f"sources/{hash_}/r-two", b"present")
         file = VideoFile(source=f"sources/{hash_}/r-two", size=1)
-        await catalog.videos.replace(whole.video.id, file, now_us, by=None)
+        await catalog.videos.replace(whole.video.id, file, Change(now_us))
         upload = new_upload(f"u{number}", hash_=f"U{number:011}", expires_us=now_us + HOUR_US)
         await catalog.uploads.begin(1, upload, now_us)
         await objects.put(addresses.upload(f"u{number}"), b"upload")
         await catalog.links.add(
-            1, UploadDetails(), most_bytes=1, expires_us=now_us + 1, now_us=now_us, by=None
+            1, UploadDetails(), Change(now_us), most_bytes=1, expires_us=now_us + 1
         )
         await objects.put(f"slates/x/{number}", b"trash")
         await discard(objects, f"slates/x/{number}", now_us - number * 1_000_000)
@@ -120,7 +121,7 @@ async def test_old_events_go_by_the_clock_alone(sqlite_database: Path) -> None:
     async with open_catalog(sqlite_database, migrate=False) as catalog:
         now_us = wall_clock_us()
         await catalog.installation.first_start(now_us - 4 * MONTH_US)
-        await catalog.projects.edit(1, name="New", by=None, now_us=now_us)
+        await catalog.projects.edit(1, Change(now_us), name="New")
         (cleanup,) = log_cleanups(catalog)
         assert await cleanup.clean(now_us, confirmed=False) == 1
         assert [each.kind for each in (await catalog.events.find_page(1)).items] == [

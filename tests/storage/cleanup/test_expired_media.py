@@ -11,11 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from api.http.filenames import slug
+from api.schemas.filenames import slug
 from media.no_op import do_nothing_async
 from media.ticks import DAY_US
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.queries.removals import FIRST_US
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile
 from storage.catalog.schema.tables import videos
 from storage.catalog.videos.recordings import MadeRecording
@@ -71,10 +72,10 @@ async def recorded(catalog: Catalog, objects: UndeletableDisk, number: int, now_
 async def replaced(catalog: Catalog, objects: UndeletableDisk, number: int, now_us: int) -> str:
     """Add a video and replace its file; return the address of the former one."""
     hash_ = f"A{number:011}"
-    whole = await catalog.videos.add(1, new_video(hash_), now_us, by=None)
+    whole = await catalog.videos.add(1, new_video(hash_), Change(now_us))
     present = f"sources/{hash_}/r-two"
     await objects.put_all({f"sources/{hash_}/1": b"x", present: b"x"})
-    await catalog.videos.replace(whole.video.id, VideoFile(source=present, size=1), now_us, by=None)
+    await catalog.videos.replace(whole.video.id, VideoFile(source=present, size=1), Change(now_us))
     return f"sources/{hash_}/1"
 
 
@@ -137,7 +138,7 @@ async def test_many_at_once_wait_for_an_operator(
     added = [await kind.add(catalog, objects, number, NOW_US) for number in range(11)]
     # Videos that never expire do not count.
     location = tmp_path / "catalog.db"
-    whole = await catalog.videos.add(1, new_video(), NOW_US, by=None)
+    whole = await catalog.videos.add(1, new_video(), Change(NOW_US))
     copy_rows(location, videos, whole.video.id, 200, {"hash": padded(location, "V")})
     ahead_us = NOW_US + 30 * DAY_US
     with pytest.raises(TooMuchDue, match=f"the time of 11 of 11 {kind.what} is over"):

@@ -8,6 +8,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.events.kinds import UploadDeletedEvent
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile
 from storage.cleanup.cleanup_pass import MAX_FAILURES
@@ -60,7 +61,7 @@ async def test_what_is_over_goes_and_what_is_under_way_stays(
     over = await begin(catalog, objects, "over", NOW + HOUR)
     going = await begin(catalog, objects, "going", NOW + 3 * HOUR)
     deleted = await begin(catalog, objects, "deleted", NOW + 3 * HOUR)
-    await catalog.videos.remove(deleted, NOW, by=None)
+    await catalog.videos.remove(deleted, Change(NOW))
     await put(objects, "nobodys", NOW)
     await put(objects, "young", NOW + 2 * HOUR)
     now_us = NOW + 2 * HOUR
@@ -131,7 +132,7 @@ async def test_a_finished_upload_is_forgotten_and_its_video_stays(
 ) -> None:
     video = await begin(catalog, objects, "done", NOW + HOUR)
     await catalog.uploads.claim("done", "w")
-    await catalog.uploads.finish("done", "w", VideoFile(source="s/x/1", size=5), NOW, by=None)
+    await catalog.uploads.finish("done", "w", VideoFile(source="s/x/1", size=5), Change(NOW))
     assert await remove_expired_uploads(objects, catalog.uploads, NOW + 2 * HOUR) == 1
     assert await remaining_uploads(objects) == set()
     assert await catalog.uploads.find("done") is None
@@ -161,7 +162,7 @@ async def test_many_expired_at_once_wait_for_an_operator(
     for number in range(11):
         await begin(catalog, objects, f"over{number}", NOW + HOUR)
     deleted = await begin(catalog, objects, "deleted", NOW + HOUR)
-    await catalog.videos.remove(deleted, NOW, by=None)
+    await catalog.videos.remove(deleted, Change(NOW))
     await put(objects, "nobodys", NOW)
     ahead_us = NOW + 30 * 24 * HOUR
     with pytest.raises(TooMuchDue, match="the time of 11 of 11 uploads is over"):
@@ -177,7 +178,7 @@ async def test_an_upload_of_a_deleted_video_is_deleted_and_not_kept(
     catalog: Catalog, objects: DiskObjects
 ) -> None:
     deleted = await begin(catalog, objects, "deleted", NOW + 3 * HOUR)
-    await catalog.videos.remove(deleted, NOW, by=None)
+    await catalog.videos.remove(deleted, Change(NOW))
     assert await remove_expired_uploads(objects, catalog.uploads, NOW) == 1
     assert await remaining_uploads(objects) == set()
     assert await objects.addresses(addresses.TRASH) == []
@@ -190,9 +191,9 @@ async def test_what_an_owner_deleted_never_goes_to_the_trash(
     objects = UndeletableDisk(tmp_path / "stuck", addresses.upload("first"))
     with objects:
         video = await begin(catalog, objects, "first", NOW + HOUR)
-        await catalog.videos.remove(video, NOW, by=None)
+        await catalog.videos.remove(video, Change(NOW))
         await begin(catalog, objects, "second", NOW + 9 * HOUR)
-        await catalog.uploads.remove("second", UploadDeletedEvent, NOW, by=None)
+        await catalog.uploads.remove("second", UploadDeletedEvent, Change(NOW))
         assert await remove_expired_uploads(objects, catalog.uploads, NOW + HOUR) == 1
         objects.stuck.clear()
         await remove_expired_uploads(objects, catalog.uploads, NOW + 3 * HOUR)
@@ -212,7 +213,7 @@ async def test_bytes_are_old_by_the_stores_clock(catalog: Catalog, objects: Disk
 async def test_many_old_links_wait_for_an_operator(catalog: Catalog) -> None:
     for _ in range(11):
         await catalog.links.add(
-            1, UploadDetails(), most_bytes=1, expires_us=NOW + HOUR, now_us=NOW, by=None
+            1, UploadDetails(), Change(NOW), most_bytes=1, expires_us=NOW + HOUR
         )
     ahead_us = NOW + 30 * 24 * HOUR
     with pytest.raises(TooMuchDue, match="the time of 11 of 11 upload links is over"):

@@ -10,6 +10,7 @@ import pytest
 
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import NewVideo
 from storage.cleanup.orphans import (
     AGE_US,
@@ -40,8 +41,8 @@ async def test_files_of_no_video_go_once_they_are_old(tmp_path: Path) -> None:
     now_us = _now_us()
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-            project = await catalog.projects.add("films", now_us)
-            await catalog.videos.add(project.id, _arrived(KEPT), now_us, by=None)
+            project = await catalog.projects.add("films", Change(now_us))
+            await catalog.videos.add(project.id, _arrived(KEPT), Change(now_us))
             assert await remove_orphans(objects, catalog.references, now_us) == 0
             for hash_ in (KEPT, GONE):
                 await objects.put(f"sources/{hash_}/1", b"x")
@@ -67,8 +68,8 @@ async def test_files_that_are_no_objects_stay_and_stop_no_cleanup(tmp_path: Path
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             now_us = _now_us()
-            project = await catalog.projects.add("films", now_us)
-            await catalog.videos.add(project.id, _arrived(KEPT), now_us, by=None)
+            project = await catalog.projects.add("films", Change(now_us))
+            await catalog.videos.add(project.id, _arrived(KEPT), Change(now_us))
             for address in (f"sources/{KEPT}/2", f"sources/{GONE}/1", f"slates/s-{KEPT}/a.jpg"):
                 await objects.put(address, b"x")
             foreign = [
@@ -163,7 +164,7 @@ class RandomCatalog:
         cls, catalog: Catalog, objects: DiskObjects, file: Path, chance: random.Random
     ) -> "RandomCatalog":
         instance = cls(catalog, objects, file, chance)
-        instance.project = (await catalog.projects.add("films", _now_us())).id
+        instance.project = (await catalog.projects.add("films", Change(_now_us()))).id
         return instance
 
     async def put(self, address: str, *, stays: bool, data: bytes = b"x") -> None:
@@ -180,7 +181,7 @@ class RandomCatalog:
     ) -> str:
         """Add a video with its file and its renditions, in spans where it has some."""
         hash_ = new_hash()
-        video = await self._catalog.videos.add(self.project, _arrived(hash_), _now_us(), by=None)
+        video = await self._catalog.videos.add(self.project, _arrived(hash_), Change(_now_us()))
         self.change(
             "UPDATE videos SET state = ?, media = ? WHERE id = ?", state, media, video.video.id
         )
@@ -233,16 +234,14 @@ class RandomCatalog:
     async def any_stream(self) -> None:
         """Add a stream with a run, perhaps a picture, perhaps a recording; perhaps delete it."""
         chance = self._chance
-        stream = await self._catalog.streams.add(self.project, "Morning", _now_us())
+        stream = await self._catalog.streams.add(self.project, "Morning", Change(_now_us()))
         hash_, deleted = stream.key.hash, chance.random() < 0.4
         recorded = chance.random() < 0.5
         await self.put(f"live/{hash_}/run/360p/0.m4s", stays=recorded or not deleted)
         await self.put(f"slates/s-{hash_}/{new_hash()}.jpg", stays=False)
         if chance.random() < 0.5:
             name = new_hash()
-            await self._catalog.stream_settings.set_slate(
-                stream.id, name, now_us=_now_us(), by=None
-            )
+            await self._catalog.stream_settings.set_slate(stream.id, name, Change(_now_us()))
             await self.put(f"slates/s-{hash_}/{name}.jpg", stays=not deleted)
         if recorded:
             row = await self._catalog.recordings.begin(hash_, "run", 1, _now_us())
@@ -268,9 +267,7 @@ class RandomCatalog:
         projects = await self._catalog.projects.find_page()
         for project in projects.items:
             name = new_hash()
-            await self._catalog.project_settings.set_slate(
-                project.id, name, now_us=_now_us(), by=None
-            )
+            await self._catalog.project_settings.set_slate(project.id, name, Change(_now_us()))
             await self.put(f"slates/p-{project.key}/{name}.jpg", stays=True)
 
 
@@ -332,9 +329,9 @@ async def test_a_catalog_that_names_too_few_of_the_media_stops_the_cleanup(
 ) -> None:
     with DiskObjects(tmp_path / "objects") as objects:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-            project = await catalog.projects.add("films", 1)
+            project = await catalog.projects.add("films", Change(1))
             for number in range(known):
-                await catalog.videos.add(project.id, _arrived(f"K{number:011}"), 1, by=None)
+                await catalog.videos.add(project.id, _arrived(f"K{number:011}"), Change(1))
             names = [f"K{n:011}" for n in range(known)] + [f"U{n:011}" for n in range(unknown)]
             for name in names:
                 for folder in ("sources", "videos"):  # one video, though in two folders
@@ -354,7 +351,7 @@ async def test_ages_are_judged_by_the_stores_clock(tmp_path: Path) -> None:
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
             await objects.put(f"sources/{GONE}/1", b"x")
             await catalog.videos.add(
-                (await catalog.projects.add("films", 1)).id, _arrived(KEPT), 1, by=None
+                (await catalog.projects.add("films", Change(1))).id, _arrived(KEPT), Change(1)
             )
             await objects.put(f"sources/{KEPT}/2", b"x")
             ahead_us = _now_us() + 9 * AGE_US

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from storage.catalog import open_catalog
+from storage.catalog.records.common import Change
 from storage.cleanup.orphans import AGE_US, find_unknown, remove_orphans
 from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects
@@ -32,8 +33,8 @@ async def test_the_media_of_known_videos_are_not_listed(
         bucket = S3Objects(location, scratch, cache_bytes=0)
         now_us = time.time_ns() // 1000
         async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
-            project = await catalog.projects.add("films", 1)
-            await catalog.videos.add(project.id, new_video(KEPT), now_us, by=None)
+            project = await catalog.projects.add("films", Change(1))
+            await catalog.videos.add(project.id, new_video(KEPT), Change(now_us))
             await complete_video(catalog, now_us)
             await bucket.put_all({f"sources/{KEPT}/1": b"", f"videos/{KEPT}/1-1/360p/0.m4s": b""})
             requests: list[int] = []

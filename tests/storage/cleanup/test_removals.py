@@ -11,6 +11,7 @@ from delivery.edge.memory import MemoryEdge
 from media.no_op import do_nothing_async
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.queries.removals import FIRST_US
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile
 from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.cleanup.removals import LAST_US, keep_removing, remove_due
@@ -41,11 +42,11 @@ def objects(tmp_path: Path) -> Generator[UndeletableDisk]:
 
 async def deleted(catalog: Catalog, objects: UndeletableDisk, *hashes: str) -> int:
     """Add videos and delete their rows, as a process does that is killed then; return when."""
-    project = await catalog.projects.add("films", 1)
+    project = await catalog.projects.add("films", Change(1))
     for hash_ in hashes:
         await objects.put_all({f"sources/{hash_}/1": b"x", f"videos/{hash_}/1-1/0.m4s": b"x"})
-        whole = await catalog.videos.add(project.id, new_video(hash_), 1, by=None)
-        await catalog.videos.remove(whole.video.id, 1, by=None)
+        whole = await catalog.videos.add(project.id, new_video(hash_), Change(1))
+        await catalog.videos.remove(whole.video.id, Change(1))
     return catalog.clock.now_us() + FIRST_US
 
 
@@ -75,14 +76,14 @@ async def test_what_is_to_be_deleted_is_no_orphan(
 ) -> None:
     """Cleanups leave it alone: owners rely on its removal, and the trash would keep it for days."""
     now_us = await deleted(catalog, objects, *(f"{number:012}" for number in range(12)))
-    project = await catalog.projects.add("more", 1)
-    whole = await catalog.videos.add(project.id, new_video(HASH), 1, by=None)
+    project = await catalog.projects.add("more", Change(1))
+    whole = await catalog.videos.add(project.id, new_video(HASH), Change(1))
     replaced = (f"sources/{HASH}/1", f"sources/{HASH}/r-a", f"sources/{HASH}/r-b")
     for address in replaced:
         await objects.put(address, b"x")
     for address in replaced[1:]:
         file = VideoFile(source=address, size=1)
-        await catalog.videos.replace(whole.video.id, file, 1, by=None)
+        await catalog.videos.replace(whole.video.id, file, Change(1))
     later_us = now_us + 2 * AGE_US
     before = await media(objects)
     assert await remove_orphans(objects, catalog.references, later_us) == 0

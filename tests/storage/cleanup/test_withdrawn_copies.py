@@ -12,6 +12,7 @@ import pytest
 
 from media.no_op import do_nothing_async
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.cleanup.withdrawn_copies import (
     FORGET_US,
     GRACE_SECONDS,
@@ -60,9 +61,9 @@ async def catalog(tmp_path: Path) -> AsyncGenerator[Catalog]:
 async def add_stream(catalog: Catalog, number: int = 1) -> tuple[int, str, str]:
     """Add a public stream, and return its number, its hash and its folder."""
     if number == 1:
-        await catalog.projects.add("films", NOW_US)
-    stream = await catalog.streams.add(1, f"Stream {number}", NOW_US)
-    await catalog.streams.publish(stream.id, now_us=NOW_US, by=None)
+        await catalog.projects.add("films", Change(NOW_US))
+    stream = await catalog.streams.add(1, f"Stream {number}", Change(NOW_US))
+    await catalog.streams.publish(stream.id, Change(NOW_US))
     await catalog.cdn_folders.open(stream.hash)
     record = await catalog.visibility.find(stream.hash)
     assert record is not None
@@ -79,7 +80,7 @@ async def test_a_withdrawn_folder_is_deleted_when_no_cache_leads_to_it(
         await objects.put_all({f"{each}/run/720p/1.m4s": b"x" for each in (folder, other)})
         withdrawal = CopyWithdrawal(objects, catalog.cdn_folders)
         assert await withdrawal.run(NOW_US) == 0
-        await catalog.streams.unpublish(number, now_us=NOW_US, by=None)
+        await catalog.streams.unpublish(number, Change(NOW_US))
         assert await withdrawal.run(NOW_US) == 1
         assert await withdrawal.run(NOW_US + GRACE_US - 1) == 0
         assert await objects.addresses(folder) == [f"{folder}/run/720p/1.m4s"]
@@ -98,7 +99,7 @@ async def test_what_cannot_be_deleted_stays_known(catalog: Catalog, tmp_path: Pa
     with UndeletableDisk(tmp_path / "objects", "cdn/") as objects:
         number, _, folder = await add_stream(catalog)
         await objects.put(f"{folder}/run/720p/1.m4s", b"x")
-        await catalog.streams.remove(number, now_us=NOW_US, by=None)
+        await catalog.streams.remove(number, Change(NOW_US))
         withdrawal = CopyWithdrawal(objects, catalog.cdn_folders)
         await withdrawal.run(NOW_US)
         with pytest.raises(StorageError) as failure:
@@ -117,7 +118,7 @@ async def test_several_processes_withdraw_at_once(catalog: Catalog, tmp_path: Pa
         await objects.put_all({f"{each}/run/720p/1.m4s": b"x" for each in folders})
         hosts = [CopyWithdrawal(objects, catalog.cdn_folders) for _ in range(4)]
         for number in (1, 2, 3):
-            await catalog.streams.unpublish(number, now_us=NOW_US, by=None)
+            await catalog.streams.unpublish(number, Change(NOW_US))
         for now_us in (NOW_US, NOW_US + GRACE_US, NOW_US + FORGET_US):
             async with asyncio.TaskGroup() as tasks:
                 for host in hosts:
@@ -135,7 +136,7 @@ async def test_folders_that_no_row_names_are_deleted(catalog: Catalog, tmp_path:
         await objects.put_all({f"{each}/1-1/a/1.m4s": b"x" for each in (folder, newer, stranger)})
         assert await delete_unknown_copies(objects, catalog.cdn_folders) == 2
         assert await objects.addresses("cdn") == [f"{folder}/1-1/a/1.m4s"]
-        await catalog.streams.unpublish(number, now_us=NOW_US, by=None)
+        await catalog.streams.unpublish(number, Change(NOW_US))
         await catalog.cdn_folders.withdraw(NOW_US)  # it is known for as long as it is to be deleted
         assert await delete_unknown_copies(objects, catalog.cdn_folders) == 0
 
@@ -164,7 +165,7 @@ async def test_the_task_withdraws_and_deletes_at_its_start(
         number, hash_, folder = await add_stream(catalog)
         unknown = cdn_folder(hash_, "f" * 32)
         await objects.put_all({f"{each}/1-1/a/1.m4s": b"x" for each in (folder, unknown)})
-        await catalog.streams.unpublish(number, now_us=NOW_US, by=None)
+        await catalog.streams.unpublish(number, Change(NOW_US))
         await catalog.cdn_folders.withdraw(wall_clock_us() - GRACE_US)
         task = keep_deleting_withdrawn_copies(
             objects, catalog.cdn_folders, wall_clock_us, do_nothing_async, is_in_use=True
@@ -192,7 +193,7 @@ async def test_a_killed_process_leaves_the_rest_to_the_next(
         stream, _, public = await add_stream(catalog, number)
         await client.put_async(f"p/{public}/run/720p/1.m4s", b"x")
         if number < total:
-            await catalog.streams.unpublish(stream, now_us=NOW_US, by=None)
+            await catalog.streams.unpublish(stream, Change(NOW_US))
     await catalog.cdn_folders.withdraw(NOW_US)
 
     def remaining() -> int:

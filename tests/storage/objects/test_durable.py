@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import open_incoming_file
@@ -25,7 +26,7 @@ PLACED = [
 
 async def _add(catalog: Catalog) -> None:
     file = new_video("abcdefghijkl", source=SOURCE)
-    await catalog.videos.add(1, file, NOW, by=None)
+    await catalog.videos.add(1, file, Change(NOW))
 
 
 async def test_an_upload_is_on_the_disk_before_its_row(

@@ -7,6 +7,7 @@ from httpx import AsyncClient
 
 from api.schemas.urls import Addresses
 from storage.catalog import Catalog
+from storage.catalog.records.common import Change
 
 NOW_US = 1_700_000_000_123_456
 BROADCASTER_KEY = "0123456789abcdef0123"  # fixed in tests; random in a real installation
@@ -34,7 +35,7 @@ class ApiService(msgspec.Struct, frozen=True):
 
     async def headers_of(self, name: str, project: int | None, *, write: bool) -> dict[str, str]:
         """Create a token, and return the headers of requests with it."""
-        _, token = await self.catalog.tokens.add(name, project, write=write, now_us=NOW_US)
+        _, token = await self.catalog.tokens.add(name, project, Change(NOW_US), write=write)
         return {"Authorization": f"Bearer {token}"}
 
     async def add(self, title: str = "Title", path: str = STREAMS) -> Json:

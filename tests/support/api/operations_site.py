@@ -10,6 +10,7 @@ from headend.install.installation import catalog_location
 from headend.roles.operations import InstallationReporter
 from media.no_op import never
 from storage.catalog import open_catalog
+from storage.catalog.records.common import Change
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.in_loop_client import client_of
 from tests.support.headend.installed import installed
@@ -44,7 +45,7 @@ async def operations_site(
             operations=report,
             files_wait=files_wait,
         )
-        _, token = await catalog.tokens.add("owner", None, write=write, now_us=NOW_US)
+        _, token = await catalog.tokens.add("owner", None, Change(NOW_US), write=write)
         async with client_of(app) as client:
             owner = {"Authorization": f"Bearer {token}"}
             yield ApiService(client, catalog, "", BROADCASTER_KEY, owner)

@@ -15,6 +15,7 @@ from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.stream_events import StreamEvent
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoQuery, VideoRecord, WholeVideo
 from storage.catalog.videos.recordings import MadeRecording, RecordingRow
 from storage.objects.disk import DiskObjects
@@ -199,8 +200,8 @@ async def run_recorder(
     location = folder / "catalog.db"
     async with open_catalog(migrated(location), migrate=True) as catalog:
         if await catalog.projects.find("1") is None:
-            project = await catalog.projects.add("programmes", NOON_US)
-            await catalog.streams.add(project.id, "Morning", NOON_US)
+            project = await catalog.projects.add("programmes", Change(NOON_US))
+            await catalog.streams.add(project.id, "Morning", Change(NOON_US))
             await asyncio.to_thread(run_sql, location, f"UPDATE streams SET hash = '{HASH}'")
         with DiskObjects(objects or folder / "objects") as disk:
             frail = FailingObjects(disk, writes=writes)

@@ -5,6 +5,7 @@ from pathlib import Path
 from media.hls.m3u8 import render
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegment, Variant
 from media.ladder import Ladder, Rendition
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung
 from tests.support.engine.engine_process import ORIGIN, EngineOutput, begin, orders, run
@@ -68,7 +69,7 @@ async def add_recording(
     """
     catalog, objects = vod.catalog, vod.objects
     now = now_us()
-    stream = (await catalog.streams.add(1, "Morning", now)).key.hash
+    stream = (await catalog.streams.add(1, "Morning", Change(now))).key.hash
     row = await catalog.recordings.begin(stream, "20260131T120000123", 30, now)
     assert row is not None
     folder = f"videos/{row.hash}/{MEDIA}"

@@ -15,6 +15,7 @@ from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, PlaylistSegm
 from media.no_op import always
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoStatus, WholeVideo
 from storage.job_leases import HeldJob
 from storage.objects.disk import DiskObjects
@@ -42,7 +43,7 @@ class VodFixture(msgspec.Struct, frozen=True):
         data = await asyncio.to_thread(path.read_bytes)
         await self.objects.put(source, data)
         file = new_video(hash_, size=len(data), source=source)
-        return await self.catalog.videos.add(project, file, now_us(), by=None)
+        return await self.catalog.videos.add(project, file, Change(now_us()))
 
     async def lease(self, later_us: int = 0) -> HeldJob:
         """Lease the job that is due at `later_us` from now."""

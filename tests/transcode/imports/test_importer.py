@@ -18,6 +18,7 @@ from headend.roles.upload_intake import probe_upload
 from outbound.http_client import CheckedClient
 from outbound.policy import parse_networks
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile, VideoStatus, WholeVideo
 from storage.catalog.videos.imports import NewImport
@@ -91,7 +92,7 @@ class ImportFixture(msgspec.Struct, frozen=True):
             wanted=wanted or UploadDetails(),
         )
         assert "s3cr3t" not in repr(new)
-        return await self.catalog.imports.add(project, new, now_us(), by=None)
+        return await self.catalog.imports.add(project, new, Change(now_us()))
 
     async def lease(self, later_us: int = 0) -> HeldJob:
         owner = secrets.token_hex(8)
@@ -247,10 +248,10 @@ async def test_a_failed_import_can_be_asked_again(
     async with web_server(recover) as site:
         video = (await imports.ask(site.port, query="")).video.id
         with pytest.raises(VideoNotFailed):
-            await imports.catalog.videos.retry(video, now_us(), by=None)
+            await imports.catalog.videos.retry(video, Change(now_us()))
         await imports.importer(site.port).do(await imports.lease())
         good = True
-        again = await imports.catalog.videos.retry(video, now_us(), by=None)
+        again = await imports.catalog.videos.retry(video, Change(now_us()))
         assert again is not None and again.video.state == "uploading"
         await imports.importer(site.port).do(await imports.lease())
     status = await imports.status(video)
@@ -297,7 +298,7 @@ async def _ending(importer: Importer, job: HeldJob) -> None:
 async def test_deleting_the_video_ends_the_fetch(any_imports: ImportFixture) -> None:
     imports = any_imports
     async with under_way(imports) as (video, _, task):
-        await imports.catalog.videos.remove(video, now_us(), by=None)
+        await imports.catalog.videos.remove(video, Change(now_us()))
         await task
     assert not task.cancelled()
     assert imports.temporaries() == []
@@ -386,7 +387,7 @@ async def test_a_file_that_took_the_fetched_one_s_place_meanwhile_stays(
             source = replaced_source(hash_, "other")
             await disk.put(source, data)
             landed = VideoFile(source=source, size=len(data), length_us=1, width=640, height=480)
-            assert await imports.catalog.videos.replace(whole.video.id, landed, now_us(), by=None)
+            assert await imports.catalog.videos.replace(whole.video.id, landed, Change(now_us()))
             disk.awake.set()
             await working
         assert source in await imports.sources(whole)
@@ -484,7 +485,7 @@ async def test_one_project_s_imports_leave_places_for_another_s(
 ) -> None:
     """Four crawling servers once held all four places."""
     imports = any_imports
-    other = (await imports.catalog.projects.add("Other", now_us(), by=None)).id
+    other = (await imports.catalog.projects.add("Other", Change(now_us()))).id
     now = 0.0
     importer = imports.importer(1, places=4, clock=lambda: now)
     for _ in range(5):

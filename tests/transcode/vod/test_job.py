@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from media.hls.m3u8 import render
+from storage.catalog.records.common import Change
 from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
 from tests.support.engine.decoded_output import warnings_of
 from tests.support.engine.sources import TONE, ffmpeg
@@ -201,7 +202,7 @@ async def test_a_video_that_is_deleted_meanwhile_leaves_nothing(
 
         tasks.create_task(lose())
         await vod.wait_for_media(hash_)
-        await vod.catalog.videos.remove(job.video, 0, by=None)
+        await vod.catalog.videos.remove(job.video, Change(0))
     assert await vod.stored_objects(hash_) == []
 
 
@@ -254,6 +255,6 @@ async def test_a_full_disk_puts_the_job_back_and_at_last_fails_it(
             status = await vod.status(video.id)
             assert (status.state, status.attempt) == ("failed", 3)
             assert "stored" in status.reason
-            await vod.catalog.videos.retry(video.id, 0, by=None)
+            await vod.catalog.videos.retry(video.id, Change(0))
             await vod.transcoder.do(await vod.lease())
             assert (await vod.status(video.id)).state == "completed"

@@ -13,6 +13,7 @@ import pytest
 
 from media.no_op import always, do_nothing
 from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.records.common import Change
 from storage.catalog.videos.spans import Spans
 from storage.job_leases import HeldJob, HeldSpan, JobLost, PlannedSpan
 from storage.objects.disk import DiskObjects
@@ -160,7 +161,7 @@ async def test_projects_take_turns_in_jobs_and_in_stretches(
     vod: VodFixture, tmp_path: Path
 ) -> None:
     (tmp_path / "a.mp4").write_text("no film")
-    other = (await vod.catalog.projects.add("other", now_us())).id
+    other = (await vod.catalog.projects.add("other", Change(now_us()))).id
     films = [await vod.add(tmp_path / "a.mp4") for _ in range(4)]
     films += [await vod.add(tmp_path / "a.mp4", project=other) for _ in range(2)]
     jobs = [await vod.transcoder.lease(f"worker {number}") for number in range(6)]

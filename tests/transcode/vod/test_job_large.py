@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from media.stream_keys import new_hash
+from storage.catalog.records.common import Change
 from tests.support.storage.new_videos import new_video
 from tests.support.transcode.sparse_files import MOST_PADDING, unclosed_flv
 from tests.support.transcode.transcode_fixture import VodFixture, now_us
@@ -28,7 +29,7 @@ async def test_an_unclosed_recording_of_20_gib_becomes_a_video(vod: VodFixture) 
     size = path.stat().st_size
     assert size > 20 * GIB
     file = new_video(hash_, size=size, source=source)
-    video = (await vod.catalog.videos.add(1, file, now_us(), by=None)).video.id
+    video = (await vod.catalog.videos.add(1, file, Change(now_us()))).video.id
     await vod.transcoder.do(await vod.lease())
     status = await vod.status(video)
     assert (status.state, status.attempt, status.reason) == ("completed", 1, "")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.errors import UploadInProgress
@@ -43,7 +44,7 @@ async def replaced(vod: VodFixture, whole: WholeVideo, path: Path) -> str | None
     data = await asyncio.to_thread(path.read_bytes)
     await vod.objects.put(source, data)
     landed = VideoFile(source=source, size=len(data), length_us=25_000_000, width=640, height=480)
-    video = await vod.catalog.videos.replace(whole.video.id, landed, now_us(), by=None)
+    video = await vod.catalog.videos.replace(whole.video.id, landed, Change(now_us()))
     assert video is not None
     return video[1]
 
@@ -144,7 +145,7 @@ async def test_of_a_video_deleted_while_it_is_replaced_nothing_stays(
     await vod.transcoder.do(job)
     span = await next_of(vod)
     assert isinstance(span, HeldSpan)
-    hash_ = await vod.catalog.videos.remove(first.video.id, now_us(), by=None)
+    hash_ = await vod.catalog.videos.remove(first.video.id, Change(now_us()))
     await vod.objects.delete_tree(f"videos/{hash_}")
     await vod.objects.delete_tree(f"sources/{hash_}")
     with pytest.raises(SpanLost):
@@ -158,8 +159,8 @@ async def test_a_video_without_a_file_takes_no_other(vod: VodFixture, first_film
     whole = await vod.add(first_film)
     record = whole.video
     from_here = VideoFile(source="sources/x/r-1", size=1)
-    assert await vod.catalog.videos.replace(record.id + 1, from_here, now_us(), by=None) is None
+    assert await vod.catalog.videos.replace(record.id + 1, from_here, Change(now_us())) is None
     file = new_video(size=0, source="")
     coming = await vod.catalog.videos.expect(1, file, now_us())
     with pytest.raises(UploadInProgress):
-        await vod.catalog.videos.replace(coming, from_here, now_us(), by=None)
+        await vod.catalog.videos.replace(coming, from_here, Change(now_us()))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from media.ticks import VIDEO_SCALE
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.videos.jobs import PREVIEWS
 from storage.catalog.videos.recordings import BORROWED_POSTERS
@@ -229,7 +230,7 @@ async def test_a_poster_that_its_owner_sends_meanwhile_stays(
     whole = await add_recording(vod, output, gaps=frozenset(), posters=BORROWED_POSTERS)
     job = await lease(vod)
     video = whole.video.id
-    await vod.catalog.videos.set_posters(video, "own-abc", (RUNG,), now_us(), by=None)
+    await vod.catalog.videos.set_posters(video, "own-abc", (RUNG,), Change(now_us()))
     await maker.do(job)
     assert (await vod.whole_video(video)).video.posters == "own-abc"
     folders = {name.split("/")[2] for name in await vod.stored_objects(whole.video.hash)}
@@ -326,7 +327,7 @@ async def test_nothing_is_left_of_the_previews_of_a_deleted_video(
 
         async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
             if address.endswith("sheet-0.jpg"):
-                await vod.catalog.videos.remove(recording.video.id, now_us(), by=None)
+                await vod.catalog.videos.remove(recording.video.id, Change(now_us()))
             await vod.objects.put(address, data, vital=vital)
 
     maker = PreviewMaker(
@@ -375,7 +376,7 @@ async def test_another_file_ends_the_job(
     source = replaced_source(recording.video.hash, "another")
     await vod.objects.put(source, b"film")
     file = VideoFile(source=source, size=4, length_us=0, width=0, height=0)
-    assert await vod.catalog.videos.replace(recording.video.id, file, now_us(), by=None)
+    assert await vod.catalog.videos.replace(recording.video.id, file, Change(now_us()))
     with pytest.raises(JobLost):
         await maker.do(job)
     assert await folder_of(vod, recording.video.id) is None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.catalog.records.common import Change
 from storage.job_leases import LEASE_US, HeldJob, HeldSpan, SpanLost, pause_us
 from tests.support.shared_engines import mostly_on
 from tests.support.transcode.spanned_asset import (
@@ -154,7 +155,7 @@ async def test_a_span_that_fails_three_times_fails_the_video_and_leaves_what_pla
     assert "3 times" in (await vod.status(video)).reason
     assert await lease(vod, later_us + 3 * LEASE_US) is None
     assert folders(await vod.stored_objects(whole.video.hash)) == {"1-1"}  # which plays
-    await vod.catalog.videos.retry(video, now_us(), by=None)
+    await vod.catalog.videos.retry(video, Change(now_us()))
     await do_all(vod)
     assert await is_whole(vod, await vod.whole_video(video))
 
@@ -188,7 +189,7 @@ async def test_a_video_that_is_deleted_ends_its_spans(vod: VodFixture, own_film:
     await vod.transcoder.do(first)
     span = await lease(vod)
     assert isinstance(span, HeldSpan)
-    await vod.catalog.videos.remove(whole.video.id, now_us(), by=None)
+    await vod.catalog.videos.remove(whole.video.id, Change(now_us()))
     await vod.objects.delete_tree(f"videos/{whole.video.hash}")
     with pytest.raises(SpanLost):
         await vod.transcoder.do(span)

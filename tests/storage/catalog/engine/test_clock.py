@@ -7,6 +7,7 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.engine.clock import DatabaseClock
 from storage.catalog.engine.database import Database
+from storage.catalog.records.common import Change
 from storage.errors import CatalogUnavailable
 from storage.job_leases import LEASE_US
 from storage.wall_clock import wall_clock_us
@@ -79,7 +80,7 @@ async def test_a_worker_whose_host_is_an_hour_ahead_takes_nothing_from_others(
     await ahead.synchronize()
     await catalog.installation.first_start(wall_clock_us())
     file = new_video()
-    await catalog.videos.add(1, file, here.now_us(), by=None)
+    await catalog.videos.add(1, file, Change(here.now_us()))
     job = await catalog.jobs.lease("here", here.now_us())
     assert job is not None
     assert await catalog.jobs.lease("ahead", ahead.now_us()) is None

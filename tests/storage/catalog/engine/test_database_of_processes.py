@@ -19,12 +19,13 @@ edits = pytest.mark.parametrize("edits", [6, pytest.param(15, marks=pytest.mark.
 CALLER = """
 import asyncio, sys
 from storage.catalog import open_catalog
+from storage.catalog.records.common import Change
 
 async def main(place, rounds):
     async with open_catalog(place, migrate=False) as catalog:
         together()
         for number in range(rounds):
-            added = await catalog.streams.add(1, f"Stream {number}", number)
+            added = await catalog.streams.add(1, f"Stream {number}", Change(number))
             assert await catalog.streams.find(added.id) == added
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
@@ -89,6 +90,7 @@ WITNESS = """
 import asyncio, sys
 from media.stream_events import RungShedEvent, SlateEvent, SwitchedEvent
 from storage.catalog import open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.catalog.streams.repository import StreamChange
 from storage.errors import CatalogBusy
@@ -108,7 +110,7 @@ async def main(place, rounds, me):
         ways = (
             lambda turn: catalog.events.add(first.hash, SHED, turn),
             lambda turn: catalog.streams.edit(
-                first.id, StreamChange(title=f"{me} {turn}"), now_us=turn, by=me),
+                first.id, StreamChange(title=f"{me} {turn}"), Change(turn, by=me)),
             lambda turn: catalog.live_state.set(
                 first.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False,
                 now_us=turn, happened=(SWITCHED, SlateEvent(reason="lost"))),

@@ -15,7 +15,7 @@ from media.stream_events import RungShedEvent
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.migrations import migrate
-from storage.catalog.records.common import ProjectRecord, Sort
+from storage.catalog.records.common import Change, ProjectRecord, Sort
 from storage.catalog.records.videos import VideoQuery
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
@@ -119,7 +119,7 @@ async def filled(either_database: str | Path) -> AsyncGenerator[Database]:
         await migrate(database)
         catalog = Catalog(database)
         await catalog.installation.first_start(1)
-        await catalog.projects.add("Other", 1)
+        await catalog.projects.add("Other", Change(1))
         run_sql(
             either_database,
             *(

@@ -12,6 +12,7 @@ from storage.catalog.engine.database import Database, database_url, open_databas
 from storage.catalog.engine.lock_order import Rank, defer
 from storage.catalog.library.sessions import require_valid
 from storage.catalog.queries import project_lookup
+from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadeVideo
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile
@@ -61,7 +62,7 @@ def _count_nudges(database: Database) -> list[None]:
 
 async def _add_video(catalog: Catalog) -> int:
     file = new_video()
-    return (await catalog.videos.add(1, file, NOW, by=None)).video.id
+    return (await catalog.videos.add(1, file, Change(NOW))).video.id
 
 
 async def test_videos_complete_while_others_get_another_file(postgres_url: str) -> None:
@@ -83,7 +84,7 @@ async def test_videos_complete_while_others_get_another_file(postgres_url: str) 
             callers.append([partial(complete, f"{caller} {call}") for call in range(CALLS)])
             replaced = completed[caller::CALLERS]
             callers.append(
-                [partial(catalog.videos.replace, video, OTHER, NOW, by=None) for video in replaced]
+                [partial(catalog.videos.replace, video, OTHER, Change(NOW)) for video in replaced]
             )
         assert await count_refused(callers) == 0
 
@@ -96,11 +97,11 @@ async def test_a_project_is_deleted_while_one_of_its_tokens_adds_something(
         open_database(database_url(postgres_url), create=False) as database,
     ):
         await catalog.installation.first_start(NOW)
-        project = (await catalog.projects.add("Doomed", NOW)).id
-        token, _ = await catalog.tokens.add("theirs", project, write=True, now_us=NOW)
+        project = (await catalog.projects.add("Doomed", Change(NOW))).id
+        token, _ = await catalog.tokens.add("theirs", project, Change(NOW), write=True)
         async with asyncio.TaskGroup() as tasks, database.writing() as connection:
             await require_valid(connection, token.id)
-            removal = tasks.create_task(catalog.projects.remove(project, by=None, now_us=NOW))
+            removal = tasks.create_task(catalog.projects.remove(project, Change(NOW)))
             await until(lambda: run_sql(postgres_url, WAITING) == [(1,)])
             await project_lookup.require(connection, project)
         assert removal.result()
@@ -111,7 +112,7 @@ async def test_a_link_signs_in_while_its_token_is_deleted(postgres_url: str) -> 
         open_catalog(postgres_url, migrate=False) as catalog,
         open_database(database_url(postgres_url), create=False) as database,
     ):
-        token, _ = await catalog.tokens.add("theirs", None, write=True, now_us=NOW)
+        token, _ = await catalog.tokens.add("theirs", None, Change(NOW), write=True)
         link = await catalog.sessions.add_link(token.id, NOW)
         is_token = tokens.c.id == token.id
         async with asyncio.TaskGroup() as tasks, database.writing() as connection:
@@ -128,10 +129,10 @@ async def test_an_upload_begins_while_its_link_is_used_by_another(postgres_url: 
         open_database(database_url(postgres_url), create=False) as database,
     ):
         project = (await catalog.installation.first_start(NOW)).project.id
-        tag = await catalog.labels.add("tag", project, "Tag", active=True, by=None, now_us=NOW)
+        tag = await catalog.labels.add("tag", project, "Tag", Change(NOW), active=True)
         details = UploadDetails(tags=(tag.id,))
         number, _ = await catalog.links.add(
-            project, details, most_bytes=1000, expires_us=NOW + 1, now_us=NOW, by=None
+            project, details, Change(NOW), most_bytes=1000, expires_us=NOW + 1
         )
         new = new_upload(wanted=details, link=number, expires_us=NOW + 1)
 

@@ -16,6 +16,7 @@ from sqlalchemy import func, insert, select, text
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine import database
 from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.records.common import Change
 from storage.catalog.schema.tables import projects, streams
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 from tests.support.memory_folder import memory_folder
@@ -164,7 +165,7 @@ async def test_more_tasks_than_connections_take_turns(postgres_url: str) -> None
         await catalog.installation.first_start(1)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             for number in range(40):
-                tasks.create_task(catalog.streams.add(1, f"{number}", number))
+                tasks.create_task(catalog.streams.add(1, f"{number}", Change(number)))
                 tasks.create_task(catalog.streams.find_page(1))
         assert (await catalog.streams.find_page(1)).total == 41
 
@@ -320,9 +321,9 @@ async def test_titles_are_in_the_order_of_code_points_as_on_sqlite(
     orders: list[list[str]] = []
     for place in (postgres_url, file):
         async with open_catalog(place, migrate=True) as catalog:
-            await catalog.projects.add("Sport", 1)
+            await catalog.projects.add("Sport", Change(1))
             for title in titles:
-                await catalog.streams.add(1, title, 1)
+                await catalog.streams.add(1, title, Change(1))
         async with (
             open_database(database_url(place), create=False) as opened,
             opened.reading() as connection,
@@ -334,7 +335,7 @@ async def test_titles_are_in_the_order_of_code_points_as_on_sqlite(
 
 async def _use(catalog: Catalog) -> None:
     await catalog.ping()
-    await catalog.streams.add(1, "One", 1)
+    await catalog.streams.add(1, "One", Change(1))
 
 
 async def test_a_read_for_a_request_ends_in_time_and_other_work_may_take_longer(
@@ -379,7 +380,7 @@ async def test_the_encoding_of_a_session_is_not_that_of_the_environment(
 ) -> None:
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     async with open_catalog(postgres_url, migrate=False) as catalog:
-        project = await catalog.projects.add("Știri", 1)
+        project = await catalog.projects.add("Știri", Change(1))
         assert (await catalog.projects.find(str(project.id))) == project
 
 

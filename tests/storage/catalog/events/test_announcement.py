@@ -16,7 +16,7 @@ from storage.catalog.events.kinds import (
     StreamState,
     UnpublishedEvent,
 )
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from storage.catalog.schema.tables import events, projects
 from tests.support.sql import WAITING, run_sql
 from tests.support.storage.new_videos import new_video
@@ -41,18 +41,20 @@ async def test_an_event_is_logged_and_broadcast_as_its_type_says(
     catalog: Catalog, database: Database
 ) -> None:
     hash_ = await _stream(catalog)
-    video = (await catalog.videos.add(1, new_video(), 2, by=None)).video
+    video = (await catalog.videos.add(1, new_video(), Change(2))).video
     newest = await catalog.outbox.newest()
     last = (await catalog.events.find_page(1)).items[0].id
     async with database.writing() as connection:
-        await announce(connection, 1, hash_, LOST, now_us=5, host="one")
-        await announce(connection, 1, video.hash, BytesReceived(received_bytes=3, size=9), now_us=5)
+        await announce(connection, 1, hash_, LOST, change=Change(5), host="one")
+        await announce(
+            connection, 1, video.hash, BytesReceived(received_bytes=3, size=9), change=Change(5)
+        )
     async with database.writing() as connection:
         shown = (StreamState(), LiveEvent(), UnpublishedEvent(stream=1))
-        await announce(connection, 1, hash_, *shown, now_us=6, by=None)
+        await announce(connection, 1, hash_, *shown, change=Change(6))
     async with database.writing() as connection:
         event = ProjectEditedEvent(project=1, keys=["name"])
-        await announce(connection, 1, "", event, now_us=7, by=4)
+        await announce(connection, 1, "", event, change=Change(7, by=4))
     logged = [each for each in (await catalog.events.find_page(1)).items[::-1] if each.id > last]
     assert [(each.kind, each.facts, each.number, each.token) for each in logged] == [
         ("engine lost", {"cause": "x", "host": "one"}, 2, None),
@@ -73,7 +75,7 @@ async def test_what_is_only_logged_wakes_no_web_socket(
     hash_ = await _stream(catalog)
     database.after_outbox_commit = lambda: woken.append(True)
     async with database.writing() as connection:
-        await announce(connection, 1, hash_, LOST, now_us=5)
+        await announce(connection, 1, hash_, LOST, change=Change(5))
     assert woken == []
 
 
@@ -92,7 +94,7 @@ async def test_a_lower_number_is_never_seen_after_a_higher_one(
 
     async def slow() -> None:
         async with database.writing() as connection:
-            await announce(connection, 1, hash_, LOST, now_us=5)
+            await announce(connection, 1, hash_, LOST, change=Change(5))
             announced.set()
             await goes_on.wait()
 
@@ -101,7 +103,7 @@ async def test_a_lower_number_is_never_seen_after_a_higher_one(
         await announced.wait()
         async with database.writing() as connection:
             event = ProjectEditedEvent(project=1, keys=[])
-            await announce(connection, 1, "", event, now_us=6)
+            await announce(connection, 1, "", event, change=Change(6))
         first = await kinds()
         goes_on.set()
     assert (await kinds())[: len(first)] == first
@@ -111,7 +113,7 @@ async def test_a_lower_number_is_never_seen_after_a_higher_one(
 @ON_POSTGRES
 async def test_a_reader_misses_nothing_of_what_many_write(catalog: Catalog) -> None:
     await catalog.installation.first_start(1)
-    streams = [await catalog.streams.add(1, f"{number}", 1) for number in range(WRITERS)]
+    streams = [await catalog.streams.add(1, f"{number}", Change(1)) for number in range(WRITERS)]
     read: list[int] = []
     over = asyncio.Event()
 
@@ -150,7 +152,7 @@ async def test_an_event_and_the_deletion_of_its_project_do_not_deadlock(
     async def edit() -> None:
         async with database.writing() as connection:
             event = ProjectEditedEvent(project=1, keys=[])
-            await announce(connection, 1, "", event, now_us=6)
+            await announce(connection, 1, "", event, change=Change(6))
             announced.set()
             await until(lambda: is_held.is_set() or waits(), within=10)
         is_over.set()
@@ -163,7 +165,7 @@ async def test_an_event_and_the_deletion_of_its_project_do_not_deadlock(
             is_held.set()
             await until(lambda: is_over.is_set() or waits(), within=10)
             event = ProjectEditedEvent(project=1, keys=["name"])
-            await announce(connection, 1, "", event, now_us=7)
+            await announce(connection, 1, "", event, change=Change(7))
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(edit())

@@ -9,6 +9,7 @@ from media.countries import find_country
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database
 from storage.catalog.events.broadcast import KEPT_US, OutboxEvent
+from storage.catalog.records.common import Change
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos import creation
 from storage.catalog.videos.repository import VideoChange
@@ -79,7 +80,7 @@ async def test_what_was_undone_is_not_there_and_its_hole_loses_nothing(catalog: 
 async def test_a_change_without_notices_nudges_no_reader(catalog: Catalog) -> None:
     delivered: list[int] = []
     catalog.outbox.on_commit(lambda: delivered.append(1))
-    await catalog.projects.add("a project", NOW_US)
+    await catalog.projects.add("a project", Change(NOW_US))
     assert delivered == []
 
 
@@ -151,7 +152,7 @@ async def test_the_public_channel_of_a_stream_is_silent_while_its_page_is_not_fo
     catalog: Catalog,
 ) -> None:
     await catalog.installation.first_start(NOW_US)
-    stream = await catalog.streams.add(1, "x", NOW_US, by=None)
+    stream = await catalog.streams.add(1, "x", Change(NOW_US))
     romania = find_country("RO")
     assert romania is not None
     _, last = await _public_channels(catalog, 0)
@@ -160,14 +161,14 @@ async def test_the_public_channel_of_a_stream_is_silent_while_its_page_is_not_fo
     for name in ("published", "unpublished", "published again", "restricted"):
         match name:
             case "unpublished":
-                await catalog.streams.unpublish(stream.id, now_us=NOW_US, by=None)
+                await catalog.streams.unpublish(stream.id, Change(NOW_US))
             case "restricted":
                 change = StreamChange(countries=(romania,))
-                await catalog.streams.edit(stream.id, change, now_us=NOW_US, by=None)
-                await catalog.streams.unpublish(stream.id, now_us=NOW_US, by=None)
-                await catalog.streams.publish(stream.id, now_us=NOW_US, by=None)
+                await catalog.streams.edit(stream.id, change, Change(NOW_US))
+                await catalog.streams.unpublish(stream.id, Change(NOW_US))
+                await catalog.streams.publish(stream.id, Change(NOW_US))
             case _:
-                await catalog.streams.publish(stream.id, now_us=NOW_US, by=None)
+                await catalog.streams.publish(stream.id, Change(NOW_US))
         public, last = await _public_channels(catalog, last)
         steps.append((name, public))
     assert steps == [
@@ -183,7 +184,7 @@ async def test_the_public_channel_of_a_video_is_silent_while_its_page_is_not_for
 ) -> None:
     await catalog.installation.first_start(NOW_US)
     file = new_video()
-    video = (await catalog.videos.add(1, file, NOW_US, by=None)).video.id
+    video = (await catalog.videos.add(1, file, Change(NOW_US))).video.id
     romania = find_country("RO")
     assert romania is not None
     own = f"video.{file.hash}"
@@ -194,15 +195,15 @@ async def test_the_public_channel_of_a_video_is_silent_while_its_page_is_not_for
             case "new":
                 pass
             case "unpublished":
-                await catalog.videos.unpublish(video, NOW_US, by=None)
+                await catalog.videos.unpublish(video, Change(NOW_US))
             case "published again":
-                await catalog.videos.publish(video, NOW_US, by=None)
+                await catalog.videos.publish(video, Change(NOW_US))
             case "restricted":
                 change = VideoChange(countries=(romania,))
-                await catalog.videos.edit(video, change, NOW_US, by=None)
+                await catalog.videos.edit(video, change, Change(NOW_US))
             case _:
                 change = VideoChange(countries=())
-                await catalog.videos.edit(video, change, NOW_US, by=None)
+                await catalog.videos.edit(video, change, Change(NOW_US))
         before = last
         async with database.writing() as connection:
             await creation.report_received(connection, video, 1, 2, NOW_US)

@@ -5,7 +5,7 @@ from media.ticks import DAY_US
 from storage.catalog import Catalog
 from storage.catalog.events import log as event_log
 from storage.catalog.library.labels import TagById
-from storage.catalog.records.common import EventRecord, StreamRecord
+from storage.catalog.records.common import Change, EventRecord, StreamRecord
 from storage.catalog.streams.repository import StreamChange
 from storage.errors import NoSuchLabel
 from tests.support.shared_engines import ON_BOTH
@@ -19,8 +19,8 @@ SINCE = 2  # what is made before, as the first stream, has events of its own
 async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> None:
     first = await catalog.installation.first_start(1)
     assert first.stream is not None
-    other = await catalog.projects.add("other", 1)
-    foreign = await catalog.streams.add(other.id, "foreign", 1)
+    other = await catalog.projects.add("other", Change(1))
+    foreign = await catalog.streams.add(other.id, "foreign", Change(1))
     await catalog.events.add(first.stream.hash, EngineLostEvent(cause="é"), 10)
     await catalog.events.add(foreign.hash, RungShedEvent(renditions=[], late=1.0), 11)
     await catalog.events.add(first.stream.hash, RungShedEvent(renditions=["720p"], late=3.1), 12)
@@ -55,11 +55,11 @@ async def test_events_are_read_newest_first_and_by_project(catalog: Catalog) -> 
 async def test_the_events_of_each_stream_are_counted_and_no_others(catalog: Catalog) -> None:
     first = (await catalog.installation.first_start(1)).stream
     assert first is not None
-    other = await catalog.streams.add(1, "Other", 1)
-    await catalog.projects.edit(1, name="New", by=None, now_us=1)
+    other = await catalog.streams.add(1, "Other", Change(1))
+    await catalog.projects.edit(1, Change(1), name="New")
     for stream in (first, other, first):
         await catalog.events.add(stream.hash, RungShedEvent(renditions=[], late=1.0), SINCE)
-    await catalog.streams.remove(other.id, now_us=SINCE, by=None)
+    await catalog.streams.remove(other.id, Change(SINCE))
     events = (await catalog.events.find_page(1)).items[::-1]
     assert [(each.kind, each.subject, each.number) for each in events] == [
         ("stream added", first.hash, 1),
@@ -79,7 +79,7 @@ async def test_an_event_that_is_taken_back_leaves_no_hole(catalog: Catalog) -> N
     stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
     with pytest.raises(NoSuchLabel):
-        await catalog.streams.edit(stream.id, StreamChange(tags=(TagById(99),)), now_us=1, by=None)
+        await catalog.streams.edit(stream.id, StreamChange(tags=(TagById(99),)), Change(1))
     await catalog.events.add(stream.hash, RungShedEvent(renditions=[], late=1.0), SINCE)
     assert [each.number for each in (await catalog.events.find_page(1)).items] == [2, 1]
 
@@ -115,8 +115,8 @@ async def test_programs_read_on_in_rising_order(
 ) -> None:
     monkeypatch.setattr(event_log, "MOST_AFTER", 2)
     first = await _first_stream(catalog)
-    other = await catalog.streams.add(1, "Other", 1)
-    foreign = await catalog.projects.add("Foreign", 1)
+    other = await catalog.streams.add(1, "Other", Change(1))
+    foreign = await catalog.projects.add("Foreign", Change(1))
     last = (await catalog.events.find_page(1)).items[0].id
     for stream in (first, other, first, other, first):
         await catalog.events.add(stream.hash, SHED, SINCE)
@@ -163,7 +163,7 @@ async def test_each_stream_keeps_its_newest_events(
     monkeypatch.setattr(event_log, "MOST_OF_STREAM", 20)
     monkeypatch.setattr(event_log, "_AT_ONCE", 7)
     first = await _first_stream(catalog)
-    quiet = await catalog.streams.add(1, "Quiet", 1)
+    quiet = await catalog.streams.add(1, "Quiet", Change(1))
     for number in range(40):
         await catalog.events.add(first.hash, SHED, number)
     assert await catalog.events.remove_old(1) == 21
@@ -179,7 +179,7 @@ async def test_the_catalog_keeps_its_newest_events(
     monkeypatch.setattr(event_log, "MOST", 5)
     await _first_stream(catalog)
     for number in range(8):
-        await catalog.projects.edit(1, name=f"{number}", by=None, now_us=number)
+        await catalog.projects.edit(1, Change(number), name=f"{number}")
     newest = (await catalog.events.find_page(1)).items[0].id
     await catalog.events.remove_old(1)
     kept = await catalog.events.find_after(1, 0)
@@ -211,7 +211,7 @@ async def test_events_are_kept_for_their_days(
 async def test_the_newest_event_of_some_kinds_is_that_of_the_stream(catalog: Catalog) -> None:
     first = (await catalog.installation.first_start(1)).stream
     assert first is not None
-    other = await catalog.streams.add(1, "Other", 1)
+    other = await catalog.streams.add(1, "Other", Change(1))
     switched = SwitchedEvent(from_="primary", to="backup-1", reason="lost")
     for stream, event in (
         (first, LiveEvent()), (first, switched), (first, EngineLostEvent(cause="x")),

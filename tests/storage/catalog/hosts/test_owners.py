@@ -11,6 +11,7 @@ import pytest
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.hosts import owners
 from storage.catalog.hosts.owners import OrphanedStream, StreamOwner
+from storage.catalog.records.common import Change
 from storage.errors import HostGone
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
@@ -263,7 +264,7 @@ async def test_left_streams_are_found_in_batches(
     monkeypatch.setattr(owners, "ORPHANED_AT_ONCE", 2)
     first = (await catalog.installation.first_start(1)).stream
     assert first is not None
-    added = [await catalog.streams.add(1, str(number), 1) for number in range(4)]
+    added = [await catalog.streams.add(1, str(number), Change(1)) for number in range(4)]
     numbers = [each.id for each in (first, *added)]
     for number in numbers:
         _, generation = await claim(catalog, a, stream=number)

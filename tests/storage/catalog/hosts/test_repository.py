@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.wall_clock import wall_clock_us
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
@@ -111,16 +111,16 @@ async def test_numbers_of_hosts_are_not_given_again(catalog: Catalog) -> None:
 async def test_a_start_removes_hosts_not_seen_for_a_day_and_owners_of_deleted_streams(
     catalog: Catalog, location: str | Path, project: ProjectRecord
 ) -> None:
-    kept = await catalog.streams.add(project.id, "kept", 1)
-    deleted = await catalog.streams.add(project.id, "deleted", 1)
-    running = await catalog.streams.add(project.id, "deleted while it runs", 1)
+    kept = await catalog.streams.add(project.id, "kept", Change(1))
+    deleted = await catalog.streams.add(project.id, "deleted", Change(1))
+    running = await catalog.streams.add(project.id, "deleted while it runs", Change(1))
     old, recent = await register(catalog, "old"), await register(catalog, "recent")
     for stream in (kept, deleted):
         await catalog.owners.claim(stream.id, old, dead_seconds=DEAD)
     await catalog.owners.claim(running.id, recent, dead_seconds=DEAD)
     generations = await catalog.owners.owned_by(old) | await catalog.owners.owned_by(recent)
     for stream in (deleted, running):
-        assert await catalog.streams.remove(stream.id, by=None, now_us=2) is not None
+        assert await catalog.streams.remove(stream.id, Change(2)) is not None
     last_seen(location, old, ago_us=DAY_US + 60 * SECOND_US)
     last_seen(location, recent, ago_us=DAY_US - 60 * SECOND_US)
     run_sql(location, f"UPDATE stream_owners SET taken_us = taken_us - {DAY_US + SECOND_US}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.common import PlayerOptions
+from storage.catalog.records.common import Change, PlayerOptions
 from storage.catalog.schema.tables import streams, videos
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
@@ -27,11 +27,11 @@ MANY = 2500  # five batches
 async def fill(catalog: Catalog, location: str | Path, many: int = MANY) -> tuple[int, int, int]:
     """Add many videos with a category and a player; return the first one's number, and theirs."""
     await catalog.installation.first_start(NOW)
-    category = await catalog.labels.add("category", 1, "c", active=True, by=None, now_us=NOW)
-    player = await catalog.players.add(1, "p", PlayerOptions(), by=None, now_us=NOW)
-    video = (await catalog.videos.add(1, new_video(), NOW, by=None)).video.id
-    await catalog.videos.edit(video, VideoChange(category=category.id), NOW, by=None)
-    await catalog.videos.set_player(video, player.id, NOW, by=None)
+    category = await catalog.labels.add("category", 1, "c", Change(NOW), active=True)
+    player = await catalog.players.add(1, "p", PlayerOptions(), Change(NOW))
+    video = (await catalog.videos.add(1, new_video(), Change(NOW))).video.id
+    await catalog.videos.edit(video, VideoChange(category=category.id), Change(NOW))
+    await catalog.videos.set_player(video, player.id, Change(NOW))
     copy_rows(location, videos, video, many, {"hash": padded(location, "V")})
     return video, category.id, player.id
 
@@ -46,9 +46,9 @@ async def test_an_edit_does_not_wait_for_the_whole_deletion(
         partial(catalog.players.remove, player),
     ):
         async with asyncio.TaskGroup() as tasks:
-            deleting = tasks.create_task(remove(by=None, now_us=NOW))
+            deleting = tasks.create_task(remove(Change(NOW)))
             await asyncio.sleep(0)  # it comes first
-            await catalog.videos.edit(video + 9, VideoChange(title="new"), NOW, by=None)
+            await catalog.videos.edit(video + 9, VideoChange(title="new"), Change(NOW))
             assert not deleting.done()
         assert deleting.result()
     for column in ("category_id", "player_id"):
@@ -59,17 +59,17 @@ async def test_an_edit_does_not_wait_for_the_whole_deletion(
 async def test_others_keep_theirs_and_versions_stay(catalog: Catalog, location: str | Path) -> None:
     video, category, player = await fill(catalog, location)
     (stream,) = await catalog.streams.find_all()
-    await catalog.streams.edit(stream.id, StreamChange(category=category), by=None, now_us=NOW)
-    other = await catalog.labels.add("category", 1, "o", active=True, by=None, now_us=NOW)
-    await catalog.videos.edit(video, VideoChange(category=other.id), NOW, by=None)
+    await catalog.streams.edit(stream.id, StreamChange(category=category), Change(NOW))
+    other = await catalog.labels.add("category", 1, "o", Change(NOW), active=True)
+    await catalog.videos.edit(video, VideoChange(category=other.id), Change(NOW))
     versions = f"SELECT version FROM {videos.name} UNION ALL SELECT version FROM {streams.name}"
     before = run_sql(location, versions)
-    assert await catalog.labels.remove("category", category, by=None, now_us=NOW)
+    assert await catalog.labels.remove("category", category, Change(NOW))
     having = "SELECT category_id FROM videos UNION SELECT category_id FROM streams"
     assert set(run_sql(location, having)) == {(None,), (other.id,)}
     assert run_sql(location, f"SELECT DISTINCT player_id FROM {videos.name}") == [(player,)]
     assert run_sql(location, versions) == before
-    assert not await catalog.labels.remove("category", category, by=None, now_us=NOW)
+    assert not await catalog.labels.remove("category", category, Change(NOW))
 
 
 async def test_a_video_that_got_the_category_meanwhile_is_edited_while_it_is_deleted(
@@ -77,13 +77,13 @@ async def test_a_video_that_got_the_category_meanwhile_is_edited_while_it_is_del
 ) -> None:
     async with open_catalog(postgres_url, migrate=False) as catalog:
         await catalog.installation.first_start(NOW)
-        category = await catalog.labels.add("category", 1, "c", active=True, by=None, now_us=NOW)
-        await catalog.videos.add(1, new_video(), NOW, by=None)
+        category = await catalog.labels.add("category", 1, "c", Change(NOW), active=True)
+        await catalog.videos.add(1, new_video(), Change(NOW))
         with psycopg.connect(postgres_url) as first, psycopg.connect(postgres_url) as edit:
             first.execute("SELECT * FROM categories FOR KEY SHARE")
             async with asyncio.TaskGroup() as tasks:
                 deleting = tasks.create_task(
-                    catalog.labels.remove("category", category.id, by=None, now_us=NOW)
+                    catalog.labels.remove("category", category.id, Change(NOW))
                 )
                 await until(lambda: _is_awaited(first))
                 run_sql(postgres_url, f"UPDATE videos SET category_id = {category.id}")
@@ -106,12 +106,12 @@ async def test_a_deletion_ends_though_videos_keep_getting_the_player(
     async def choose(first: int) -> None:
         with suppress(NoSuchLabel):  # it is deleted
             for number in cycle(range(first, first + 100)):
-                await catalog.videos.set_player(number, player, NOW, by=None)
+                await catalog.videos.set_player(number, player, Change(NOW))
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         for first in range(video, video + 400, 100):
             tasks.create_task(choose(first))
-        assert await catalog.players.remove(player, by=None, now_us=NOW)
+        assert await catalog.players.remove(player, Change(NOW))
     assert run_sql(location, "SELECT count(*) FROM videos WHERE player_id IS NOT NULL") == [(0,)]
 
 

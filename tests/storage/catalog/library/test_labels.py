@@ -10,7 +10,7 @@ from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.library import labels
 from storage.catalog.library.labels import Kind, TagById, TagByName, TagWanted
 from storage.catalog.queries import counters, named_rows
-from storage.catalog.records.common import LabelRecord, Named, Sort
+from storage.catalog.records.common import Change, LabelRecord, Named, Sort
 from storage.catalog.schema.tables import categories
 from storage.errors import CatalogError, NameTaken, NoSuchLabel, NoSuchProject
 from tests.support.concurrent_programs import run_together
@@ -21,10 +21,7 @@ FAR = (0, -1, 999, 1 << 31, 1 << 63, 10**40)
 
 
 async def made(catalog: Catalog, kind: Kind, project: int, *names: str) -> list[LabelRecord]:
-    return [
-        await catalog.labels.add(kind, project, name, active=True, by=None, now_us=1)
-        for name in names
-    ]
+    return [await catalog.labels.add(kind, project, name, Change(1), active=True) for name in names]
 
 
 def named(label: LabelRecord) -> Named:
@@ -61,7 +58,7 @@ async def link(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_label_is_found_by_its_number(catalog: Catalog, kind: Kind) -> None:
-    project = (await catalog.projects.add("One", 1)).id
+    project = (await catalog.projects.add("One", Change(1))).id
     (label,) = await made(catalog, kind, project, "Știri de azi 🎬")
     assert label == LabelRecord(id=label.id, project=project, name="Știri de azi 🎬", active=True)
     assert await catalog.labels.find(kind, label.id) == label
@@ -75,32 +72,32 @@ async def test_a_label_is_found_by_its_number(catalog: Catalog, kind: Kind) -> N
 async def test_a_name_is_there_once_whatever_its_case(
     catalog: Catalog, kind: Kind, twin: str
 ) -> None:
-    one = (await catalog.projects.add("One", 1)).id
-    two = (await catalog.projects.add("Two", 1)).id
+    one = (await catalog.projects.add("One", Change(1))).id
+    two = (await catalog.projects.add("Two", Change(1))).id
     news, sport = await made(catalog, kind, one, "Știri", "Sport")
     with pytest.raises(NameTaken):
         await made(catalog, kind, one, twin)
     with pytest.raises(NameTaken):
-        await catalog.labels.edit(kind, sport.id, name=twin, by=None, now_us=2)
+        await catalog.labels.edit(kind, sport.id, Change(2), name=twin)
     # A refused change has no effect, and another project may use the name.
     assert await names(catalog, kind, one) == ["Sport", "Știri"]
     await made(catalog, kind, two, twin)
     # A label may take its own name in another case.
-    renamed = await catalog.labels.edit(kind, news.id, name=twin, by=None, now_us=2)
+    renamed = await catalog.labels.edit(kind, news.id, Change(2), name=twin)
     assert renamed is not None
     assert (renamed.id, renamed.name) == (news.id, twin)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_edit_changes_only_the_fields_that_it_names(catalog: Catalog, kind: Kind) -> None:
-    project = (await catalog.projects.add("One", 1)).id
+    project = (await catalog.projects.add("One", Change(1))).id
     (label,) = await made(catalog, kind, project, "News")
-    off = await catalog.labels.edit(kind, label.id, active=False, by=7, now_us=2)
+    off = await catalog.labels.edit(kind, label.id, Change(2, by=7), active=False)
     assert off == LabelRecord(id=label.id, project=project, name="News", active=False)
-    named = await catalog.labels.edit(kind, label.id, name="Sport", by=7, now_us=3)
+    named = await catalog.labels.edit(kind, label.id, Change(3, by=7), name="Sport")
     assert named == LabelRecord(id=label.id, project=project, name="Sport", active=False)
-    assert await catalog.labels.edit(kind, label.id, by=7, now_us=4) == named
-    assert await catalog.labels.edit(kind, 999, name="X", by=7, now_us=4) is None
+    assert await catalog.labels.edit(kind, label.id, Change(4, by=7)) == named
+    assert await catalog.labels.edit(kind, 999, Change(4, by=7), name="X") is None
     logged = (await catalog.events.find_page(project)).items
     assert [(each.kind, each.facts, each.token) for each in logged[:2]] == [
         (f"{kind} edited", {kind: label.id, "keys": ["name"]}, 7),
@@ -111,12 +108,12 @@ async def test_an_edit_changes_only_the_fields_that_it_names(catalog: Catalog, k
 @ON_BOTH
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_list_is_searched_sorted_and_paged(catalog: Catalog, kind: Kind) -> None:
-    project = (await catalog.projects.add("One", 1)).id
-    other = (await catalog.projects.add("Two", 1)).id
+    project = (await catalog.projects.add("One", Change(1))).id
+    other = (await catalog.projects.add("Two", Change(1))).id
     await made(catalog, kind, other, "elsewhere")
     await made(catalog, kind, project, "b 100%", "Ärzte", "a_b", "Zoo", "apfel")
     zoo = (await catalog.labels.find_page(kind, project)).items[1]
-    await catalog.labels.edit(kind, zoo.id, active=False, by=None, now_us=2)
+    await catalog.labels.edit(kind, zoo.id, Change(2), active=False)
     assert await names(catalog, kind, project) == ["apfel", "Zoo", "a_b", "Ärzte", "b 100%"]
     by_name = ["a_b", "apfel", "b 100%", "Zoo", "Ärzte"]
     assert await names(catalog, kind, project, sort="name") == by_name
@@ -137,14 +134,14 @@ async def test_a_list_is_searched_sorted_and_paged(catalog: Catalog, kind: Kind)
 async def test_totals_follow_what_is_added_and_deleted(
     location: str | Path, catalog: Catalog, kind: Kind
 ) -> None:
-    project = (await catalog.projects.add("One", 1)).id
+    project = (await catalog.projects.add("One", Change(1))).id
     table = "tags" if kind == "tag" else "categories"
     one, _, _ = await made(catalog, kind, project, "a", "b", "c")
     with pytest.raises(NameTaken):
         await made(catalog, kind, project, "A")
     assert await counts(location, project, table) == 3
-    assert await catalog.labels.remove(kind, one.id, by=None, now_us=2)
-    assert not await catalog.labels.remove(kind, one.id, by=None, now_us=2)
+    assert await catalog.labels.remove(kind, one.id, Change(2))
+    assert not await catalog.labels.remove(kind, one.id, Change(2))
     assert await counts(location, project, table) == 2
     assert await names(catalog, kind, project) == ["c", "b"]
     # A number is never given twice.
@@ -162,8 +159,8 @@ async def test_a_label_of_no_project_is_refused(catalog: Catalog, kind: Kind) ->
 async def test_tags_are_linked_by_number_and_by_name(
     location: str | Path, catalog: Catalog
 ) -> None:
-    project = (await catalog.projects.add("One", 1)).id
-    stream = (await catalog.streams.add(project, "A stream", 1)).id
+    project = (await catalog.projects.add("One", Change(1))).id
+    stream = (await catalog.streams.add(project, "A stream", Change(1))).id
     news, sport = await made(catalog, "tag", project, "News", "Sport")
     linked = await link(
         location, project, stream,
@@ -181,8 +178,8 @@ async def test_tags_are_linked_by_number_and_by_name(
 
 @ON_BOTH
 async def test_many_tags_are_linked_at_once(location: str | Path, catalog: Catalog) -> None:
-    project = (await catalog.projects.add("One", 1)).id
-    stream = (await catalog.streams.add(project, "A stream", 1)).id
+    project = (await catalog.projects.add("One", Change(1))).id
+    stream = (await catalog.streams.add(project, "A stream", Change(1))).id
     linked = await link(location, project, stream, *(TagByName(f"tag {n}") for n in range(600)))
     assert len(linked) == 600
     again = await link(location, project, stream, *(TagById(tag.id) for tag in linked))
@@ -193,9 +190,9 @@ async def test_many_tags_are_linked_at_once(location: str | Path, catalog: Catal
 async def test_a_number_of_no_tag_of_the_project_is_refused_whole(
     location: str | Path, catalog: Catalog
 ) -> None:
-    one = (await catalog.projects.add("One", 1)).id
-    two = (await catalog.projects.add("Two", 1)).id
-    stream = (await catalog.streams.add(one, "A stream", 1)).id
+    one = (await catalog.projects.add("One", Change(1))).id
+    two = (await catalog.projects.add("Two", Change(1))).id
+    stream = (await catalog.streams.add(one, "A stream", Change(1))).id
     (mine,) = await made(catalog, "tag", one, "mine")
     (theirs,) = await made(catalog, "tag", two, "theirs")
     assert await link(location, one, stream, TagById(mine.id)) == (named(mine),)
@@ -217,10 +214,10 @@ async def test_a_number_of_no_tag_of_the_project_is_refused_whole(
 async def test_a_deleted_tag_is_taken_from_what_had_it(
     location: str | Path, catalog: Catalog
 ) -> None:
-    project = (await catalog.projects.add("One", 1)).id
-    stream = (await catalog.streams.add(project, "A stream", 1)).id
+    project = (await catalog.projects.add("One", Change(1))).id
+    stream = (await catalog.streams.add(project, "A stream", Change(1))).id
     news, sport = await link(location, project, stream, TagByName("News"), TagByName("Sport"))
-    assert await catalog.labels.remove("tag", news.id, by=None, now_us=2)
+    assert await catalog.labels.remove("tag", news.id, Change(2))
     async with (
         open_database(database_url(location), create=False) as database,
         database.reading() as connection,
@@ -229,8 +226,8 @@ async def test_a_deleted_tag_is_taken_from_what_had_it(
 
 
 async def test_a_category_is_of_its_project(location: str | Path, catalog: Catalog) -> None:
-    one = (await catalog.projects.add("One", 1)).id
-    two = (await catalog.projects.add("Two", 1)).id
+    one = (await catalog.projects.add("One", Change(1))).id
+    two = (await catalog.projects.add("Two", Change(1))).id
     (film,) = await made(catalog, "category", one, "Film")
     async with (
         open_database(database_url(location), create=False) as database,
@@ -253,6 +250,7 @@ from storage.catalog import open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.library import labels
 from storage.catalog.library.labels import TagByName
+from storage.catalog.records.common import Change
 from storage.errors import NameTaken
 
 async def main(place, project, stream, rounds):
@@ -265,8 +263,8 @@ async def main(place, project, stream, rounds):
                 wanted = [TagByName(f"linked {number}"), TagByName(f"LINKED {number + 1}")]
                 await labels.link_tags(connection, project, "stream", stream, wanted, number)
             try:
-                await catalog.labels.add("tag", project, f"Added {number}", active=True, by=1,
-                                         now_us=number)
+                await catalog.labels.add("tag", project, f"Added {number}", Change(number, by=1),
+                                         active=True)
                 made += 1
             except NameTaken:
                 pass
@@ -282,9 +280,9 @@ PROCESSES = 3
 async def test_processes_that_make_the_same_tags_make_one_of_each(
     location: str | Path, catalog: Catalog
 ) -> None:
-    project = (await catalog.projects.add("One", 1)).id
+    project = (await catalog.projects.add("One", Change(1))).id
     streams = [
-        (await catalog.streams.add(project, f"Stream {number}", 1)).id
+        (await catalog.streams.add(project, f"Stream {number}", Change(1))).id
         for number in range(PROCESSES)
     ]
     outputs = await run_together(
@@ -311,8 +309,8 @@ async def test_processes_that_make_the_same_tags_make_one_of_each(
 async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
     location: str | Path, catalog: Catalog
 ) -> None:
-    project = (await catalog.projects.add("One", 1)).id
-    stream = (await catalog.streams.add(project, "A stream", 1)).id
+    project = (await catalog.projects.add("One", Change(1))).id
+    stream = (await catalog.streams.add(project, "A stream", Change(1))).id
     outcomes: set[str] = set()
     for number in range(20):
         (tag,) = await made(catalog, "tag", project, f"tag {number}")
@@ -327,7 +325,7 @@ async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
                 outcomes.add("refused")
 
         async def deleting(tag: int = tag.id) -> None:
-            assert await catalog.labels.remove("tag", tag, by=None, now_us=2)
+            assert await catalog.labels.remove("tag", tag, Change(2))
 
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(linking())
@@ -338,7 +336,7 @@ async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_check_that_raises_keeps_the_label_as_it_is(catalog: Catalog, kind: Kind) -> None:
-    project = (await catalog.projects.add("One", 1)).id
+    project = (await catalog.projects.add("One", Change(1))).id
     (label,) = await made(catalog, kind, project, "News")
     records: list[LabelRecord] = []
 
@@ -347,7 +345,7 @@ async def test_a_check_that_raises_keeps_the_label_as_it_is(catalog: Catalog, ki
         raise LookupError
 
     with pytest.raises(LookupError):
-        await catalog.labels.edit(kind, label.id, name="x", by=None, now_us=2, check=refuse)
+        await catalog.labels.edit(kind, label.id, Change(2), name="x", check=refuse)
     assert records == [label]
     assert await catalog.labels.find(kind, label.id) == label
-    assert await catalog.labels.edit(kind, 999, name="x", by=None, now_us=2, check=refuse) is None
+    assert await catalog.labels.edit(kind, 999, Change(2), name="x", check=refuse) is None

@@ -2,7 +2,7 @@
 
 from media.countries import find_country
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.videos.repository import VideoChange
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 
@@ -16,11 +16,11 @@ async def test_only_restricted_records_of_the_project_are_found(
     assert romania is not None
     assert japan is not None
     free, old, new = [(await add(catalog, project, title=name)).video for name in "abc"]
-    other = await catalog.projects.add("Other", NOW_US)
+    other = await catalog.projects.add("Other", Change(NOW_US))
     theirs = (await add(catalog, other)).video
     for video in (old, new, theirs):
         change = VideoChange(countries=(romania, japan))
-        assert await catalog.videos.edit(video.id, change, NOW_US, by=None) is not None
+        assert await catalog.videos.edit(video.id, change, Change(NOW_US)) is not None
     restricted = await catalog.restrictions.find(project.id, 10)
     assert [(each.kind, each.id, each.title) for each in restricted] == [
         ("video", new.id, "c"), ("video", old.id, "b"),

@@ -9,6 +9,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.library.sessions import LIFE_SECONDS, LINK_SECONDS
+from storage.catalog.records.common import Change
 from storage.errors import TokenRevoked
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
@@ -21,8 +22,8 @@ NOW = 100 * DAY_US
 
 @pytest.fixture
 async def token(catalog: Catalog) -> int:
-    project = await catalog.projects.add("Sport", 1)
-    record, _ = await catalog.tokens.add("editor", project.id, write=True, now_us=1)
+    project = await catalog.projects.add("Sport", Change(1))
+    record, _ = await catalog.tokens.add("editor", project.id, Change(1), write=True)
     return record.id
 
 
@@ -81,7 +82,7 @@ async def test_a_session_is_valid_although_its_use_cannot_be_written(
 ) -> None:
     later = NOW + HOUR_US + 1
     async with open_catalog(sqlite_database, migrate=False) as catalog:
-        record, _ = await catalog.tokens.add("editor", None, write=True, now_us=1)
+        record, _ = await catalog.tokens.add("editor", None, Change(1), write=True)
         secret = await catalog.sessions.add(record.id, NOW)
         run_sql(
             sqlite_database,
@@ -105,11 +106,11 @@ async def test_a_signed_out_session_is_refused(catalog: Catalog, token: int) -> 
 async def test_a_revoked_token_takes_its_sessions_and_links_along(
     catalog: Catalog, token: int, location: str | Path
 ) -> None:
-    child, _ = await catalog.tokens.add("child", None, write=True, now_us=2, by=token)
-    other, _ = await catalog.tokens.add("other", None, write=True, now_us=3)
+    child, _ = await catalog.tokens.add("child", None, Change(2, by=token), write=True)
+    other, _ = await catalog.tokens.add("other", None, Change(3), write=True)
     secrets = {each: await catalog.sessions.add(each, NOW) for each in (token, child.id, other.id)}
     links = {each: await catalog.sessions.add_link(each, NOW) for each in (token, other.id)}
-    await catalog.tokens.revoke(token, NOW, descendants=True)
+    await catalog.tokens.revoke(token, Change(NOW), descendants=True)
     remaining_rows = run_sql(location, "SELECT token_id FROM sessions")
     assert remaining_rows == [(other.id,)]
     assert run_sql(location, "SELECT token_id FROM sign_in_links") == [(other.id,)]
@@ -149,7 +150,7 @@ async def test_it_is_known_whether_any_browser_has_signed_in(catalog: Catalog, t
 async def test_sessions_and_links_are_bounded_and_the_oldest_go(
     catalog: Catalog, token: int, location: str | Path
 ) -> None:
-    other, _ = await catalog.tokens.add("other", None, write=True, now_us=3)
+    other, _ = await catalog.tokens.add("other", None, Change(3), write=True)
     other_session = await catalog.sessions.add(other.id, NOW - 1)
     first = await catalog.sessions.add(token, NOW)
     second = await catalog.sessions.add(token, NOW + 1)
@@ -179,7 +180,7 @@ async def test_what_has_ended_is_removed_with_the_next_sign_in(
 
 async def test_the_files_hold_no_secret(file: Path) -> None:
     async with open_catalog(file, migrate=True) as catalog:
-        record, _ = await catalog.tokens.add("editor", None, write=True, now_us=1)
+        record, _ = await catalog.tokens.add("editor", None, Change(1), write=True)
         secrets = [
             await catalog.sessions.add(record.id, NOW),
             await catalog.sessions.add_link(record.id, NOW),

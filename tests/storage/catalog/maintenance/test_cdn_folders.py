@@ -4,7 +4,7 @@ import asyncio
 
 from media.countries import find_country
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
 from tests.storage.catalog.videos.test_queries import NOW_US, add
@@ -19,8 +19,8 @@ async def token(catalog: Catalog, hash_: str) -> str | None:
 
 
 async def public_stream(catalog: Catalog, project: ProjectRecord) -> tuple[int, str]:
-    stream = await catalog.streams.add(project.id, "A stream", NOW_US)
-    await catalog.streams.publish(stream.id, now_us=NOW_US, by=None)
+    stream = await catalog.streams.add(project.id, "A stream", Change(NOW_US))
+    await catalog.streams.publish(stream.id, Change(NOW_US))
     return stream.id, stream.hash
 
 
@@ -54,18 +54,18 @@ async def test_a_restricted_unpublished_or_deleted_record_loses_its_folder_for_g
         match step:
             case "restrict":
                 change = StreamChange(countries=(germany,))
-                await catalog.streams.edit(number, change, now_us=NOW_US, by=None)
+                await catalog.streams.edit(number, change, Change(NOW_US))
             case "unpublish":
-                await catalog.streams.unpublish(number, now_us=NOW_US, by=None)
+                await catalog.streams.unpublish(number, Change(NOW_US))
             case _:
-                await catalog.streams.remove(number, now_us=NOW_US, by=None)
+                await catalog.streams.remove(number, Change(NOW_US))
         assert await catalog.cdn_folders.withdraw(NOW_US) == 1
         assert await catalog.cdn_folders.withdraw(NOW_US) == 0
         if step != "delete":
             assert await token(catalog, hash_) is None
             change = StreamChange(countries=())
-            await catalog.streams.edit(number, change, now_us=NOW_US, by=None)
-            await catalog.streams.publish(number, now_us=NOW_US, by=None)
+            await catalog.streams.edit(number, change, Change(NOW_US))
+            await catalog.streams.publish(number, Change(NOW_US))
     assert len({*seen, None}) == 4
     withdrawn = await catalog.cdn_folders.find_withdrawn(NOW_US, 10)
     assert {each.token for each in withdrawn} == set(seen)
@@ -85,7 +85,7 @@ async def test_videos_have_folders_too(catalog: Catalog, project: ProjectRecord)
     assert await token(catalog, video.hash) is not None
     assert await catalog.cdn_folders.count_restricted() == 0
     change = VideoChange(countries=(germany,))
-    assert await catalog.videos.edit(video.id, change, NOW_US, by=None) is not None
+    assert await catalog.videos.edit(video.id, change, Change(NOW_US)) is not None
     assert await catalog.cdn_folders.count_restricted() == 1
     assert await catalog.cdn_folders.withdraw(NOW_US) == 1
     assert await token(catalog, video.hash) is None

@@ -9,6 +9,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.library.labels import TagById
 from storage.catalog.maintenance.copying import copy_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.schema.tables import METADATA
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.repository import VideoChange
@@ -44,7 +45,7 @@ async def _fill(file: Path, videos: int) -> str:
     async with open_catalog(migrated(file), migrate=True) as catalog:
         first = await catalog.installation.first_start(1)
         await catalog.installation.add_key("k" * 32)
-        tag = await catalog.labels.add("tag", 1, "Știri", active=False, by=None, now_us=2)
+        tag = await catalog.labels.add("tag", 1, "Știri", Change(2), active=False)
         for number in range(min(videos, 2)):
             video = new_video(
                 f"V{number:011}",
@@ -52,13 +53,13 @@ async def _fill(file: Path, videos: int) -> str:
                 size=1 << 40,
                 source=f"sources/V{number:011}/1",
             )
-            added = await catalog.videos.add(1, video, number, by=1)
+            added = await catalog.videos.add(1, video, Change(number, by=1))
             if number == 0:
                 change = VideoChange(tags=(TagById(tag.id),))
-                await catalog.videos.edit(added.video.id, change, 3, by=1)
-        await catalog.streams.edit(1, StreamChange(description="live"), now_us=4, by=1)
-        deleted = await catalog.streams.add(1, "deleted", 5)
-        assert await catalog.streams.remove(deleted.id, by=1, now_us=6) is not None
+                await catalog.videos.edit(added.video.id, change, Change(3, by=1))
+        await catalog.streams.edit(1, StreamChange(description="live"), Change(4, by=1))
+        deleted = await catalog.streams.add(1, "deleted", Change(5))
+        assert await catalog.streams.remove(deleted.id, Change(6, by=1)) is not None
     for table, changed in _MULTIPLIED.items():
         columns = [
             each.name for each in METADATA.tables[table].c if each.name not in ("id", *changed)
@@ -111,7 +112,7 @@ async def test_hosts_stay_behind_and_runs_that_may_be_open_are_left_by_none(
     async with open_catalog(migrated(file), migrate=True) as catalog:
         first = (await catalog.installation.first_start(1)).stream
         assert first is not None
-        await catalog.streams.add(1, "never live", 1)
+        await catalog.streams.add(1, "never live", Change(1))
         host = await catalog.hosts.register("here", "ingest", None, "1")
         await catalog.owners.claim(first.id, host, dead_seconds=60)
         await catalog.live_state.set(
@@ -134,10 +135,10 @@ async def _check(catalog: Catalog, token: str) -> None:
     principal = await catalog.tokens.authenticate(token)
     assert principal is not None
     assert principal.write
-    added = await catalog.streams.add(1, "next", 9)
+    added = await catalog.streams.add(1, "next", Change(9))
     assert added.id == 3, "2 was given, and deleted"
-    assert (await catalog.projects.add("next", 9)).id == 2
-    assert (await catalog.labels.add("tag", 1, "next", active=True, by=1, now_us=9)).id == 2
+    assert (await catalog.projects.add("next", Change(9))).id == 2
+    assert (await catalog.labels.add("tag", 1, "next", Change(9, by=1), active=True)).id == 2
 
 
 async def test_a_database_that_holds_rows_is_refused_and_left_alone(
@@ -145,7 +146,7 @@ async def test_a_database_that_holds_rows_is_refused_and_left_alone(
 ) -> None:
     await _fill(file, 1)
     async with open_catalog(postgres_url, migrate=False) as catalog:
-        await catalog.projects.add("theirs", 1)
+        await catalog.projects.add("theirs", Change(1))
     before = await _rows(postgres_url)
     with pytest.raises(CatalogNotEmpty, match="holds rows already: create an empty one"):
         await copy_catalog(file, postgres_url)
@@ -175,7 +176,7 @@ async def test_a_copy_is_refused_once_it_or_the_file_was_used(
     else:
         place = file if used == "the file" else empty_postgres_url
         async with open_catalog(place, migrate=False) as catalog:
-            await catalog.streams.edit(1, StreamChange(description="later"), now_us=9, by=1)
+            await catalog.streams.edit(1, StreamChange(description="later"), Change(9, by=1))
     before = await _rows(empty_postgres_url)
     with pytest.raises(CopyOutdated, match="one of them was used since"):
         await copy_catalog(file, empty_postgres_url)

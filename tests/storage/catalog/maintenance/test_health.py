@@ -4,7 +4,7 @@ from pathlib import Path
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.migrations import REVISION
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
@@ -75,10 +75,10 @@ async def test_moments_ahead_of_the_clock_are_seen(
 
 
 async def test_slates_are_named_by_their_owners(catalog: Catalog, project: ProjectRecord) -> None:
-    stream = await catalog.streams.add(project.id, "Morning", NOW_US)
+    stream = await catalog.streams.add(project.id, "Morning", Change(NOW_US))
     name = "AAAAAAAAAAAA"
-    await catalog.stream_settings.set_slate(stream.id, name, now_us=NOW_US, by=None)
-    await catalog.project_settings.set_slate(project.id, name, now_us=NOW_US, by=None)
+    await catalog.stream_settings.set_slate(stream.id, name, Change(NOW_US))
+    await catalog.project_settings.set_slate(project.id, name, Change(NOW_US))
     mine, ours = f"s-{stream.key.hash}", f"p-{project.key}"
     addresses = {f"slates/{mine}/{name}.jpg", f"slates/{ours}/{name}.jpg"}
     assert set(await catalog.health.find_slates()) == addresses
@@ -90,8 +90,8 @@ async def test_slates_are_named_by_their_owners(catalog: Catalog, project: Proje
 async def test_tables_that_have_given_half_of_their_numbers_are_named(
     catalog: Catalog, project: ProjectRecord, location: str | Path
 ) -> None:
-    await catalog.streams.add(project.id, "first", 1)
-    await catalog.labels.add("tag", project.id, "first", active=True, by=None, now_us=1)
+    await catalog.streams.add(project.id, "first", Change(1))
+    await catalog.labels.add("tag", project.id, "first", Change(1), active=True)
     half = 1 << 30
 
     def give(table: str, number: int) -> None:

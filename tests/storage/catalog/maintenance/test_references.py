@@ -1,7 +1,7 @@
 """What rows refer to, asked of both databases: a janitor keeps it."""
 
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.objects.addresses import video_source
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 
@@ -23,10 +23,10 @@ async def test_videos_come_in_pages_by_hash(catalog: Catalog, project: ProjectRe
 async def test_streams_that_are_still_recorded_are_known(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    stream = await catalog.streams.add(project.id, "Morning", NOW_US)
+    stream = await catalog.streams.add(project.id, "Morning", Change(NOW_US))
     assert await catalog.references.streams([stream.key.hash, "unknown"]) == {stream.key.hash}
     assert await catalog.recordings.begin(stream.key.hash, "run", 1, NOW_US) is not None
-    await catalog.streams.remove(stream.id, by=None, now_us=NOW_US)
+    await catalog.streams.remove(stream.id, Change(NOW_US))
     assert await catalog.references.streams([stream.key.hash]) == {stream.key.hash}
 
 
@@ -43,8 +43,8 @@ async def test_what_a_deleted_project_had_is_known_until_its_rows_go(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     """Its media are removed by its rows, so they are no orphans; nothing asks for its files."""
-    other = await catalog.projects.add("other", NOW_US)  # the first cannot be deleted
+    other = await catalog.projects.add("other", Change(NOW_US))  # the first cannot be deleted
     record = (await add(catalog, other)).video
-    assert await catalog.projects.remove(other.id, by=None, now_us=NOW_US)
+    assert await catalog.projects.remove(other.id, Change(NOW_US))
     assert await catalog.references.videos([record.hash, "unknown"]) == {record.hash}
     assert await catalog.references.page("", 9) == ()

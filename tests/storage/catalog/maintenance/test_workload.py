@@ -2,7 +2,7 @@
 
 from storage.catalog import Catalog
 from storage.catalog.maintenance.workload import JobCount
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 
 # The same statements on both: what differs between them has tests of its own.
@@ -35,9 +35,9 @@ async def test_what_runs_comes_first_and_all_is_counted(
 async def test_the_work_of_a_deleted_project_is_not_shown(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    other = await catalog.projects.add("Other", NOW_US)
+    other = await catalog.projects.add("Other", Change(NOW_US))
     await add(catalog, other)
     assert len((await catalog.workload.find(10)).jobs) == 1
-    assert await catalog.projects.remove(other.id, by=None, now_us=NOW_US)
+    assert await catalog.projects.remove(other.id, Change(NOW_US))
     workload = await catalog.workload.find(10)
     assert (workload.counts, workload.jobs) == ((), ())

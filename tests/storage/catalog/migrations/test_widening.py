@@ -9,6 +9,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.migrations.finishing import finish
 from storage.catalog.migrations.widening import abandon, find_narrow
+from storage.catalog.records.common import Change
 from storage.errors import CatalogUnavailable
 from tests.support.postgres import PostgresServer
 from tests.support.sql import run_sql
@@ -52,9 +53,9 @@ async def use(catalog: Catalog, project: int, done: asyncio.Event) -> None:
         number += 1
         # As after a restart of the server: sessions are ended at the end of a change.
         with suppress(CatalogUnavailable):
-            stream = await catalog.streams.add(project, f"stream {number}", number)
+            stream = await catalog.streams.add(project, f"stream {number}", Change(number))
             if number % 2:
-                await catalog.streams.remove(stream.id, by=None, now_us=number)
+                await catalog.streams.remove(stream.id, Change(number))
             await catalog.events.find_page(project)
 
 
@@ -65,12 +66,12 @@ async def test_numbers_become_wide_while_events_are_written_and_removed(postgres
         open_database(database_url(postgres_url), create=False) as database,
         asyncio.TaskGroup() as group,
     ):
-        await catalog.projects.add("many", 1)
+        await catalog.projects.add("many", Change(1))
         run_sql(postgres_url, "GRANT SELECT ON events TO pg_monitor, PUBLIC")
         assert len(run_sql(postgres_url, RIGHTS)) > 2
         rights = run_sql(postgres_url, RIGHTS)
         run_sql(postgres_url, EVENTS)
-        used = (await catalog.projects.add("used", 1)).id
+        used = (await catalog.projects.add("used", Change(1))).id
         assert len(await still_narrow(database)) == 6
         done = asyncio.Event()
         using = group.create_task(use(catalog, used, done))
@@ -103,8 +104,8 @@ async def test_numbers_go_on_beyond_31_bits(postgres_url: str) -> None:
     ):
         assert await finish(database)
         run_sql(postgres_url, *(f"SELECT setval('{each}_id_seq', {LAST})" for each in NARROW))
-        project = await catalog.projects.add("films", 1)
-        await catalog.streams.add(project.id, "first", 1)
+        project = await catalog.projects.add("films", Change(1))
+        await catalog.streams.add(project.id, "first", Change(1))
         newest = (await catalog.events.find_page(project.id)).items[0]
         assert newest.id == LAST + 2
 
@@ -120,11 +121,11 @@ async def test_the_owner_of_the_database_needs_no_further_rights(
             open_catalog(url, migrate=True) as catalog,
             open_database(database_url(url), create=False) as database,
         ):
-            await catalog.projects.add("films", 1)
+            await catalog.projects.add("films", Change(1))
             narrow(url)
             run_sql(url, "DROP INDEX ix_events_project_id_id")
             assert await finish(database)
-            await catalog.projects.add("more", 1)
+            await catalog.projects.add("more", Change(1))
     finally:
         postgres_server.execute("DROP DATABASE plain WITH (FORCE)")
         postgres_server.execute("DROP ROLE plain")

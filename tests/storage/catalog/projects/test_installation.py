@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.records.common import Change
 from storage.errors import CatalogError
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
@@ -29,7 +30,7 @@ async def test_a_first_start_makes_a_project_a_token_and_a_stream(catalog: Catal
 async def test_a_second_start_keeps_everything_and_shows_no_token(location: str | Path) -> None:
     async with open_catalog(location, migrate=True) as catalog:
         first = await catalog.installation.first_start(1)
-        added = await catalog.streams.add(1, "Another", 2)
+        added = await catalog.streams.add(1, "Another", Change(2))
     async with open_catalog(location, migrate=True) as catalog:
         second = await catalog.installation.first_start(3)
         assert second.owner_token is None

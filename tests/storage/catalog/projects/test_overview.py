@@ -4,7 +4,7 @@ from pathlib import Path
 
 from storage.catalog import Catalog
 from storage.catalog.projects.overview import MOST
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from tests.support.sql import run_sql
 from tests.support.storage.new_videos import new_video
 
@@ -15,9 +15,9 @@ async def fill(catalog: Catalog, project: ProjectRecord, location: str | Path) -
     """Add live and other streams and videos to a project; return their numbers by title."""
     numbers: dict[str, int] = {}
     for title in ("live", "idle"):
-        numbers[title] = (await catalog.streams.add(project.id, title, 1)).id
+        numbers[title] = (await catalog.streams.add(project.id, title, Change(1))).id
     for title in ("working", "failed", "done"):
-        added = await catalog.videos.add(project.id, new_video(title=title), 1, by=None)
+        added = await catalog.videos.add(project.id, new_video(title=title), Change(1))
         numbers[title] = added.video.id
     run_sql(
         location,
@@ -31,7 +31,9 @@ async def fill(catalog: Catalog, project: ProjectRecord, location: str | Path) -
 async def test_what_is_live_made_and_failed_is_found_in_all_projects_or_in_one(
     catalog: Catalog, location: str | Path
 ) -> None:
-    one, two, gone = [await catalog.projects.add(name, 1) for name in ("One", "Two", "Gone")]
+    one, two, gone = [
+        await catalog.projects.add(name, Change(1)) for name in ("One", "Two", "Gone")
+    ]
     first, second = await fill(catalog, one, location), await fill(catalog, two, location)
     await fill(catalog, gone, location)
     run_sql(location, f"UPDATE projects SET removed_us = 2 WHERE id = {gone.id}")
@@ -51,7 +53,7 @@ async def test_what_is_live_made_and_failed_is_found_in_all_projects_or_in_one(
 async def test_troubled_are_live_streams_without_their_primary_on_air(
     catalog: Catalog, location: str | Path
 ) -> None:
-    project = await catalog.projects.add("One", 1)
+    project = await catalog.projects.add("One", Change(1))
     values = {
         "primary": "live = true, on_air = 0",
         "backup": "live = true, on_air = 2",
@@ -60,7 +62,7 @@ async def test_troubled_are_live_streams_without_their_primary_on_air(
         "idle": "live = false, on_air = NULL",
     }
     for title, changed in values.items():
-        number = (await catalog.streams.add(project.id, title, 1)).id
+        number = (await catalog.streams.add(project.id, title, Change(1))).id
         run_sql(location, f"UPDATE streams SET {changed} WHERE id = {number}")
     overview = await catalog.overviews.find(reach=project.id)
     assert [record.title for record in overview.troubled] == ["slate", "backup"]
@@ -68,9 +70,9 @@ async def test_troubled_are_live_streams_without_their_primary_on_air(
 
 
 async def test_no_more_is_read_than_a_page_shows(catalog: Catalog, location: str | Path) -> None:
-    project = await catalog.projects.add("Many", 1)
+    project = await catalog.projects.add("Many", Change(1))
     for number in range(MOST + 1):
-        await catalog.streams.add(project.id, f"{number}", 1)
+        await catalog.streams.add(project.id, f"{number}", Change(1))
     run_sql(location, "UPDATE streams SET live = true")
     overview = await catalog.overviews.find(reach=None)
     assert len(overview.live) == MOST

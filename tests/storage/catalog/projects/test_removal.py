@@ -6,7 +6,7 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.catalog.projects.removal import MAX_MEDIA_ROWS, MAX_OTHER_ROWS
-from storage.catalog.records.common import PlayerOptions, ProjectRecord
+from storage.catalog.records.common import Change, PlayerOptions, ProjectRecord
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.schema.tables import METADATA, events, jobs, videos
 from storage.catalog.schema.tables import tags as tag_rows
@@ -27,12 +27,12 @@ OF_PROJECT = [each.name for each in METADATA.sorted_tables if "project_id" in ea
 @pytest.fixture
 async def project(catalog: Catalog) -> ProjectRecord:
     await catalog.installation.first_start(NOW)
-    return await catalog.projects.add("Doomed", NOW)
+    return await catalog.projects.add("Doomed", Change(NOW))
 
 
 async def film(catalog: Catalog, project: int, hash_: str) -> int:
     new = new_video(hash_)
-    return (await catalog.videos.add(project, new, NOW, by=None)).video.id
+    return (await catalog.videos.add(project, new, Change(NOW))).video.id
 
 
 async def films(catalog: Catalog, location: str | Path, project: int, many: int) -> None:
@@ -50,7 +50,7 @@ async def films(catalog: Catalog, location: str | Path, project: int, many: int)
 
 async def tags(catalog: Catalog, location: str | Path, project: int, many: int) -> None:
     """Add so many tags, in the same way."""
-    tag = await catalog.labels.add("tag", project, "Tag", active=True, by=None, now_us=NOW)
+    tag = await catalog.labels.add("tag", project, "Tag", Change(NOW), active=True)
     named = {"name": "'tag ' || n.n", "name_fold": "'tag ' || n.n"}
     copy_rows(location, tag_rows, tag.id, many - 1, named)
     copy_rows(
@@ -70,14 +70,14 @@ async def upload(catalog: Catalog, project: int, name: str) -> None:
 async def test_nothing_of_a_deleted_project_is_found(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    stream = await catalog.streams.add(project.id, "A stream", NOW)
+    stream = await catalog.streams.add(project.id, "A stream", Change(NOW))
     video = await film(catalog, project.id, "V" * 12)
     await upload(catalog, project.id, "name")
-    tag = await catalog.labels.add("tag", project.id, "Tag", active=True, by=None, now_us=NOW)
-    player = await catalog.players.add(project.id, "Small", PlayerOptions(), by=None, now_us=NOW)
-    _, token = await catalog.tokens.add("theirs", project.id, write=True, now_us=NOW)
+    tag = await catalog.labels.add("tag", project.id, "Tag", Change(NOW), active=True)
+    player = await catalog.players.add(project.id, "Small", PlayerOptions(), Change(NOW))
+    _, token = await catalog.tokens.add("theirs", project.id, Change(NOW), write=True)
     _, link = await catalog.links.add(
-        project.id, UploadDetails(), most_bytes=9, expires_us=NOW * 2, now_us=NOW, by=None
+        project.id, UploadDetails(), Change(NOW), most_bytes=9, expires_us=NOW * 2
     )
 
     async def found() -> dict[str, object]:
@@ -103,12 +103,12 @@ async def test_nothing_of_a_deleted_project_is_found(
         }
 
     assert [name for name, each in (await found()).items() if not each] == []
-    assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
+    assert await catalog.projects.remove(project.id, Change(NOW))
     assert {name: each for name, each in (await found()).items() if each} == {}
     assert await catalog.recordings.begin(stream.hash, "run", 1, NOW) is None
-    assert await catalog.projects.edit(project.id, name="Again", by=None, now_us=NOW) is None
+    assert await catalog.projects.edit(project.id, Change(NOW), name="Again") is None
     with pytest.raises(NoSuchProject):
-        await catalog.streams.add(project.id, "Another", NOW)
+        await catalog.streams.add(project.id, "Another", Change(NOW))
     with pytest.raises(NoSuchProject):
         await film(catalog, project.id, "W" * 12)
     # Its media stay referenced until they are removed: they are no orphans.
@@ -122,17 +122,17 @@ async def test_rows_go_a_few_at_a_time_until_nothing_is_left(
 ) -> None:
     number = 2 * MAX_MEDIA_ROWS + 10
     await films(catalog, location, project.id, number)
-    await catalog.streams.add(project.id, "A stream", NOW)
+    await catalog.streams.add(project.id, "A stream", Change(NOW))
     await upload(catalog, project.id, "name")
     run_sql(
         location,
         "INSERT INTO recordings (project_id, stream_id, stream_hash, run, hash, facts, created_us)"
         f" VALUES ({project.id}, 9, 'gone', 'run', 'recording000', '{{}}', 1)",
     )
-    await catalog.labels.add("tag", project.id, "Tag", active=True, by=None, now_us=NOW)
+    await catalog.labels.add("tag", project.id, "Tag", Change(NOW), active=True)
     counted = run_sql(location, f"SELECT count(*) FROM events WHERE project_id = {project.id}")
     before = await catalog.streams.find(1)
-    assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
+    assert await catalog.projects.remove(project.id, Change(NOW))
     # Everything is hidden, and all rows but those of tokens still exist.
     assert run_sql(location, "SELECT count(*) FROM videos") == [(number + 1,)]
     assert (
@@ -158,7 +158,7 @@ async def test_its_jobs_go_first_in_batches_and_workers_lose_them(
     job = await catalog.jobs.lease("worker", NOW)
     assert job is not None
     await film(catalog, 1, "K" * 12)
-    assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
+    assert await catalog.projects.remove(project.id, Change(NOW))
     removed = catalog.removed_projects
     assert [await removed.remove_jobs(project.id) for _ in range(3)] == [True, True, False]
     with pytest.raises(JobLost):
@@ -173,7 +173,7 @@ async def test_what_has_no_media_goes_in_batches_too(
     catalog: Catalog, project: ProjectRecord, location: str | Path
 ) -> None:
     await tags(catalog, location, project.id, MAX_OTHER_ROWS + 1)
-    assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
+    assert await catalog.projects.remove(project.id, Change(NOW))
     removed = catalog.removed_projects
     assert await removed.find_rows(project.id) is None
     turns = 1

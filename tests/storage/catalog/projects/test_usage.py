@@ -3,6 +3,7 @@
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.projects.usage import ProjectUsage
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import NewUpload
 from storage.catalog.records.videos import NewVideo
 from tests.support.storage.new_videos import new_upload, new_video
@@ -21,7 +22,7 @@ def upload(length: int | None, replaces: int | None = None) -> NewUpload:
 
 
 async def test_an_empty_project_uses_nothing(catalog: Catalog) -> None:
-    project = (await catalog.projects.add("One", 1)).id
+    project = (await catalog.projects.add("One", Change(1))).id
     assert await catalog.usage.find(project, 0) == ProjectUsage(
         streams=0, stored_bytes=0, file_us=0
     )
@@ -30,13 +31,13 @@ async def test_an_empty_project_uses_nothing(catalog: Catalog) -> None:
 async def test_streams_files_and_unfinished_uploads_of_a_project_are_counted(
     catalog: Catalog,
 ) -> None:
-    mine = (await catalog.projects.add("One", 1)).id
-    other = (await catalog.projects.add("Other", 1)).id
+    mine = (await catalog.projects.add("One", Change(1))).id
+    other = (await catalog.projects.add("Other", Change(1))).id
     for project in (mine, mine, other):
-        await catalog.streams.add(project, "Title", 1, by=None)
-    old = await catalog.videos.add(mine, video(1000, minutes=5), 10, by=None)
-    await catalog.videos.add(mine, video(200, minutes=3), 20, by=None)
-    await catalog.videos.add(other, video(7777, minutes=7), 20, by=None)
+        await catalog.streams.add(project, "Title", Change(1))
+    old = await catalog.videos.add(mine, video(1000, minutes=5), Change(10))
+    await catalog.videos.add(mine, video(200, minutes=3), Change(20))
+    await catalog.videos.add(other, video(7777, minutes=7), Change(20))
     assert await catalog.usage.find(mine, 0) == ProjectUsage(
         streams=2, stored_bytes=1200, file_us=8 * MINUTE
     )

@@ -5,6 +5,7 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database
 from storage.catalog.queries import counters
+from storage.catalog.records.common import Change
 from tests.support.shared_engines import ON_BOTH
 
 NOW_US = 1_769_860_800_000_000
@@ -12,7 +13,7 @@ NOW_US = 1_769_860_800_000_000
 
 @pytest.fixture
 async def project(catalog: Catalog) -> int:
-    return (await catalog.projects.add("films", NOW_US)).id
+    return (await catalog.projects.add("films", Change(NOW_US))).id
 
 
 async def find_counters(database: Database, project: int, kind: str) -> int:
@@ -61,7 +62,7 @@ async def test_a_video_is_in_one_phase_at_a_time(database: Database, project: in
 async def test_projects_are_counted_apart(
     catalog: Catalog, database: Database, project: int
 ) -> None:
-    other = (await catalog.projects.add("more films", NOW_US)).id
+    other = (await catalog.projects.add("more films", Change(NOW_US))).id
     async with database.writing() as connection:
         counters.add(connection, project, "streams", 1)
     assert await find_counters(database, other, "streams") == 0

@@ -3,6 +3,7 @@
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database
 from storage.catalog.queries.due import Due, count_due
+from storage.catalog.records.common import Change
 from storage.catalog.schema.tables import projects
 from tests.support.shared_engines import ON_BOTH
 
@@ -13,6 +14,6 @@ async def test_due_rows_are_counted_among_others(catalog: Catalog, database: Dat
     async with database.reading() as connection:
         assert await count_due(connection, column <= 5, column > 2) == Due(0, 0)
     for now_us in range(1, 10):
-        await catalog.projects.add("films", now_us)
+        await catalog.projects.add("films", Change(now_us))
     async with database.reading() as connection:
         assert await count_due(connection, column <= 5, column > 2) == Due(3, 7)

@@ -5,7 +5,7 @@ from itertools import pairwise
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database
 from storage.catalog.queries import named_rows
-from storage.catalog.records.common import Page, ProjectRecord, Sort
+from storage.catalog.records.common import Change, Page, ProjectRecord, Sort
 from storage.catalog.schema.tables import tags
 from tests.support.shared_engines import ON_BOTH
 
@@ -24,7 +24,7 @@ async def listed(
 
 async def add(catalog: Catalog, project: ProjectRecord, *names: str) -> None:
     for name in names:
-        await catalog.labels.add("tag", project.id, name, active=True, by=None, now_us=1)
+        await catalog.labels.add("tag", project.id, name, Change(1), active=True)
 
 
 async def test_rows_that_are_equal_are_on_one_page_each(
@@ -62,7 +62,7 @@ async def test_a_search_ignores_case_and_has_no_wildcards(
 async def test_rows_of_other_projects_are_not_listed(
     catalog: Catalog, database: Database, project: ProjectRecord
 ) -> None:
-    other = await catalog.projects.add("other", 1)
+    other = await catalog.projects.add("other", Change(1))
     await add(catalog, other, "theirs")
     for search in ("", "theirs"):
         assert (await listed(database, project.id, search=search)).total == 0

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database
 from storage.catalog.queries import project_lookup
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.schema.tables import streams
 from storage.errors import NoSuchProject
 from tests.support.shared_engines import ON_BOTH
@@ -16,8 +16,8 @@ NOW_US = 1_769_860_800_000_000
 
 @pytest.fixture
 async def project(catalog: Catalog) -> ProjectRecord:
-    await catalog.projects.add("the first", NOW_US)  # which cannot be deleted
-    return await catalog.projects.add("films", NOW_US)
+    await catalog.projects.add("the first", Change(NOW_US))  # which cannot be deleted
+    return await catalog.projects.add("films", Change(NOW_US))
 
 
 async def find_project(database: Database, name: str) -> ProjectRecord | None:
@@ -44,12 +44,12 @@ async def test_other_spellings_of_a_number_are_keys_that_nothing_has(
 async def test_a_deleted_project_is_found_in_no_way(
     catalog: Catalog, database: Database, project: ProjectRecord
 ) -> None:
-    await catalog.streams.add(project.id, "The news", NOW_US)
+    await catalog.streams.add(project.id, "The news", Change(NOW_US))
     query = select(streams.c.id).where(project_lookup.is_of_present(streams.c.project_id))
     async with database.writing() as connection:
         await project_lookup.require(connection, project.id)
         assert len((await connection.execute(query)).all()) == 1
-    await catalog.projects.remove(project.id, by=None, now_us=NOW_US)
+    await catalog.projects.remove(project.id, Change(NOW_US))
     assert await find_project(database, str(project.id)) is None
     assert await find_project(database, project.key) is None
     async with database.writing() as connection:

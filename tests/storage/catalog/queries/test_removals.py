@@ -8,7 +8,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events.kinds import UploadDeletedEvent
 from storage.catalog.projects.removal import RemovedRows
 from storage.catalog.queries import removals
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.records.videos import VideoFile
 from storage.objects.upload_pieces import UploadPiece
 from tests.support.shared_engines import ON_BOTH
@@ -33,8 +33,8 @@ async def recorded(catalog: Catalog) -> set[str]:
 async def test_a_removal_is_due_after_a_minute_of_the_databases_clock(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    whole = await catalog.videos.add(project.id, new_video(HASH), NOW, by=None)
-    assert await catalog.videos.remove(whole.video.id, NOW, by=None) == HASH
+    whole = await catalog.videos.add(project.id, new_video(HASH), Change(NOW))
+    assert await catalog.videos.remove(whole.video.id, Change(NOW)) == HASH
     await catalog.clock.synchronize()
     now_us = catalog.clock.now_us()
     assert await catalog.removals.find_due(now_us, 9) == ()
@@ -101,41 +101,41 @@ async def test_a_transaction_that_fails_records_nothing(
 async def test_files_that_take_the_place_of_others(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    whole = await catalog.videos.add(project.id, new_video(HASH), NOW, by=None)
+    whole = await catalog.videos.add(project.id, new_video(HASH), Change(NOW))
     for name, gone in (("r-two", set[str]()), ("r-three", {f"sources/{HASH}/1"})):
         file = VideoFile(source=f"sources/{HASH}/{name}", size=1)
-        await catalog.videos.replace(whole.video.id, file, NOW, by=None)
+        await catalog.videos.replace(whole.video.id, file, Change(NOW))
         assert await recorded(catalog) == gone
-    assert await catalog.former_files.take_back(whole.video.id, NOW, by=None) is not None
+    assert await catalog.former_files.take_back(whole.video.id, Change(NOW)) is not None
     assert await recorded(catalog) == set(), "both can be taken back"
     assert await catalog.former_files.expire(NOW + 8 * DAY_US) == f"sources/{HASH}/r-three"
     assert await recorded(catalog) == {f"trash sources/{HASH}/r-three"}, "a clock ordered it"
     for name, gone in (("own-a", set[str]()), ("own-b", {f"videos/{HASH}/own-a/"})):
-        await catalog.videos.set_posters(whole.video.id, name, ("360p",), NOW, by=None)
+        await catalog.videos.set_posters(whole.video.id, name, ("360p",), Change(NOW))
         assert await recorded(catalog) == gone
 
 
 async def test_streams_and_slates(catalog: Catalog, project: ProjectRecord) -> None:
-    stream = await catalog.streams.add(project.id, "Morning", NOW)
+    stream = await catalog.streams.add(project.id, "Morning", Change(NOW))
     for settings, number, owner in (
         (catalog.stream_settings, stream.id, f"s-{stream.hash}"),
         (catalog.project_settings, project.id, f"p-{project.key}"),
     ):
         for name, gone in (("one", set[str]()), ("two", {"one"}), (None, {"two"})):
-            await settings.set_slate(number, name, now_us=NOW, by=None)
+            await settings.set_slate(number, name, Change(NOW))
             assert await recorded(catalog) == {f"slates/{owner}/{each}.jpg" for each in gone}
-    assert await catalog.streams.remove(stream.id, now_us=NOW, by=None) is not None
+    assert await catalog.streams.remove(stream.id, Change(NOW)) is not None
     assert await recorded(catalog) == {f"live/{stream.hash}/", f"slates/s-{stream.hash}/"}
 
 
 async def test_uploads(catalog: Catalog, project: ProjectRecord) -> None:
     """A first file takes its video with it, one that replaces another does not."""
-    whole = await catalog.videos.add(project.id, new_video(HASH), NOW, by=None)
+    whole = await catalog.videos.add(project.id, new_video(HASH), Change(NOW))
     begun = await catalog.uploads.begin(project.id, new_upload("a", expires_us=NOW), NOW)
     again = new_upload("b", expires_us=NOW, replaces=whole.video.id)
     await catalog.uploads.begin(project.id, again, NOW)
     for name in ("a", "b"):
-        assert await catalog.uploads.remove(name, UploadDeletedEvent, NOW, by=None)
+        assert await catalog.uploads.remove(name, UploadDeletedEvent, Change(NOW))
     assert await recorded(catalog) == {
         *("uploads/a", "pieces/a/", "uploads/b", "pieces/b/"),
         *(f"videos/{begun.hash}/", f"sources/{begun.hash}/"),
@@ -150,17 +150,17 @@ async def test_pieces_of_an_upload_that_has_become_a_file(
         await catalog.uploads.claim(name, "w")
         await catalog.uploads.record_received(record, "w", 100, NOW, NOW, pieces)
         file = VideoFile(source=f"sources/{record.hash}/1", size=100)
-        assert await catalog.uploads.finish(name, "w", file, NOW, by=None) is not None
+        assert await catalog.uploads.finish(name, "w", file, Change(NOW)) is not None
         assert await recorded(catalog) == ({f"pieces/{name}/"} if pieces else set())
 
 
 @ON_BOTH
 async def test_rows_of_a_deleted_project(catalog: Catalog) -> None:
-    await catalog.projects.add("first", NOW)  # which cannot be deleted
-    project = await catalog.projects.add("second", NOW)
-    await catalog.videos.add(project.id, new_video(HASH), NOW, by=None)
+    await catalog.projects.add("first", Change(NOW))  # which cannot be deleted
+    project = await catalog.projects.add("second", Change(NOW))
+    await catalog.videos.add(project.id, new_video(HASH), Change(NOW))
     await catalog.uploads.begin(project.id, new_upload("a", expires_us=NOW), NOW)
-    await catalog.projects.remove(project.id, by=None, now_us=NOW)
+    await catalog.projects.remove(project.id, Change(NOW))
     rows = await catalog.removed_projects.find_rows(project.id)
     assert isinstance(rows, RemovedRows)
     await catalog.removed_projects.remove_rows(rows)

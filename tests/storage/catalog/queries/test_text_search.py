@@ -6,7 +6,7 @@ from storage.catalog import Catalog
 from storage.catalog.engine.database import Database
 from storage.catalog.migrations import finishing
 from storage.catalog.queries.text_search import plain_form, searchable
-from storage.catalog.records.common import PlayerOptions, ProjectRecord, Sort
+from storage.catalog.records.common import Change, PlayerOptions, ProjectRecord, Sort
 from storage.catalog.records.videos import VideoQuery
 from storage.catalog.streams.repository import StreamChange
 from tests.support.shared_engines import ON_BOTH
@@ -41,11 +41,11 @@ async def test_accents_and_case_are_ignored_in_streams_videos_and_names(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     for number, title in enumerate(TITLES):
-        await catalog.streams.add(project.id, title, 1)
+        await catalog.streams.add(project.id, title, Change(1))
         video = new_video(f"V{number:011}", file_title=title, size=1, source=f"{number}")
-        await catalog.videos.add(project.id, video, 1, by=None)
-        await catalog.players.add(project.id, title, PlayerOptions(), by=None, now_us=1)
-        await catalog.labels.add("tag", project.id, title, active=True, by=None, now_us=1)
+        await catalog.videos.add(project.id, video, Change(1))
+        await catalog.players.add(project.id, title, PlayerOptions(), Change(1))
+        await catalog.labels.add("tag", project.id, title, Change(1), active=True)
     by_name = Sort("name", descending=False)
     for search, titles in FOUND.items():
         streams = await catalog.streams.find_page(
@@ -72,7 +72,7 @@ async def _found(catalog: Catalog, project: ProjectRecord, search: str) -> list[
 async def test_what_an_older_version_writes_is_found_as_it_was_then_and_later_as_now(
     catalog: Catalog, database: Database, project: ProjectRecord, location: str | Path
 ) -> None:
-    stream = (await catalog.streams.add(project.id, "Zürich", 1)).id
+    stream = (await catalog.streams.add(project.id, "Zürich", Change(1))).id
     # An edit by an older version, which does not know the new column.
     run_sql(location, "UPDATE streams SET title = 'Köln', title_fold = 'köln'")
     assert await _found(catalog, project, "zurich") == []
@@ -83,5 +83,5 @@ async def test_what_an_older_version_writes_is_found_as_it_was_then_and_later_as
     run_sql(location, "UPDATE streams SET title = 'Bern', title_fold = 'bern'")
     await finishing.finish(database)
     assert run_sql(location, "SELECT title_plain FROM streams") == [(None,)]
-    await catalog.streams.edit(stream, StreamChange(title="Genève"), now_us=2, by=None)
+    await catalog.streams.edit(stream, StreamChange(title="Genève"), Change(2))
     assert await _found(catalog, project, "geneve") == ["Genève"]

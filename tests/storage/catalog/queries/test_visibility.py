@@ -3,7 +3,7 @@
 from media.countries import Country, find_country
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
-from storage.catalog.records.common import PlayerOptions, PublicRecord
+from storage.catalog.records.common import Change, PlayerOptions, PublicRecord
 from storage.catalog.records.settings import SettingsChange
 from storage.catalog.records.transcoding import MadeVideo
 from storage.catalog.streams.repository import StreamChange
@@ -37,45 +37,45 @@ async def add_video(catalog: Catalog) -> tuple[int, str]:
         width=1920,
         height=800,
     )
-    return (await catalog.videos.add(1, file, NOW, by=None)).video.id, hash_
+    return (await catalog.videos.add(1, file, Change(NOW))).video.id, hash_
 
 
 async def test_a_stream_is_known_with_its_countries_and_its_player(catalog: Catalog) -> None:
     await catalog.installation.first_start(NOW)
-    stream = await catalog.streams.add(1, "A stream", NOW)
+    stream = await catalog.streams.add(1, "A stream", Change(NOW))
     before = await shown(catalog, stream.hash)
     assert (before.kind, before.title, before.published) == ("stream", "A stream", False)
     assert (before.countries, before.player) == (frozenset(), None)
-    player = await catalog.players.add(1, "Orange", ORANGE, by=None, now_us=NOW)
+    player = await catalog.players.add(1, "Orange", ORANGE, Change(NOW))
     change = StreamChange(title="Another", countries=lands("RO", "DE", "AD"), player=player.id)
-    await catalog.streams.edit(stream.id, change, now_us=NOW, by=None)
+    await catalog.streams.edit(stream.id, change, Change(NOW))
     after = await shown(catalog, stream.hash)
     assert (after.title, after.countries) == ("Another", {"RO", "DE", "AD"})
     assert after.player == ORANGE
-    await catalog.players.remove(player.id, by=None, now_us=NOW)
+    await catalog.players.remove(player.id, Change(NOW))
     change = StreamChange(countries=())
-    await catalog.streams.edit(stream.id, change, now_us=NOW, by=None)
+    await catalog.streams.edit(stream.id, change, Change(NOW))
     last = await shown(catalog, stream.hash)
     assert (last.countries, last.player) == (frozenset(), None)
 
 
 async def test_a_streams_latency_is_its_own_or_its_projects(catalog: Catalog) -> None:
     await catalog.installation.first_start(NOW)
-    stream = await catalog.streams.add(1, "A stream", NOW)
+    stream = await catalog.streams.add(1, "A stream", Change(NOW))
     assert (await shown(catalog, stream.hash)).latency is None
     normal, low = SettingsChange(latency="normal"), SettingsChange(latency="low")
-    await catalog.project_settings.change(1, normal, now_us=NOW, by=None)
+    await catalog.project_settings.change(1, normal, Change(NOW))
     assert (await shown(catalog, stream.hash)).latency == "normal"
-    await catalog.stream_settings.change(stream.id, low, now_us=NOW, by=None)
+    await catalog.stream_settings.change(stream.id, low, Change(NOW))
     assert (await shown(catalog, stream.hash)).latency == "low"
 
 
 async def test_a_stream_that_its_owner_takes_back_is_hidden(catalog: Catalog) -> None:
     await catalog.installation.first_start(NOW)
-    stream = await catalog.streams.add(1, "A stream", NOW)
-    await catalog.streams.unpublish(stream.id, now_us=NOW, by=None)
+    stream = await catalog.streams.add(1, "A stream", Change(NOW))
+    await catalog.streams.unpublish(stream.id, Change(NOW))
     assert (await shown(catalog, stream.hash)).hidden
-    await catalog.streams.publish(stream.id, now_us=NOW, by=None)
+    await catalog.streams.publish(stream.id, Change(NOW))
     assert not (await shown(catalog, stream.hash)).hidden
 
 
@@ -86,10 +86,10 @@ async def test_a_video_is_known_from_its_upload_to_its_media(catalog: Catalog) -
     assert (early.kind, early.title, early.description) == ("video", "A film.cut", "Words")
     assert (early.length_us, early.width, early.height) == (61_000_000, 1920, 800)
     assert (early.published, early.media, early.posters, early.failed) == (False, None, None, False)
-    player = await catalog.players.add(1, "Orange", ORANGE, by=None, now_us=NOW)
+    player = await catalog.players.add(1, "Orange", ORANGE, Change(NOW))
     change = VideoChange(title="A title", countries=lands("RO"))
-    await catalog.videos.edit(number, change, NOW, by=None)
-    await catalog.videos.set_player(number, player.id, NOW, by=None)
+    await catalog.videos.edit(number, change, Change(NOW))
+    await catalog.videos.set_player(number, player.id, Change(NOW))
     job = await catalog.jobs.lease("one", NOW)
     assert job is not None
     await catalog.transcoding.begin(job, NOW)

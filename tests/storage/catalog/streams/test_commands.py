@@ -8,7 +8,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from storage.catalog.streams.commands import CommandKind, CommandStatus, StreamCommand, forget
 from storage.errors import StreamStateConflict
 from tests.support.shared_engines import ON_BOTH
@@ -139,7 +139,7 @@ async def test_a_drill_is_an_event_once_another_took_over(catalog: Catalog) -> N
     stream = await on_air(catalog)
     went = {"from": "primary", "to": "backup-1", "gap_ms": 40, "switched_after_ms": 900}
     for answer in ({"refused": "No other encoder is well."}, went):
-        number = await catalog.streams.request_drill(stream.id, now_us=10, deadline_us=99, by=7)
+        number = await catalog.streams.request_drill(stream.id, Change(10, by=7), deadline_us=99)
         assert number is not None
         assert await catalog.commands.start(number, 20)
         await catalog.commands.answer(number, answer, 30)
@@ -153,24 +153,24 @@ async def test_a_pause_is_written_with_its_command_and_taken_back_where_no_run_w
 ) -> None:
     stream = await on_air(catalog)
     for done in (True, False):
-        number = await catalog.streams.pause(stream.id, now_us=10, by=7)
+        number = await catalog.streams.pause(stream.id, Change(10, by=7))
         assert number is not None
         (command,) = await catalog.commands.find_unanswered()
         assert (command.id, command.command.kind) == (number, CommandKind.PAUSE)
         with pytest.raises(StreamStateConflict, match="paused already"):
-            await catalog.streams.pause(stream.id, now_us=10, by=7)
+            await catalog.streams.pause(stream.id, Change(10, by=7))
         with pytest.raises(StreamStateConflict, match="paused"):
-            await catalog.streams.request_drill(stream.id, now_us=10, deadline_us=99, by=7)
+            await catalog.streams.request_drill(stream.id, Change(10, by=7), deadline_us=99)
         assert await paused(catalog, stream)
         await catalog.commands.answer(number, {"done": done}, 20)
         assert await paused(catalog, stream) is done
         if done:
-            number = await catalog.streams.resume(stream.id, now_us=30, by=7)
+            number = await catalog.streams.resume(stream.id, Change(30, by=7))
             assert number is not None
             await catalog.commands.answer(number, {"done": True}, 40)
             assert not await paused(catalog, stream)
         with pytest.raises(StreamStateConflict, match="not paused"):
-            await catalog.streams.resume(stream.id, now_us=30, by=7)
+            await catalog.streams.resume(stream.id, Change(30, by=7))
     events = [(each.kind, each.token) for each in (await catalog.events.find_page(1)).items[::-1]]
     assert events[-4:] == [("paused", 7), ("resumed", 7), ("paused", 7), ("resumed", None)]
 
@@ -179,9 +179,9 @@ async def test_a_stream_that_is_not_live_is_not_paused_and_not_drilled(catalog: 
     stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
     with pytest.raises(StreamStateConflict, match="not live"):
-        await catalog.streams.pause(stream.id, now_us=10, by=7)
+        await catalog.streams.pause(stream.id, Change(10, by=7))
     with pytest.raises(StreamStateConflict, match="not live"):
-        await catalog.streams.request_drill(stream.id, now_us=10, deadline_us=99, by=7)
+        await catalog.streams.request_drill(stream.id, Change(10, by=7), deadline_us=99)
     assert await catalog.commands.find_unanswered() == ()
     assert await catalog.streams.find(stream.id) == stream
 

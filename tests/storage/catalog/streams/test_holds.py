@@ -8,7 +8,7 @@ import pytest
 
 from media.stream_events import RefusedEvent
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.common import IngestRecord, StreamRecord
+from storage.catalog.records.common import Change, IngestRecord, StreamRecord
 from storage.catalog.streams.commands import CommandKind, StreamCommand
 from storage.catalog.streams.holds import extend
 from tests.support.shared_engines import ON_BOTH
@@ -191,7 +191,7 @@ async def test_the_first_refusal_of_an_end_is_an_event_and_a_broadcast(catalog: 
 async def test_the_owner_allows_encoders_again(catalog: Catalog, second: Catalog) -> None:
     stream = await ended(catalog)
     looked_up_before = await looked_up(catalog, stream)
-    assert await second.holds.allow(stream.id, now_us=NOW + 1, by=1)
+    assert await second.holds.allow(stream.id, Change(NOW + 1, by=1))
     assert await refused(catalog, stream, NOW + 2) is None
     # It read the hold before it was allowed, and asks to extend it afterwards.
     late = await catalog.holds.refuse(looked_up_before, REFUSED, hold_us=HOLD, now_us=NOW + 3)
@@ -204,15 +204,15 @@ async def test_the_owner_allows_encoders_again(catalog: Catalog, second: Catalog
     )
     # Once is enough, and a stream that is not there is none.
     version = (await shown(catalog, stream.id)).version
-    assert await catalog.holds.allow(stream.id, now_us=NOW + 4, by=1)
+    assert await catalog.holds.allow(stream.id, Change(NOW + 4, by=1))
     assert (await shown(catalog, stream.id)).version == version
     assert (await kinds(catalog, stream)).count("stream allowed") == 1
-    assert not await catalog.holds.allow(99, now_us=NOW, by=1)
-    assert not await catalog.holds.allow(2**63, now_us=NOW, by=1)
+    assert not await catalog.holds.allow(99, Change(NOW, by=1))
+    assert not await catalog.holds.allow(2**63, Change(NOW, by=1))
 
 
 async def test_a_new_key_is_let_in_at_once(catalog: Catalog) -> None:
     stream = await ended(catalog)
-    assert await catalog.streams.rotate(stream.id, now_us=NOW + 1, by=1)
+    assert await catalog.streams.rotate(stream.id, Change(NOW + 1, by=1))
     rotated = await shown(catalog, stream.id)
     assert await refused(catalog, rotated, NOW + 2) is None

@@ -19,7 +19,7 @@ from media.stream_events import (
 from media.stream_keys import StreamKey, new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import database_url, open_database
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from storage.catalog.schema.tables import streams
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import WAITING, run_sql
@@ -109,7 +109,7 @@ async def test_only_what_is_active_and_there_is_granted(location: str | Path) ->
 
 async def test_a_wrong_key_opens_nothing_and_asks_what_a_right_one_asks(catalog: Catalog) -> None:
     stream = await _first(catalog)
-    other = await catalog.streams.add(1, "Other", 1)
+    other = await catalog.streams.add(1, "Other", Change(1))
     with _statements() as right:
         assert await catalog.live_state.find_ingest(stream.key) is not None
     wrong = {
@@ -187,7 +187,7 @@ async def test_the_state_names_the_slots_that_send_and_the_one_on_air(catalog: C
 @ON_BOTH
 async def test_the_version_rises_with_each_change_and_with_nothing_else(catalog: Catalog) -> None:
     stream = await _first(catalog)
-    other = await catalog.streams.add(1, "Other", 1)
+    other = await catalog.streams.add(1, "Other", Change(1))
     await _set(catalog, stream.id)
     assert (await _now(catalog, stream)).version == stream.version + 1
     await _set(catalog, stream.id, now_us=99)
@@ -213,7 +213,7 @@ async def test_the_state_of_a_deleted_stream_is_no_error(catalog: Catalog) -> No
 
 async def test_a_reset_takes_off_the_air_what_a_killed_process_left_there(catalog: Catalog) -> None:
     stream = await _first(catalog)
-    other = await catalog.streams.add(1, "Other", 1)
+    other = await catalog.streams.add(1, "Other", Change(1))
     await _set(catalog, stream.id, sending=(0, 1))
     assert await catalog.live_state.reset(5) == [stream.hash]
     record = await _now(catalog, stream)
@@ -315,7 +315,7 @@ async def test_the_end_of_a_pause_waits_for_no_other_paused_stream(postgres_url:
         open_database(database_url(postgres_url), create=False) as database,
     ):
         stream = await _first(catalog)
-        other = await catalog.streams.add(stream.project, "other", 1)
+        other = await catalog.streams.add(stream.project, "other", Change(1))
         run_sql(postgres_url, "UPDATE streams SET paused = true")
         async with database.writing() as connection, asyncio.timeout(5 * SCALE):
             change = update(streams).where(streams.c.id == other.id)
@@ -328,7 +328,7 @@ async def test_the_end_of_a_pause_waits_for_no_other_paused_stream(postgres_url:
 async def _owned_streams(catalog: Catalog, count: int) -> list[StreamRecord]:
     """Return streams that are on air, each owned by a host of its own."""
     first = await _first(catalog)
-    added = [await catalog.streams.add(first.project, str(n), 1) for n in range(count - 1)]
+    added = [await catalog.streams.add(first.project, str(n), Change(1)) for n in range(count - 1)]
     for stream in (first, *added):
         host = await catalog.hosts.register(stream.title, "ingest", None, "1")
         await catalog.owners.claim(stream.id, host, dead_seconds=DEAD)

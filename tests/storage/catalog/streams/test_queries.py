@@ -6,7 +6,7 @@ import pytest
 
 from media.stream_keys import StreamKey
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.common import Sort, StreamRecord
+from storage.catalog.records.common import Change, Sort, StreamRecord
 from storage.catalog.streams.live_state import AirState
 from storage.catalog.streams.repository import STATES
 from storage.errors import NoSuchProject
@@ -17,12 +17,13 @@ from tests.support.sql import run_sql
 ADDER = """
 import asyncio, sys
 from storage.catalog import open_catalog
+from storage.catalog.records.common import Change
 
 async def main():
     async with open_catalog(sys.argv[1], migrate=False) as catalog:
         together()
         for number in range(50):
-            await catalog.streams.add(1, f"{sys.argv[2]} {number}", number)
+            await catalog.streams.add(1, f"{sys.argv[2]} {number}", Change(number))
 
 asyncio.run(main())
 """
@@ -35,15 +36,15 @@ async def _titles(catalog: Catalog, search: str = "", sort: Sort | None = None) 
 
 
 async def _add_all(catalog: Catalog, *titles: str) -> list[StreamRecord]:
-    project = await catalog.projects.add("One", 1)
-    return [await catalog.streams.add(project.id, title, 1) for title in titles]
+    project = await catalog.projects.add("One", Change(1))
+    return [await catalog.streams.add(project.id, title, Change(1)) for title in titles]
 
 
 async def test_a_new_stream_has_a_key_one_backup_and_the_standard_resolutions(
     catalog: Catalog,
 ) -> None:
-    project = await catalog.projects.add("One", 1)
-    stream = await catalog.streams.add(project.id, "Título", 1_000_001)
+    project = await catalog.projects.add("One", Change(1))
+    stream = await catalog.streams.add(project.id, "Título", Change(1_000_001))
     assert StreamKey.parse(stream.key.text) == stream.key
     assert stream.hash == stream.key.hash
     assert (stream.project, stream.title, stream.description) == (project.id, "Título", "")
@@ -68,14 +69,14 @@ async def test_a_new_stream_has_a_key_one_backup_and_the_standard_resolutions(
 
 async def test_a_stream_of_no_project_is_refused(catalog: Catalog) -> None:
     with pytest.raises(NoSuchProject, match="no project 99"):
-        await catalog.streams.add(99, "Lost", 1)
+        await catalog.streams.add(99, "Lost", Change(1))
 
 
 async def test_all_streams_are_listed_oldest_first_over_all_projects(catalog: Catalog) -> None:
     assert await catalog.streams.find_all() == ()
     added = await _add_all(catalog, "b", "a")
-    other = await catalog.projects.add("Two", 1)
-    added.append(await catalog.streams.add(other.id, "c", 1))
+    other = await catalog.projects.add("Two", Change(1))
+    added.append(await catalog.streams.add(other.id, "c", Change(1)))
     assert await catalog.streams.find_all() == tuple(added)
 
 
@@ -85,7 +86,7 @@ async def test_a_deleted_streams_number_is_never_used_again(location: str | Path
         first, second = await _add_all(catalog, "a", "b")
         run_sql(location, f"DELETE FROM streams WHERE id = {second.id}")
         assert run_sql(location, "SELECT count(*) FROM stream_backups") == [(1,)]
-        third = await catalog.streams.add(first.project, "c", 1)
+        third = await catalog.streams.add(first.project, "c", Change(1))
         assert third.id == second.id + 1
         assert third.backups[0].id == second.backups[0].id + 1
 
@@ -108,8 +109,8 @@ async def test_all_streams_are_listed_however_many_they_are(location: str | Path
 
 async def test_lists_are_newest_first_in_pages_of_ten(catalog: Catalog) -> None:
     added = await _add_all(catalog, *(f"Stream {number}" for number in range(23)))
-    other = await catalog.projects.add("Two", 1)
-    await catalog.streams.add(other.id, "Not yours", 1)
+    other = await catalog.projects.add("Two", Change(1))
+    await catalog.streams.add(other.id, "Not yours", Change(1))
     pages = [await catalog.streams.find_page(1, page=number) for number in (1, 2, 3, 4)]
     assert [len(page.items) for page in pages] == [10, 10, 3, 0]
     assert [page.total for page in pages] == [23] * 4
@@ -168,7 +169,7 @@ async def test_a_search_finds_a_part_of_the_title_taken_literally(catalog: Catal
 @ON_BOTH
 async def test_two_processes_that_add_at_once_lose_nothing(location: str | Path) -> None:
     async with open_catalog(location, migrate=True) as catalog:
-        await catalog.projects.add("One", 1)
+        await catalog.projects.add("One", Change(1))
         await run_together(*((ADDER, str(location), name) for name in ("left", "right")))
         listed: list[StreamRecord] = []
         for number in range(1, 11):
@@ -187,7 +188,7 @@ async def test_streams_of_a_state_are_listed_and_counted(catalog: Catalog) -> No
     begins = AirState(live=False, processing=True, on_air=None, sending=[0], no_audio=False)
     await catalog.live_state.set(on_air.id, now_us=2, **live)
     await catalog.live_state.set(sending.id, now_us=2, **begins)
-    await catalog.streams.unpublish(hidden.id, now_us=3, by=None)
+    await catalog.streams.unpublish(hidden.id, Change(3))
     titles_by_state: dict[str, list[str]] = {}
     for wanted in STATES:
         page = await catalog.streams.find_page(1, state=wanted)

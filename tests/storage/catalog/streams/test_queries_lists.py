@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog
-from storage.catalog.records.common import Sort
+from storage.catalog.records.common import Change, Sort
 from storage.catalog.streams.repository import PAGE_SIZE, STATES
 from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.many_rows import fill_streams
@@ -19,8 +19,8 @@ MANY = 500
 async def test_the_length_of_a_list_costs_no_further_statement(
     catalog: Catalog, location: str | Path, search: str
 ) -> None:
-    project = await catalog.projects.add("One", 1)
-    stream = await catalog.streams.add(project.id, "Show number 0", 1)
+    project = await catalog.projects.add("One", Change(1))
+    stream = await catalog.streams.add(project.id, "Show number 0", Change(1))
     orders = (None, Sort("title", descending=False), Sort("id", descending=False))
     counts: list[list[int]] = []
     for many in (1, MANY + 1):

@@ -12,7 +12,7 @@ from media.countries import find_country
 from media.stream_keys import StreamKey
 from storage.catalog import Catalog
 from storage.catalog.library.labels import TagById, TagByName
-from storage.catalog.records.common import Sort, StreamRecord
+from storage.catalog.records.common import Change, Sort, StreamRecord
 from storage.catalog.records.settings import FailoverChange, SettingsChange
 from storage.catalog.streams.commands import CommandKind
 from storage.catalog.streams.repository import MAX_BACKUPS, StreamChange
@@ -40,7 +40,7 @@ async def now(catalog: Catalog, stream: StreamRecord) -> StreamRecord:
 async def edited(catalog: Catalog, stream: StreamRecord, **change: Any) -> StreamRecord:
     """Edit a stream (Any: the fields of a change)."""
     stream_change = StreamChange(**change)
-    record = await catalog.streams.edit(stream.id, stream_change, now_us=NOW, by=BY)
+    record = await catalog.streams.edit(stream.id, stream_change, Change(NOW, by=BY))
     assert record is not None
     return record
 
@@ -63,7 +63,7 @@ def queued_notices(location: str | Path) -> list[dict[str, Any]]:
 
 async def test_an_edit_sets_what_was_sent_and_nothing_else(catalog: Catalog) -> None:
     stream = await begun(catalog)
-    news = await catalog.labels.add("category", 1, "News", active=True, by=None, now_us=1)
+    news = await catalog.labels.add("category", 1, "News", Change(1), active=True)
     france = find_country("fr")
     assert france is not None
     after = await edited(catalog, stream, title="Ünder", category=news.id, countries=(france,))
@@ -118,8 +118,8 @@ async def test_a_refused_edit_changes_nothing(
 
 async def test_what_belongs_to_another_project_is_not_there(catalog: Catalog) -> None:
     stream = await begun(catalog)
-    other = await catalog.projects.add("Other", 1)
-    theirs = await catalog.labels.add("tag", other.id, "Theirs", active=True, by=None, now_us=1)
+    other = await catalog.projects.add("Other", Change(1))
+    theirs = await catalog.labels.add("tag", other.id, "Theirs", Change(1), active=True)
     with pytest.raises(NoSuchLabel):
         await edited(catalog, stream, tags=(TagById(theirs.id),))
 
@@ -127,21 +127,21 @@ async def test_what_belongs_to_another_project_is_not_there(catalog: Catalog) ->
 async def test_a_stream_that_does_not_exist_cannot_be_changed(catalog: Catalog) -> None:
     streams = catalog.streams
     for stream in (99, 1 << 31, 1 << 65):
-        assert await streams.edit(stream, StreamChange(title="x"), now_us=1, by=1) is None
-        assert await streams.publish(stream, now_us=1, by=1) is None
-        assert await streams.unpublish(stream, now_us=1, by=1) is None
-        assert await streams.rotate(stream, now_us=1, by=1) is None
-        assert await streams.remove(stream, now_us=1, by=1) is None
-        assert await streams.request_end(stream, now_us=1, deadline_us=2, by=1) is None
-        assert await streams.add_backup(stream, now_us=1, by=1) is None
-        assert not await streams.remove_backup(stream, 1, now_us=1, by=1)
+        assert await streams.edit(stream, StreamChange(title="x"), Change(1, by=1)) is None
+        assert await streams.publish(stream, Change(1, by=1)) is None
+        assert await streams.unpublish(stream, Change(1, by=1)) is None
+        assert await streams.rotate(stream, Change(1, by=1)) is None
+        assert await streams.remove(stream, Change(1, by=1)) is None
+        assert await streams.request_end(stream, Change(1, by=1), deadline_us=2) is None
+        assert await streams.add_backup(stream, Change(1, by=1)) is None
+        assert not await streams.remove_backup(stream, 1, Change(1, by=1))
         assert await catalog.stream_settings.find(stream) is None
         change = SettingsChange(failover=FailoverChange(goodbye_seconds=1.0))
-        assert await catalog.stream_settings.change(stream, change, now_us=1, by=1) is None
-        assert await streams.pause(stream, now_us=1, by=1) is None
-        assert await streams.resume(stream, now_us=1, by=1) is None
-        assert await streams.request_drill(stream, now_us=1, deadline_us=2, by=1) is None
-        assert await catalog.stream_settings.set_slate(stream, "1", now_us=1, by=1) is None
+        assert await catalog.stream_settings.change(stream, change, Change(1, by=1)) is None
+        assert await streams.pause(stream, Change(1, by=1)) is None
+        assert await streams.resume(stream, Change(1, by=1)) is None
+        assert await streams.request_drill(stream, Change(1, by=1), deadline_us=2) is None
+        assert await catalog.stream_settings.set_slate(stream, "1", Change(1, by=1)) is None
     assert await catalog.commands.find_unanswered() == ()
 
 
@@ -149,17 +149,17 @@ async def test_unpublishing_wins_over_runs_and_publishing_undoes_it(
     catalog: Catalog, location: str | Path
 ) -> None:
     stream = await begun(catalog)
-    hidden = await catalog.streams.unpublish(stream.id, now_us=NOW, by=BY)
+    hidden = await catalog.streams.unpublish(stream.id, Change(NOW, by=BY))
     assert hidden is not None
     assert (hidden.published, hidden.hidden) == (False, True)
     await catalog.live_state.set(
         stream.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False, now_us=NOW
     )
     assert not (await now(catalog, stream)).published
-    published = await catalog.streams.publish(stream.id, now_us=NOW + 1, by=BY)
+    published = await catalog.streams.publish(stream.id, Change(NOW + 1, by=BY))
     assert published is not None
     assert (published.published, published.hidden, published.published_us) == (True, False, NOW + 1)
-    again = await catalog.streams.publish(stream.id, now_us=NOW + 2, by=BY)
+    again = await catalog.streams.publish(stream.id, Change(NOW + 2, by=BY))
     assert again == published  # which says nothing new
     assert await kinds(catalog) == [
         "stream added", "unpublished", "live", "published",
@@ -199,7 +199,7 @@ async def test_a_fresh_key_opens_the_stream_and_the_old_one_nothing(catalog: Cat
     assert before is not None
     assert await catalog.live_state.find_proof(stream.id) == before.proof
     assert before.proof not in repr(before)
-    command = await catalog.streams.rotate(stream.id, now_us=NOW, by=BY)
+    command = await catalog.streams.rotate(stream.id, Change(NOW, by=BY))
     fresh = (await now(catalog, stream)).key
     assert fresh.hash == stream.key.hash
     assert await catalog.live_state.find_ingest(stream.key) is None
@@ -223,7 +223,7 @@ async def test_a_deleted_stream_is_gone_with_all_but_its_events(
 ) -> None:
     stream = await begun(catalog)
     await edited(catalog, stream, tags=(TagByName("Tag"),))
-    command = await catalog.streams.remove(stream.id, now_us=NOW, by=BY)
+    command = await catalog.streams.remove(stream.id, Change(NOW, by=BY))
     assert await catalog.streams.find(stream.id) is None
     assert await catalog.live_state.find_ingest(stream.key) is None
     assert (await catalog.streams.find_page(1)).total == 0
@@ -242,17 +242,17 @@ async def test_a_deleted_stream_is_gone_with_all_but_its_events(
 async def test_backups_have_numbers_that_are_never_used_twice(catalog: Catalog) -> None:
     stream = await begun(catalog)
     (first,) = stream.backups
-    assert await catalog.streams.remove_backup(stream.id, first.id, now_us=NOW, by=BY)
-    assert not await catalog.streams.remove_backup(stream.id, first.id, now_us=NOW, by=BY)
+    assert await catalog.streams.remove_backup(stream.id, first.id, Change(NOW, by=BY))
+    assert not await catalog.streams.remove_backup(stream.id, first.id, Change(NOW, by=BY))
     assert (await now(catalog, stream)).backups == ()
     for number in range(2, 2 + MAX_BACKUPS):
-        added = await catalog.streams.add_backup(stream.id, now_us=NOW, by=BY)
+        added = await catalog.streams.add_backup(stream.id, Change(NOW, by=BY))
         assert added is not None
         record, backup = added
         assert (record.backups[-1].id, record.backups[-1].number) == (backup, number)
     full = await now(catalog, stream)
     with pytest.raises(TooManyBackups):
-        await catalog.streams.add_backup(stream.id, now_us=NOW, by=BY)
+        await catalog.streams.add_backup(stream.id, Change(NOW, by=BY))
     assert await now(catalog, stream) == full
     ingest = await catalog.live_state.find_ingest(stream.key)
     assert ingest is not None
@@ -266,9 +266,9 @@ async def test_a_backup_that_is_sent_to_stays(catalog: Catalog) -> None:
         stream.id, live=True, processing=True, on_air=1, sending=(1,), no_audio=False, now_us=1
     )
     with pytest.raises(BackupInUse):
-        await catalog.streams.remove_backup(stream.id, backup.id, now_us=NOW, by=BY)
-    other = await catalog.streams.add(1, "Other", 1)
-    assert not await catalog.streams.remove_backup(other.id, backup.id, now_us=NOW, by=BY)
+        await catalog.streams.remove_backup(stream.id, backup.id, Change(NOW, by=BY))
+    other = await catalog.streams.add(1, "Other", Change(1))
+    assert not await catalog.streams.remove_backup(other.id, backup.id, Change(NOW, by=BY))
 
 
 @ON_BOTH
@@ -278,7 +278,7 @@ async def test_two_edits_at_once_lose_nothing(catalog: Catalog) -> None:
         for number in range(10):
             tasks.create_task(edited(catalog, stream, title=f"Title {number}"))
             tasks.create_task(edited(catalog, stream, tags=(TagByName(f"tag {number}"),)))
-            tasks.create_task(catalog.streams.rotate(stream.id, now_us=NOW, by=BY))
+            tasks.create_task(catalog.streams.rotate(stream.id, Change(NOW, by=BY)))
     after = await now(catalog, stream)
     assert after.version == stream.version + 30
     assert after.title.startswith("Title ")
@@ -290,6 +290,7 @@ _EDITOR = """
 import anyio, sys
 from pathlib import Path
 from storage.catalog import open_catalog
+from storage.catalog.records.common import Change
 from storage.catalog.streams.repository import StreamChange
 async def main():
     place = sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1])
@@ -297,10 +298,10 @@ async def main():
         together()
         for number in range(20):
             change = StreamChange(description=f"{sys.argv[2]} {number}")
-            assert await catalog.streams.edit(1, change, now_us=1, by=None) is not None
-            assert await catalog.streams.add_backup(1, now_us=1, by=None) is not None
+            assert await catalog.streams.edit(1, change, Change(1)) is not None
+            assert await catalog.streams.add_backup(1, Change(1)) is not None
             backup = (await catalog.streams.find(1)).backups[-1]
-            await catalog.streams.remove_backup(1, backup.id, now_us=1, by=None)
+            await catalog.streams.remove_backup(1, backup.id, Change(1))
 anyio.run(main)
 """
 

@@ -2,7 +2,7 @@
 
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog import Catalog
-from storage.catalog.records.common import PublicRecord, StreamRecord
+from storage.catalog.records.common import Change, PublicRecord, StreamRecord
 
 # The same statements on both: what differs between them has tests of its own.
 NOW = 1_800_000_000_000_000
@@ -63,5 +63,5 @@ async def test_the_next_picture_is_no_news_and_other_labels_are(catalog: Catalog
 async def test_posters_of_a_deleted_stream_change_nothing(catalog: Catalog) -> None:
     stream = await stream_of(catalog)
     assert not await catalog.streams.set_posters(new_hash(), LABELS, (640, 360), now_us=NOW)
-    await catalog.streams.remove(stream.id, now_us=NOW, by=None)
+    await catalog.streams.remove(stream.id, Change(NOW))
     assert not await catalog.streams.set_posters(stream.hash, LABELS, (640, 360), now_us=NOW)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from storage.catalog import Catalog
-from storage.catalog.records.common import StreamRecord
+from storage.catalog.records.common import Change, StreamRecord
 from storage.catalog.records.settings import (
     FailoverChange,
     OwnerSettings,
@@ -102,7 +102,7 @@ async def test_ingest_gets_the_streams_own_settings_before_its_projects(
         latency="low",
         dvr_seconds=3600.0,
     )
-    for_all = await catalog.project_settings.change(1, everything, now_us=NOW, by=BY)
+    for_all = await catalog.project_settings.change(1, everything, Change(NOW, by=BY))
     failover = StreamFailover(**msgspec.structs.asdict(ALL_FAILOVER))
     expected = StreamSettings(
         failover=failover,
@@ -115,7 +115,7 @@ async def test_ingest_gets_the_streams_own_settings_before_its_projects(
     assert await catalog.stream_settings.find(stream.id) == OwnerSettings()
     assert await current() == expected
     change = SettingsChange(failover=FailoverChange(goodbye_seconds=0.0), latency="normal")
-    own = await catalog.stream_settings.change(stream.id, change, now_us=NOW, by=BY)
+    own = await catalog.stream_settings.change(stream.id, change, Change(NOW, by=BY))
     assert own == OwnerSettings(failover=StreamFailover(goodbye_seconds=0.0), latency="normal")
     assert await current() == msgspec.structs.replace(
         expected,
@@ -124,7 +124,7 @@ async def test_ingest_gets_the_streams_own_settings_before_its_projects(
     )
     change = SettingsChange(failover=FailoverChange(goodbye_seconds=None), latency=None)
     assert (
-        await catalog.stream_settings.change(stream.id, change, now_us=NOW, by=BY)
+        await catalog.stream_settings.change(stream.id, change, Change(NOW, by=BY))
         == OwnerSettings()
     )
     assert await current() == expected
@@ -138,14 +138,14 @@ async def test_a_change_names_the_keys_that_are_others_now(catalog: Catalog) -> 
         latency="normal",
         dvr_seconds=60.0,
     )
-    await catalog.stream_settings.change(stream.id, both, now_us=NOW, by=BY)
+    await catalog.stream_settings.change(stream.id, both, Change(NOW, by=BY))
     again = SettingsChange(failover=FailoverChange(mode="sticky", detect_seconds=3.0))
-    await catalog.stream_settings.change(stream.id, again, now_us=NOW, by=BY)
+    await catalog.stream_settings.change(stream.id, again, Change(NOW, by=BY))
     before = await catalog.streams.find(stream.id)
     assert before is not None
-    await catalog.stream_settings.change(stream.id, again, now_us=NOW + 1, by=BY)
+    await catalog.stream_settings.change(stream.id, again, Change(NOW + 1, by=BY))
     await catalog.stream_settings.change(
-        stream.id, changed(goodbye_seconds=None), now_us=NOW + 1, by=BY
+        stream.id, changed(goodbye_seconds=None), Change(NOW + 1, by=BY)
     )
     after = await catalog.streams.find(stream.id)
     assert after is not None
@@ -177,30 +177,30 @@ async def test_a_stream_has_its_own_picture_its_projects_or_none(catalog: Catalo
         return ingest_stream.slate
 
     assert await shown() is None
-    edited = await catalog.project_settings.set_slate(1, "41", now_us=NOW, by=BY)
+    edited = await catalog.project_settings.set_slate(1, "41", Change(NOW, by=BY))
     assert edited is not None
     of_project = f"slates/p-{project.key}/41.jpg"
     assert (edited.settings.slate, edited.unused) == (of_project, None)
     assert await shown() == of_project
-    edited = await catalog.stream_settings.set_slate(stream.id, "42", now_us=NOW, by=BY)
+    edited = await catalog.stream_settings.set_slate(stream.id, "42", Change(NOW, by=BY))
     assert edited is not None
     assert (edited.settings.slate, edited.unused) == (f"slates/s-{stream.hash}/42.jpg", None)
     assert await shown() == edited.settings.slate
     ingest_stream = await catalog.stream_settings.find(stream.id)
     assert ingest_stream is not None
     assert ingest_stream.slate == edited.settings.slate
-    replaced = await catalog.stream_settings.set_slate(stream.id, "43", now_us=NOW, by=BY)
+    replaced = await catalog.stream_settings.set_slate(stream.id, "43", Change(NOW, by=BY))
     assert replaced is not None
     assert replaced.unused == edited.settings.slate
     # The same once more: a picture in use is not to be removed.
-    same = await catalog.stream_settings.set_slate(stream.id, "43", now_us=NOW, by=BY)
+    same = await catalog.stream_settings.set_slate(stream.id, "43", Change(NOW, by=BY))
     assert same is not None
     assert same.unused is None
-    removed = await catalog.stream_settings.set_slate(stream.id, None, now_us=NOW, by=BY)
+    removed = await catalog.stream_settings.set_slate(stream.id, None, Change(NOW, by=BY))
     assert removed is not None
     assert (removed.settings.slate, removed.unused) == (None, f"slates/s-{stream.hash}/43.jpg")
     assert await shown() == of_project
     assert [kind for kind, _ in await kinds(catalog)] == [
         "project slate changed", *["stream slate changed"] * 3,
     ]  # fmt: skip
-    assert await catalog.project_settings.set_slate(99, "1", now_us=NOW, by=BY) is None
+    assert await catalog.project_settings.set_slate(99, "1", Change(NOW, by=BY)) is None

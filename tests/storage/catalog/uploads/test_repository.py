@@ -8,6 +8,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadExpiredEvent
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import VideoFile
 from storage.errors import UploadHeld
@@ -32,7 +33,7 @@ async def test_the_newest_writer_alone_changes_anything(catalog: Catalog, projec
     assert not await catalog.uploads.record_received(record, "a", 20, NOW + 2 * HOUR, NOW)
     assert not await catalog.uploads.set_length("one", "a", 20, NOW)
     landed = VideoFile(source="sources/x/1", size=100)
-    assert await catalog.uploads.finish("one", "a", landed, NOW, by=None) is None
+    assert await catalog.uploads.finish("one", "a", landed, Change(NOW)) is None
     claimed = await catalog.uploads.find_claimed("one", "b")
     assert claimed is not None
     assert (claimed.received, claimed.expires_us) == (10, NOW + 2 * HOUR)
@@ -60,7 +61,7 @@ async def test_a_finished_upload_is_a_video_with_a_job(catalog: Catalog, project
     landed = VideoFile(
         source="sources/x/1", size=100, length_us=5, width=640, height=360, rungs=[(2, 640, 360)]
     )
-    whole = await catalog.uploads.finish("one", "a", landed, NOW + 1, by=1)
+    whole = await catalog.uploads.finish("one", "a", landed, Change(NOW + 1, by=1))
     assert whole is not None
     assert (whole.video.state, whole.video.uploaded_us, whole.video.size) == (
         "queued",
@@ -74,8 +75,8 @@ async def test_a_finished_upload_is_a_video_with_a_job(catalog: Catalog, project
     assert claimed is not None
     assert claimed.done
     # An upload finishes once: no writer finishes it again, and removing it leaves the video.
-    assert await catalog.uploads.finish("one", "b", landed, NOW, by=1) is None
-    assert await catalog.uploads.remove("one", UploadDeletedEvent, NOW, by=1)
+    assert await catalog.uploads.finish("one", "b", landed, Change(NOW, by=1)) is None
+    assert await catalog.uploads.remove("one", UploadDeletedEvent, Change(NOW, by=1))
     assert await count_videos(catalog) == (1, 1)
     page = await catalog.events.find_page(project)
     assert [each.kind for each in page.items[:1]] == ["video added"]
@@ -83,8 +84,8 @@ async def test_a_finished_upload_is_a_video_with_a_job(catalog: Catalog, project
 
 async def test_an_upload_that_ends_takes_its_video_along(catalog: Catalog, project: int) -> None:
     record = await catalog.uploads.begin(project, new(), NOW)
-    assert await catalog.uploads.remove("one", UploadExpiredEvent, NOW, by=None)
-    assert not await catalog.uploads.remove("one", UploadExpiredEvent, NOW, by=None)
+    assert await catalog.uploads.remove("one", UploadExpiredEvent, Change(NOW))
+    assert not await catalog.uploads.remove("one", UploadExpiredEvent, Change(NOW))
     assert await catalog.videos.find(record.video) is None
     assert await count_videos(catalog) == (0, 0)
 
@@ -92,7 +93,7 @@ async def test_an_upload_that_ends_takes_its_video_along(catalog: Catalog, proje
 async def test_a_deleted_video_leaves_no_upload(catalog: Catalog, project: int) -> None:
     record = await catalog.uploads.begin(project, new(), NOW)
     await catalog.uploads.claim("one", "a")
-    await catalog.videos.remove(record.video, NOW, by=1)
+    await catalog.videos.remove(record.video, Change(NOW, by=1))
     assert await catalog.uploads.find("one") is None
     assert not await catalog.uploads.record_received(record, "a", 5, NOW + HOUR, NOW)
     assert await catalog.uploads.find_expired(NOW + 1, 10) == ("one",)
@@ -103,7 +104,7 @@ async def test_those_whose_time_is_over_are_named(catalog: Catalog, project: int
         await catalog.uploads.begin(project, new(name), NOW)
     assert await catalog.uploads.find_expired(NOW + HOUR - 1, 10) == ()
     assert await catalog.uploads.find_expired(NOW + HOUR, 10) == ("one", "two")
-    assert not await catalog.uploads.remove("one", UploadExpiredEvent, NOW, by=None, expired=True)
+    assert not await catalog.uploads.remove("one", UploadExpiredEvent, Change(NOW), expired=True)
     assert await catalog.uploads.find_kept(["one", "nine"]) == {"one"}
 
 
@@ -169,10 +170,10 @@ async def test_pieces_are_known_with_the_bytes_that_they_have(
     assert upload is not None
     assert await received(catalog, upload, 40)
     assert await catalog.uploads.find_pieces("one") == (first,)
-    assert await catalog.uploads.remove("one", UploadDeletedEvent, NOW, by=None)
+    assert await catalog.uploads.remove("one", UploadDeletedEvent, Change(NOW))
     assert await catalog.uploads.find_pieces("two") == (first,)
     landed = VideoFile(source="sources/x/1", size=40)
-    assert await catalog.uploads.finish("two", "a", landed, NOW, by=None) is not None
+    assert await catalog.uploads.finish("two", "a", landed, Change(NOW)) is not None
     assert await catalog.uploads.count_stored("two") == 0
     assert run_sql(location, "SELECT count(*) FROM upload_pieces") == [(0,)]
 
@@ -196,7 +197,7 @@ async def test_an_upload_that_another_host_assembles_cannot_be_claimed(
         assert await catalog.uploads.claim("one", "b") is not None
     assert await catalog.uploads.hold("one", "b", 30)
     landed = VideoFile(source="sources/x/1", size=100)
-    assert await catalog.uploads.finish("one", "b", landed, NOW, by=None) is not None
+    assert await catalog.uploads.finish("one", "b", landed, Change(NOW)) is not None
     claimed = await catalog.uploads.claim("one", "c")
     assert claimed is not None
     assert claimed.done

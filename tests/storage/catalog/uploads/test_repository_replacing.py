@@ -9,6 +9,7 @@ from storage.catalog import Catalog, migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadExpiredEvent
 from storage.catalog.queries.digest import digest
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
 from storage.catalog.records.videos import VideoFile, VideoQuery, WholeVideo
 from storage.errors import NoSuchVideo, UploadInProgress, UploadLinkSpent, UploadLost
@@ -27,7 +28,7 @@ def new(replaces: int, name: str = "one", link: int | None = None) -> NewUpload:
 
 async def link_for(catalog: Catalog, video: int | None) -> int:
     number, _ = await catalog.links.add(
-        1, UploadDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1, video=video
+        1, UploadDetails(), Change(NOW, by=1), most_bytes=9, expires_us=NOW + HOUR, video=video
     )
     return number
 
@@ -47,7 +48,7 @@ async def video(catalog: Catalog) -> WholeVideo:
         height=64,
         source="sources/v/1",
     )
-    return await catalog.videos.add(1, file, NOW, by=1)
+    return await catalog.videos.add(1, file, Change(NOW, by=1))
 
 
 async def find_video(catalog: Catalog, video: WholeVideo) -> WholeVideo:
@@ -84,7 +85,7 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
     assert await find_video(catalog, video) == video
     assert run_sql(location, "SELECT count(*) FROM notices") == before
     old = await catalog.jobs.lease("w", NOW + HOUR)
-    replaced = await catalog.uploads.replace(record, "a", FILE, NOW + 1, by=1)
+    replaced = await catalog.uploads.replace(record, "a", FILE, Change(NOW + 1, by=1))
     assert replaced is not None
     whole, dropped = replaced
     assert dropped is None, "the old file can be taken back"
@@ -100,12 +101,12 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
     assert finished.done
     assert (await kinds(catalog))[:2] == ["video replaced", "video added"]
     # Removing the upload later leaves the video.
-    assert await catalog.uploads.remove("one", UploadExpiredEvent, NOW, by=None)
+    assert await catalog.uploads.remove("one", UploadExpiredEvent, Change(NOW))
     assert (await find_video(catalog, video)).video.id == video.video.id
 
 
 async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: WholeVideo) -> None:
-    other = await catalog.projects.add("Other", NOW)
+    other = await catalog.projects.add("Other", Change(NOW))
     for project, number in ((1, 99), (1, 1 << 40), (other.id, video.video.id)):
         with pytest.raises(NoSuchVideo):
             await catalog.uploads.begin(project, new(number), NOW)
@@ -122,7 +123,7 @@ async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: W
     for project, number in ((1, 99), (1, 1 << 40), (other.id, video.video.id)):
         with pytest.raises(NoSuchVideo):
             await catalog.links.add(
-                project, UploadDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1,
+                project, UploadDetails(), Change(NOW, by=1), most_bytes=9, expires_us=NOW + HOUR,
                 video=number,
             )  # fmt: skip
 
@@ -133,10 +134,10 @@ async def test_a_writer_that_lost_its_upload_replaces_nothing(
     record = await begun(catalog, video)
     await catalog.uploads.claim("one", "b")
     with pytest.raises(UploadLost):
-        await catalog.uploads.replace(record, "a", FILE, NOW, by=1)
-    await catalog.uploads.remove("one", UploadDeletedEvent, NOW, by=1)
+        await catalog.uploads.replace(record, "a", FILE, Change(NOW, by=1))
+    await catalog.uploads.remove("one", UploadDeletedEvent, Change(NOW, by=1))
     with pytest.raises(UploadLost):
-        await catalog.uploads.replace(record, "b", FILE, NOW, by=1)
+        await catalog.uploads.replace(record, "b", FILE, Change(NOW, by=1))
     assert await find_video(catalog, video) == video
 
 
@@ -146,7 +147,7 @@ async def test_an_upload_that_ends_leaves_the_video(
 ) -> None:
     await begun(catalog, video)
     end = UploadExpiredEvent if expired else UploadDeletedEvent
-    assert await catalog.uploads.remove("one", end, NOW + HOUR, by=None, expired=expired)
+    assert await catalog.uploads.remove("one", end, Change(NOW + HOUR), expired=expired)
     assert await find_video(catalog, video) == video
     page = await catalog.events.find_page(1)
     event = page.items[0]
@@ -161,10 +162,9 @@ async def test_a_deleted_video_ends_its_uploads_and_its_links(
     number, secret = await catalog.links.add(
         1,
         UploadDetails(),
+        Change(NOW, by=1),
         most_bytes=9,
         expires_us=NOW + HOUR,
-        now_us=NOW,
-        by=1,
         video=video.video.id,
     )
     other = await link_for(catalog, None)
@@ -173,8 +173,8 @@ async def test_a_deleted_video_ends_its_uploads_and_its_links(
     assert link_found.video == video.video.id
     record = await begun(catalog, video)
     await catalog.uploads.begin(1, new(video.video.id, "two", number), NOW)
-    await catalog.videos.remove(video.video.id, NOW, by=1)
-    assert await catalog.uploads.replace(record, "a", FILE, NOW, by=1) is None
+    await catalog.videos.remove(video.video.id, Change(NOW, by=1))
+    assert await catalog.uploads.replace(record, "a", FILE, Change(NOW, by=1)) is None
     assert await catalog.uploads.replace_through(number, video.video.id, FILE, NOW) is None
     assert await catalog.links.find(secret) is None
     assert [each.id for each in (await catalog.links.find_page(1, 1)).items] == [other]
@@ -201,7 +201,7 @@ async def test_a_deleted_link_ends_what_came_through_it_and_the_video_stays(
 ) -> None:
     number = await link_for(catalog, video.video.id)
     await catalog.uploads.begin(1, new(video.video.id, link=number), NOW)
-    assert await catalog.uploads.remove_link(1, number, NOW, by=1) == ("one",)
+    assert await catalog.uploads.remove_link(1, number, Change(NOW, by=1)) == ("one",)
     assert await find_video(catalog, video) == video
     assert (await kinds(catalog))[:2] == ["upload link deleted", "upload deleted"]
 
@@ -220,12 +220,12 @@ async def test_files_that_come_at_once_leave_one_and_one_job(
         return VideoFile(source=f"sources/v/r-{name}", size=1)
 
     async def by_upload(record: UploadRecord) -> None:
-        replaced = await catalog.uploads.replace(record, "a", file(record.name), NOW, by=1)
+        replaced = await catalog.uploads.replace(record, "a", file(record.name), Change(NOW, by=1))
         assert replaced is not None
         before.append(replaced[1])
 
     async def by_form(name: str) -> None:
-        replaced = await catalog.videos.replace(number, file(name), NOW, by=1)
+        replaced = await catalog.videos.replace(number, file(name), Change(NOW, by=1))
         assert replaced is not None
         before.append(replaced[1])
 
@@ -265,9 +265,9 @@ async def test_a_deletion_meanwhile_causes_no_deadlock(catalog: Catalog, video: 
     await catalog.uploads.begin(1, new(number, "two", link), NOW)
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         tasks.create_task(catalog.uploads.record_received(record, "a", 5, NOW + HOUR, NOW))
-        tasks.create_task(catalog.uploads.remove_link(1, link, NOW, by=1))
-        tasks.create_task(catalog.videos.remove(number, NOW, by=1))
-        tasks.create_task(catalog.uploads.remove("two", UploadDeletedEvent, NOW, by=1))
+        tasks.create_task(catalog.uploads.remove_link(1, link, Change(NOW, by=1)))
+        tasks.create_task(catalog.videos.remove(number, Change(NOW, by=1)))
+        tasks.create_task(catalog.uploads.remove("two", UploadDeletedEvent, Change(NOW, by=1)))
     assert await catalog.videos.find(number) is None
     assert (await catalog.links.find_page(1, 1)).items == ()
 

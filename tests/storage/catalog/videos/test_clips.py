@@ -6,7 +6,7 @@ import pytest
 from media.countries import find_country
 from storage.catalog import Catalog
 from storage.catalog.library.labels import TagByName
-from storage.catalog.records.common import ProjectRecord, StreamRecord
+from storage.catalog.records.common import Change, ProjectRecord, StreamRecord
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.clips import NewClip
@@ -30,13 +30,13 @@ HASHES = ("clip00000001", "clip00000002")
 
 @pytest.fixture
 async def project(catalog: Catalog) -> ProjectRecord:
-    await catalog.projects.add("the first", NOW_US)  # which cannot be deleted
-    return await catalog.projects.add("films", NOW_US)
+    await catalog.projects.add("the first", Change(NOW_US))  # which cannot be deleted
+    return await catalog.projects.add("films", Change(NOW_US))
 
 
 @pytest.fixture
 async def stream(catalog: Catalog, project: ProjectRecord) -> StreamRecord:
-    return await catalog.streams.add(project.id, "The news", NOW_US)
+    return await catalog.streams.add(project.id, "The news", Change(NOW_US))
 
 
 async def recorded(catalog: Catalog, stream: StreamRecord, run: str, from_us: int) -> int:
@@ -53,7 +53,9 @@ async def add(
     catalog: Catalog, stream: StreamRecord, hash_: str, *, title: str = "", video: int | None = None
 ) -> WholeVideo:
     clip = NewClip(hash=hash_, made=MADE, from_us=NOW_US, title=title or None, video=video)
-    clip_record = await catalog.clips.add(stream.id, clip, NOW_US + HOUR_US, str.lower, by=7)
+    clip_record = await catalog.clips.add(
+        stream.id, clip, Change(NOW_US + HOUR_US, by=7), str.lower
+    )
     assert clip_record is not None
     return clip_record
 
@@ -63,7 +65,7 @@ async def test_a_recording_that_has_all_of_a_time_is_found(
 ) -> None:
     first = await recorded(catalog, stream, "20260131T120000001", NOW_US)
     second = await recorded(catalog, stream, "20260131T140000001", NOW_US + 2 * HOUR_US)
-    other = await catalog.streams.add(1, "Another", NOW_US)
+    other = await catalog.streams.add(1, "Another", Change(NOW_US))
     await recorded(catalog, other, "20260131T120000001", NOW_US)
     under_way = await catalog.recordings.begin(stream.key.hash, "20260131T160000001", 30, NOW_US)
     assert under_way is not None
@@ -89,10 +91,10 @@ async def test_a_recording_that_is_gone_or_has_another_file_is_not_found(
     catalog: Catalog, stream: StreamRecord
 ) -> None:
     deleted = await recorded(catalog, stream, "20260131T120000001", NOW_US)
-    await catalog.videos.remove(deleted, NOW_US, by=None)
+    await catalog.videos.remove(deleted, Change(NOW_US))
     replaced = await recorded(catalog, stream, "20260131T120000002", NOW_US)
     file = VideoFile(source="sources/x/1", size=1, length_us=1, width=2, height=2, rungs=())
-    assert await catalog.videos.replace(replaced, file, NOW_US, by=None) is not None
+    assert await catalog.videos.replace(replaced, file, Change(NOW_US)) is not None
     sources = await catalog.clips.find_sources(stream.id, NOW_US, NOW_US + 10)
     assert (sources.recorded, sources.others) == (None, ())
 
@@ -104,7 +106,7 @@ async def test_a_clip_inherits_the_fields_of_its_stream(
     romania = find_country("RO")
     assert romania is not None
     change = StreamChange(description="All of it", countries=(romania,), tags=(TagByName("night"),))
-    await catalog.streams.edit(stream.id, change, now_us=NOW_US, by=None)
+    await catalog.streams.edit(stream.id, change, Change(NOW_US))
     clip = await add(catalog, stream, HASHES[0])
     video = clip.video
     assert (video.hash, video.own_title) == (HASHES[0], None)
@@ -139,15 +141,15 @@ async def test_a_clip_of_a_recording_inherits_the_fields_of_the_recording(
     germany = find_country("DE")
     assert germany is not None
     change = VideoChange(countries=(germany,), tags=(TagByName("late"),), title="Mine")
-    await catalog.videos.edit(number, change, NOW_US, by=None)
-    await catalog.videos.unpublish(number, NOW_US, by=None)
+    await catalog.videos.edit(number, change, Change(NOW_US))
+    await catalog.videos.unpublish(number, Change(NOW_US))
     clip = await add(catalog, stream, HASHES[0], video=number)
     assert (clip.video.published, clip.video.hidden) == (False, True)
     assert [country.code for country in clip.countries] == ["DE"]
     assert [tag.name for tag in clip.tags] == ["late"]
     assert clip.video.title == "The news, 2026-01-31 12:00:59"
     # Who might see a deleted recording is unknown, so the clip is hidden.
-    await catalog.videos.remove(number, NOW_US, by=None)
+    await catalog.videos.remove(number, Change(NOW_US))
     clip = await add(catalog, stream, HASHES[1], video=number)
     assert (clip.video.published, clip.video.hidden) == (False, True)
 
@@ -156,9 +158,9 @@ async def test_a_clip_of_a_deleted_stream_is_not_added(
     catalog: Catalog, project: ProjectRecord, stream: StreamRecord
 ) -> None:
     clip = NewClip(hash=HASHES[0], made=MADE, from_us=NOW_US, title=None, video=None)
-    other = await catalog.streams.add(project.id, "Another", NOW_US)
-    await catalog.streams.remove(other.id, now_us=NOW_US, by=None)
-    assert await catalog.clips.add(other.id, clip, NOW_US, str.lower, by=7) is None
-    await catalog.projects.remove(project.id, by=None, now_us=NOW_US)
+    other = await catalog.streams.add(project.id, "Another", Change(NOW_US))
+    await catalog.streams.remove(other.id, Change(NOW_US))
+    assert await catalog.clips.add(other.id, clip, Change(NOW_US, by=7), str.lower) is None
+    await catalog.projects.remove(project.id, Change(NOW_US))
     with pytest.raises(NoSuchProject):
-        await catalog.clips.add(stream.id, clip, NOW_US, str.lower, by=7)
+        await catalog.clips.add(stream.id, clip, Change(NOW_US, by=7), str.lower)

@@ -3,7 +3,7 @@
 import pytest
 
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.errors import HashTaken, NoSuchProject
 from tests.storage.catalog.videos.test_queries import add, arrived, listed
 from tests.support.shared_engines import ON_BOTH
@@ -29,14 +29,14 @@ async def test_a_new_video_waits_for_its_job(catalog: Catalog, project: ProjectR
 
 async def test_a_video_of_no_project_is_not_made(catalog: Catalog) -> None:
     with pytest.raises(NoSuchProject):
-        await catalog.videos.add(99, arrived(), NOW_US, by=None)
+        await catalog.videos.add(99, arrived(), Change(NOW_US))
     assert await catalog.jobs.lease("worker", NOW_US) is None
 
 
 @ON_BOTH
 async def test_a_hash_names_one_thing_alone(catalog: Catalog, project: ProjectRecord) -> None:
     created = await add(catalog, project)
-    stream = await catalog.streams.add(project.id, "Live", NOW_US)
+    stream = await catalog.streams.add(project.id, "Live", Change(NOW_US))
     for taken in (created.video.hash, stream.hash):
         with pytest.raises(HashTaken):
             await add(catalog, project, hash_=taken)

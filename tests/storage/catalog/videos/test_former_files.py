@@ -4,7 +4,7 @@ import pytest
 
 from media.ticks import DAY_US
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.records.videos import VideoFile, VideoRecord
 from storage.errors import FileChanged, NoFormerFile
 from tests.storage.catalog.videos.test_queries import NOW_US, add
@@ -18,7 +18,7 @@ WEEK_US = 7 * DAY_US
 async def replaced(catalog: Catalog, project: ProjectRecord) -> VideoRecord:
     """Add a video and replace its file; return it as it was."""
     video = (await add(catalog, project)).video
-    answer = await catalog.videos.replace(video.id, SECOND, NOW_US, by=1)
+    answer = await catalog.videos.replace(video.id, SECOND, Change(NOW_US, by=1))
     assert answer is not None
     assert answer[1] is None, "the first file is kept"
     return video
@@ -40,7 +40,7 @@ async def test_a_former_file_is_taken_back_as_often_as_one_likes(
     assert (former.file.source, former.file.size) == (f"sources/{video.hash}/1", video.size)
     assert former.until_us == NOW_US + WEEK_US
     for number in range(2):
-        back = await catalog.former_files.take_back(video.id, NOW_US + 1 + number, by=1)
+        back = await catalog.former_files.take_back(video.id, Change(NOW_US + 1 + number, by=1))
         assert back is not None
         wanted = SECOND.source if number else video.source
         assert (back.video.source, back.video.state) == (wanted, "queued")
@@ -61,11 +61,14 @@ async def test_who_saw_another_file_does_not_undo_what_somebody_else_did(
 ) -> None:
     video = await replaced(catalog, project)
     files = catalog.former_files
-    assert await files.take_back(video.id, NOW_US + 1, by=1, uploaded_us=NOW_US) is not None
+    assert await files.take_back(video.id, Change(NOW_US + 1, by=1), uploaded_us=NOW_US) is not None
     with pytest.raises(FileChanged):
-        await files.take_back(video.id, NOW_US + 2, by=1, uploaded_us=NOW_US)
+        await files.take_back(video.id, Change(NOW_US + 2, by=1), uploaded_us=NOW_US)
     assert await source_of(catalog, video.id) == video.source
-    assert await files.take_back(video.id, NOW_US + 3, by=1, uploaded_us=NOW_US + 1) is not None
+    assert (
+        await files.take_back(video.id, Change(NOW_US + 3, by=1), uploaded_us=NOW_US + 1)
+        is not None
+    )
 
 
 @ON_BOTH
@@ -73,7 +76,7 @@ async def test_the_next_replacement_drops_the_file_before(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     video = await replaced(catalog, project)
-    answer = await catalog.videos.replace(video.id, THIRD, NOW_US + 5, by=1)
+    answer = await catalog.videos.replace(video.id, THIRD, Change(NOW_US + 5, by=1))
     assert answer is not None
     assert answer[1] == video.source
     former = await catalog.former_files.find(video.id, NOW_US + WEEK_US)
@@ -87,7 +90,7 @@ async def test_after_seven_days_it_is_forgotten(catalog: Catalog, project: Proje
     assert await catalog.former_files.expire(NOW_US + WEEK_US - 1) is None
     assert await catalog.former_files.find(video.id, NOW_US + WEEK_US) is None
     with pytest.raises(NoFormerFile):
-        await catalog.former_files.take_back(video.id, NOW_US + WEEK_US, by=1)
+        await catalog.former_files.take_back(video.id, Change(NOW_US + WEEK_US, by=1))
     assert await source_of(catalog, video.id) == SECOND.source
     assert await catalog.former_files.expire(NOW_US + WEEK_US) == video.source
     assert await catalog.former_files.expire(NOW_US + WEEK_US) is None
@@ -97,8 +100,8 @@ async def test_what_was_never_replaced_has_none(catalog: Catalog, project: Proje
     video = (await add(catalog, project)).video
     assert await catalog.former_files.find(video.id, NOW_US) is None
     with pytest.raises(NoFormerFile):
-        await catalog.former_files.take_back(video.id, NOW_US, by=1)
-    assert await catalog.former_files.take_back(99, NOW_US, by=1) is None
+        await catalog.former_files.take_back(video.id, Change(NOW_US, by=1))
+    assert await catalog.former_files.take_back(99, Change(NOW_US, by=1)) is None
 
 
 async def test_it_counts_as_long_as_it_is_kept_and_goes_with_its_video(
@@ -111,7 +114,7 @@ async def test_it_counts_as_long_as_it_is_kept_and_goes_with_its_video(
     assert used == SECOND.size + video.size
     await catalog.former_files.expire(NOW_US + WEEK_US)
     assert (await catalog.usage.find(project.id, 0)).stored_bytes == SECOND.size
-    await catalog.videos.replace(video.id, THIRD, NOW_US + WEEK_US, by=1)
-    await catalog.videos.remove(video.id, NOW_US + WEEK_US, by=1)
+    await catalog.videos.replace(video.id, THIRD, Change(NOW_US + WEEK_US, by=1))
+    await catalog.videos.remove(video.id, Change(NOW_US + WEEK_US, by=1))
     assert await catalog.former_files.expire(NOW_US + 3 * WEEK_US) is None
     assert (await catalog.usage.find(project.id, 0)).stored_bytes == 0

@@ -4,6 +4,7 @@ import pytest
 
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.videos.imports import NewImport
 from storage.catalog.videos.jobs import IMPORT
@@ -26,7 +27,7 @@ async def leased_import(catalog: Catalog, url: str) -> HeldJob:
         slug="film",
         wanted=UploadDetails(),
     )
-    await catalog.imports.add(1, new, NOW, by=None)
+    await catalog.imports.add(1, new, Change(NOW))
     job = await catalog.jobs.lease("worker", NOW, IMPORT)
     assert job is not None
     return job
@@ -40,7 +41,7 @@ async def test_a_failed_import_forgets_an_address_that_may_hold_a_signature(
     assert "secret" in (await catalog.imports.begin(job, NOW)).url
     await catalog.imports.fail(job, "The server answered 403.", NOW)
     with pytest.raises(VideoNotFailed) as refused:
-        await catalog.videos.retry(job.video, NOW, by=None)
+        await catalog.videos.retry(job.video, Change(NOW))
     assert refused.value.state == "failed"
 
 
@@ -50,7 +51,7 @@ async def test_a_failed_import_of_a_plain_address_can_be_tried_again(catalog: Ca
     url = "https://media.example/film.mp4"
     failed = await leased_import(catalog, url)
     await catalog.imports.fail(failed, "The server is down.", NOW)
-    assert await catalog.videos.retry(failed.video, NOW, by=None) is not None
+    assert await catalog.videos.retry(failed.video, Change(NOW)) is not None
     again = await catalog.jobs.lease("worker", NOW, IMPORT)
     assert again is not None
     assert (again.video, (await catalog.imports.begin(again, NOW)).url) == (failed.video, url)

@@ -12,6 +12,7 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.migrations import migrate
+from storage.catalog.records.common import Change
 from storage.catalog.videos.jobs import IMPORT, TRANSCODE
 from tests.support.sql import run_sql
 from tests.support.storage.query_plans import caught_statements, plan_of
@@ -65,7 +66,7 @@ async def database(location: str | Path) -> AsyncGenerator[Database]:
         catalog = Catalog(opened)
         await catalog.installation.first_start(NOW)
         for number in range(1, PROJECTS):
-            await catalog.projects.add(f"{number}", NOW)
+            await catalog.projects.add(f"{number}", Change(NOW))
         yield opened
 
 

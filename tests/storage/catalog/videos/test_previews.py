@@ -3,6 +3,7 @@
 import pytest
 
 from storage.catalog import Catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.jobs import IMPORT, PREVIEWS
@@ -20,8 +21,8 @@ async def recorded(
     catalog: Catalog, *rungs: RecordedRung, posters: str | None = "poster-1-1"
 ) -> WholeVideo:
     """Return a recording that has just become a video; `posters` is the folder of its posters."""
-    project = await catalog.projects.add("films", NOW_US)
-    stream = await catalog.streams.add(project.id, "The news", NOW_US)
+    project = await catalog.projects.add("films", Change(NOW_US))
+    stream = await catalog.streams.add(project.id, "The news", Change(NOW_US))
     row = await catalog.recordings.begin(stream.key.hash, "20260131T120000123", 30, NOW_US)
     assert row is not None
     recording = MadeRecording(
@@ -111,7 +112,7 @@ async def test_a_recordings_own_poster_replaces_the_streams(
 async def test_a_poster_that_the_owner_sent_meanwhile_stays(catalog: Catalog) -> None:
     video = (await recorded(catalog, RUNG, posters=BORROWED_POSTERS)).video.id
     job = await lease_job(catalog)
-    await catalog.videos.set_posters(video, "own-abc", ("360p",), NOW_US, by=None)
+    await catalog.videos.set_posters(video, "own-abc", ("360p",), Change(NOW_US))
     assert await catalog.previews.finish(job, WITH_POSTER, NOW_US + 5) == "poster-1-1"
     assert (await whole(catalog, video)).video.posters == "own-abc"
 
@@ -145,7 +146,7 @@ async def test_a_failed_attempt_waits_and_one_given_back_does_not(catalog: Catal
 async def test_of_a_deleted_video_everything_is_refused(catalog: Catalog) -> None:
     before = await recorded(catalog, RUNG)
     job = await lease_job(catalog)
-    await catalog.videos.remove(before.video.id, NOW_US, by=None)
+    await catalog.videos.remove(before.video.id, Change(NOW_US))
     for refused in (
         catalog.previews.begin(job, NOW_US),
         catalog.previews.finish(job, MADE, NOW_US),

@@ -1,7 +1,7 @@
 """Videos in the catalog, on both databases: found, listed, counted, taken away."""
 
 from storage.catalog import Catalog
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.records.videos import NewVideo, VideoQuery, WholeVideo
 from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video
@@ -26,7 +26,7 @@ def arrived(**changed: object) -> NewVideo:
 async def add(catalog: Catalog, project: ProjectRecord, **changed: object) -> WholeVideo:
     now_us = changed.pop("now_us", NOW_US)
     assert isinstance(now_us, int)
-    return await catalog.videos.add(project.id, arrived(**changed), now_us, by=7)  # pyright: ignore[reportArgumentType]  # by their names
+    return await catalog.videos.add(project.id, arrived(**changed), Change(now_us, by=7))  # pyright: ignore[reportArgumentType]  # by their names
 
 
 async def listed(catalog: Catalog, project: ProjectRecord, page: int = 1, **asked: object):
@@ -75,9 +75,9 @@ async def test_totals_follow_every_video(catalog: Catalog, project: ProjectRecor
     videos = [(await add(catalog, project)).video for _ in range(3)]
     assert (await listed(catalog, project, phase="inprogress")).total == 3
     assert (await listed(catalog, project, phase="completed")).total == 0
-    hash_ = await catalog.videos.remove(videos[1].id, NOW_US, by=7)
+    hash_ = await catalog.videos.remove(videos[1].id, Change(NOW_US, by=7))
     assert hash_ == videos[1].hash
-    assert await catalog.videos.remove(videos[1].id, NOW_US, by=7) is None
+    assert await catalog.videos.remove(videos[1].id, Change(NOW_US, by=7)) is None
     remaining = await listed(catalog, project, phase="inprogress")
     assert remaining.total == len(remaining.items) == 2
     assert (await listed(catalog, project)).total == 2

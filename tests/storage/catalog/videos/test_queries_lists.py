@@ -10,6 +10,7 @@ import psycopg
 from psycopg import sql
 
 from storage.catalog import Catalog
+from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoQuery
 from storage.catalog.schema.tables import videos
 from tests.storage.catalog.videos.test_queries import NOW_US, add
@@ -70,8 +71,8 @@ def plan_of(location: str | Path, statement: Statement) -> str:
 
 @ON_BOTH
 async def test_an_index_has_the_order_of_every_list(location: str | Path, catalog: Catalog) -> None:
-    project = await catalog.projects.add("films", NOW_US)
-    other = await catalog.projects.add("others", NOW_US)
+    project = await catalog.projects.add("films", Change(NOW_US))
+    other = await catalog.projects.add("others", Change(NOW_US))
     await add(catalog, project)
     fill(location, other.id)
     for name, (query, index) in LISTS.items():
@@ -90,7 +91,7 @@ async def test_an_index_has_the_order_of_every_list(location: str | Path, catalo
 async def test_totals_without_a_search_are_not_counted(
     location: str | Path, catalog: Catalog
 ) -> None:
-    project = await catalog.projects.add("films", NOW_US)
+    project = await catalog.projects.add("films", Change(NOW_US))
     await add(catalog, project)
     with caught_statements() as statements:
         await catalog.videos.find_page(project, VideoQuery(), 1)

@@ -8,7 +8,7 @@ import pytest
 from media.countries import find_country
 from storage.catalog import Catalog
 from storage.catalog.library.labels import TagByName
-from storage.catalog.records.common import PlayerOptions, ProjectRecord, StreamRecord
+from storage.catalog.records.common import Change, PlayerOptions, ProjectRecord, StreamRecord
 from storage.catalog.records.videos import VideoFile, VideoQuery
 from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.recordings import (
@@ -40,13 +40,13 @@ MADE = MadeRecording(
 
 @pytest.fixture
 async def project(catalog: Catalog) -> ProjectRecord:
-    await catalog.projects.add("the first", NOW_US)  # which cannot be deleted
-    return await catalog.projects.add("films", NOW_US)
+    await catalog.projects.add("the first", Change(NOW_US))  # which cannot be deleted
+    return await catalog.projects.add("films", Change(NOW_US))
 
 
 @pytest.fixture
 async def stream(catalog: Catalog, project: ProjectRecord) -> StreamRecord:
-    return await catalog.streams.add(project.id, "The news", NOW_US)
+    return await catalog.streams.add(project.id, "The news", Change(NOW_US))
 
 
 async def begun(catalog: Catalog, stream: StreamRecord, run: str = RUN) -> RecordingRow:
@@ -99,9 +99,9 @@ async def test_a_recording_becomes_a_video_like_its_stream(
     romania = find_country("RO")
     assert romania is not None
     category = await catalog.labels.add(
-        "category", project.id, "World", active=True, by=None, now_us=NOW_US
+        "category", project.id, "World", Change(NOW_US), active=True
     )
-    player = await catalog.players.add(project.id, "Dark", PlayerOptions(), by=None, now_us=NOW_US)
+    player = await catalog.players.add(project.id, "Dark", PlayerOptions(), Change(NOW_US))
     # Settings that change during the recording are respected.
     change = StreamChange(
         title="The late news",
@@ -111,7 +111,7 @@ async def test_a_recording_becomes_a_video_like_its_stream(
         tags=(TagByName("night"),),
         player=player.id,
     )
-    await catalog.streams.edit(stream.id, change, now_us=NOW_US, by=None)
+    await catalog.streams.edit(stream.id, change, Change(NOW_US))
     number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
     assert number is not None
     whole_video = await catalog.videos.find(number)
@@ -150,7 +150,7 @@ async def test_a_recording_becomes_a_video_like_its_stream(
 
 async def test_a_hidden_streams_recording_is_hidden(catalog: Catalog, stream: StreamRecord) -> None:
     row = await begun(catalog, stream)
-    await catalog.streams.unpublish(stream.id, now_us=NOW_US, by=None)
+    await catalog.streams.unpublish(stream.id, Change(NOW_US))
     number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
     video = await catalog.videos.find(number or 0)
     assert video is not None
@@ -163,17 +163,17 @@ async def test_labels_that_are_gone_are_left_out(
     catalog: Catalog, project: ProjectRecord, stream: StreamRecord
 ) -> None:
     category = await catalog.labels.add(
-        "category", project.id, "World", active=True, by=None, now_us=NOW_US
+        "category", project.id, "World", Change(NOW_US), active=True
     )
-    player = await catalog.players.add(project.id, "Dark", PlayerOptions(), by=None, now_us=NOW_US)
+    player = await catalog.players.add(project.id, "Dark", PlayerOptions(), Change(NOW_US))
     change = StreamChange(category=category.id, player=player.id, tags=(TagByName("night"),))
-    await catalog.streams.edit(stream.id, change, now_us=NOW_US, by=None)
+    await catalog.streams.edit(stream.id, change, Change(NOW_US))
     row = await begun(catalog, stream)
     assert row.facts.tags
-    await catalog.streams.remove(stream.id, now_us=NOW_US, by=None)
-    await catalog.labels.remove("category", category.id, by=None, now_us=NOW_US)
-    await catalog.labels.remove("tag", row.facts.tags[0], by=None, now_us=NOW_US)
-    await catalog.players.remove(player.id, by=None, now_us=NOW_US)
+    await catalog.streams.remove(stream.id, Change(NOW_US))
+    await catalog.labels.remove("category", category.id, Change(NOW_US))
+    await catalog.labels.remove("tag", row.facts.tags[0], Change(NOW_US))
+    await catalog.players.remove(player.id, Change(NOW_US))
     number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
     video = await catalog.videos.find(number or 0)
     assert video is not None
@@ -186,7 +186,7 @@ async def test_a_deleted_projects_recordings_become_no_videos(
     catalog: Catalog, project: ProjectRecord, stream: StreamRecord
 ) -> None:
     row = await begun(catalog, stream)
-    await catalog.projects.remove(project.id, by=None, now_us=NOW_US)
+    await catalog.projects.remove(project.id, Change(NOW_US))
     assert await catalog.recordings.find_all() == ()
     assert await catalog.recordings.finish(row, MADE, LATER_US, str.upper) is None
     await remove_rows(catalog)
@@ -218,7 +218,7 @@ async def test_a_recording_that_was_given_another_file_stays(
     number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
     assert number is not None
     other = VideoFile(source="other", size=1, length_us=1, width=1, height=1, rungs=())
-    await catalog.videos.replace(number, other, LATER_US, by=None)
+    await catalog.videos.replace(number, other, Change(LATER_US))
     assert await catalog.recordings.expire(LATER_US + 31 * DAY_US) is None
     assert await catalog.videos.find(number) is not None
 
@@ -230,13 +230,13 @@ async def test_a_recording_that_is_kept_stays(
     number = await catalog.recordings.finish(row, MADE, LATER_US, str.upper)
     assert number is not None
     for _ in range(2):
-        record = await catalog.videos.keep(number, LATER_US, by=None)
+        record = await catalog.videos.keep(number, Change(LATER_US))
         assert record is not None
     assert await catalog.recordings.expire(LATER_US + 31 * DAY_US) is None
     assert await catalog.videos.find(number) is not None
     recorded = [kind for kind, _ in await kinds(catalog, project)]
     assert recorded.count("recording kept") == 1
-    assert await catalog.videos.keep(number + 1, LATER_US, by=None) is None
+    assert await catalog.videos.keep(number + 1, Change(LATER_US)) is None
 
 
 async def test_there_is_no_file_to_make_a_recording_from_again(
@@ -247,11 +247,11 @@ async def test_there_is_no_file_to_make_a_recording_from_again(
     )
     assert number is not None
     with pytest.raises(VideoNotFailed):
-        await catalog.videos.retry(number, LATER_US, by=None)
+        await catalog.videos.retry(number, Change(LATER_US))
 
 
 async def test_a_long_title_keeps_its_date(catalog: Catalog, project: ProjectRecord) -> None:
-    stream = await catalog.streams.add(project.id, "x" * 255, NOW_US)
+    stream = await catalog.streams.add(project.id, "x" * 255, Change(NOW_US))
     row = await begun(catalog, stream)
     title = dated_title(row.facts.title, row.created_us)
     assert len(title) == 255

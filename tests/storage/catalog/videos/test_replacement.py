@@ -4,7 +4,7 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.records.videos import VideoFile
 from storage.catalog.videos import replacement
 from storage.errors import NoSuchVideo, UploadInProgress
@@ -25,7 +25,9 @@ async def test_a_failed_video_begins_anew_with_another_file(
     await catalog.transcoding.begin(job, NOW_US)
     await catalog.transcoding.fail(job, "damaged", NOW_US, warnings=["a warning"])
     async with database.writing() as connection:
-        replaced = await replacement.replace(connection, created.video.id, FILE, NOW_US + 9, by=1)
+        replaced = await replacement.replace(
+            connection, created.video.id, FILE, Change(NOW_US + 9, by=1)
+        )
     assert replaced is not None
     whole, dropped = replaced
     video = whole.video
@@ -44,11 +46,11 @@ async def test_what_cannot_be_replaced_is_refused(
     catalog: Catalog, database: Database, project: ProjectRecord
 ) -> None:
     coming = await catalog.videos.expect(project.id, new_video(size=0, source=""), NOW_US)
-    other = await catalog.projects.add("other", NOW_US)
+    other = await catalog.projects.add("other", Change(NOW_US))
     async with database.writing() as connection:
-        assert await replacement.replace(connection, 99, FILE, NOW_US, by=1) is None
+        assert await replacement.replace(connection, 99, FILE, Change(NOW_US, by=1)) is None
         with pytest.raises(UploadInProgress):
-            await replacement.replace(connection, coming, FILE, NOW_US, by=1)
+            await replacement.replace(connection, coming, FILE, Change(NOW_US, by=1))
         with pytest.raises(UploadInProgress):
             await replacement.require(connection, project.id, coming)
         for of, number in ((other.id, coming), (project.id, 99), (project.id, 1 << 40)):

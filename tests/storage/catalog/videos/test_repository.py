@@ -8,7 +8,7 @@ import pytest
 from media.countries import find_country
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.library.labels import TagById, TagByName
-from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.videos.repository import VideoChange
 from storage.errors import NoSuchLabel, VideoNotFailed
 from tests.storage.catalog.videos.test_queries import add, listed
@@ -24,14 +24,11 @@ async def test_a_change_sets_what_is_sent_and_nothing_else(
     record = (await add(catalog, project, title="One", description="About")).video
     romania = find_country("RO")
     assert romania is not None
-    category = await catalog.labels.add(
-        "category", project.id, "News", active=True, by=None, now_us=NOW_US
-    )
+    category = await catalog.labels.add("category", project.id, "News", Change(NOW_US), active=True)
     first = await catalog.videos.edit(
         record.id,
         VideoChange(tags=[TagByName("a"), TagByName("A"), TagByName("b")], countries=[romania]),
-        NOW_US + 1,
-        by=7,
+        Change(NOW_US + 1, by=7),
     )
     assert first is not None
     assert [tag.name for tag in first.tags] == ["a", "b"]
@@ -41,8 +38,7 @@ async def test_a_change_sets_what_is_sent_and_nothing_else(
     second = await catalog.videos.edit(
         record.id,
         VideoChange(title=None, category=category.id, tags=[TagById(first.tags[1].id)]),
-        NOW_US + 2,
-        by=7,
+        Change(NOW_US + 2, by=7),
     )
     assert second is not None
     assert second.countries == (romania,)
@@ -52,22 +48,20 @@ async def test_a_change_sets_what_is_sent_and_nothing_else(
     assert second.video.title == "My film"
     assert (await listed(catalog, project, search="my film")).total == 1
     cleared = await catalog.videos.edit(
-        record.id, VideoChange(category=None, countries=[], tags=[]), NOW_US + 3, by=7
+        record.id, VideoChange(category=None, countries=[], tags=[]), Change(NOW_US + 3, by=7)
     )
     assert cleared is not None
     assert (cleared.category, cleared.countries, cleared.tags) == (None, (), ())
-    same = await catalog.videos.edit(record.id, VideoChange(), NOW_US + 4, by=7)
+    same = await catalog.videos.edit(record.id, VideoChange(), Change(NOW_US + 4, by=7))
     assert same == cleared
-    assert await catalog.videos.edit(99, VideoChange(title="x"), NOW_US, by=7) is None
+    assert await catalog.videos.edit(99, VideoChange(title="x"), Change(NOW_US, by=7)) is None
 
 
 async def test_a_change_that_is_refused_changes_nothing(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
-    other = await catalog.projects.add("others", NOW_US)
-    foreign = await catalog.labels.add(
-        "tag", other.id, "theirs", active=True, by=None, now_us=NOW_US
-    )
+    other = await catalog.projects.add("others", Change(NOW_US))
+    foreign = await catalog.labels.add("tag", other.id, "theirs", Change(NOW_US), active=True)
     created = await add(catalog, project)
     for change in (
         VideoChange(title="New", tags=[TagByName("fresh"), TagById(foreign.id)]),
@@ -76,9 +70,9 @@ async def test_a_change_that_is_refused_changes_nothing(
         VideoChange(title="New", category=-1),
     ):
         with pytest.raises(NoSuchLabel):
-            await catalog.videos.edit(created.video.id, change, NOW_US, by=7)
+            await catalog.videos.edit(created.video.id, change, Change(NOW_US, by=7))
     with pytest.raises(NoSuchLabel):
-        await catalog.videos.set_player(created.video.id, 5, NOW_US, by=7)
+        await catalog.videos.set_player(created.video.id, 5, Change(NOW_US, by=7))
     assert await catalog.videos.find(created.video.id) == created
     tags = await catalog.labels.find_page("tag", project.id)
     assert tags.total == 0
@@ -88,12 +82,12 @@ async def test_publishing_waits_for_something_to_play(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     record = (await add(catalog, project)).video
-    hidden = await catalog.videos.unpublish(record.id, NOW_US + 1, by=7)
+    hidden = await catalog.videos.unpublish(record.id, Change(NOW_US + 1, by=7))
     assert hidden is not None
     assert (hidden.video.hidden, hidden.video.published) == (True, False)
-    again = await catalog.videos.unpublish(record.id, NOW_US + 2, by=7)
+    again = await catalog.videos.unpublish(record.id, Change(NOW_US + 2, by=7))
     assert again == hidden
-    published = await catalog.videos.publish(record.id, NOW_US + 3, by=7)
+    published = await catalog.videos.publish(record.id, Change(NOW_US + 3, by=7))
     assert published is not None
     assert (published.video.hidden, published.video.published, published.video.published_us) == (
         False, False, None,
@@ -103,8 +97,8 @@ async def test_publishing_waits_for_something_to_play(
 async def test_only_what_failed_is_queued_again(catalog: Catalog, project: ProjectRecord) -> None:
     record = (await add(catalog, project)).video
     with pytest.raises(VideoNotFailed):
-        await catalog.videos.retry(record.id, NOW_US, by=7)
-    assert await catalog.videos.retry(99, NOW_US, by=7) is None
+        await catalog.videos.retry(record.id, Change(NOW_US, by=7))
+    assert await catalog.videos.retry(99, Change(NOW_US, by=7)) is None
 
 
 @ON_BOTH
@@ -112,13 +106,15 @@ async def test_posters_take_the_place_of_others(catalog: Catalog, project: Proje
     record = (await add(catalog, project)).video
     assert (record.posters, record.poster_labels, record.image_us) == (None, (), None)
     changed = await catalog.videos.set_posters(
-        record.id, "own-1", ("360p", "720p"), NOW_US + 1, by=7
+        record.id, "own-1", ("360p", "720p"), Change(NOW_US + 1, by=7)
     )
     assert changed is not None
     assert changed[1] is None
     assert changed[0].video.poster_labels == ("360p", "720p")
     assert changed[0].video.image_us == NOW_US + 1
-    later = await catalog.videos.set_posters(record.id, "own-2", ("360p",), NOW_US + 2, by=7)
+    later = await catalog.videos.set_posters(
+        record.id, "own-2", ("360p",), Change(NOW_US + 2, by=7)
+    )
     assert later is not None
     assert later[1] == "own-1"
 
@@ -127,11 +123,11 @@ async def test_every_change_leaves_an_event_with_its_token(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     record = (await add(catalog, project)).video
-    await catalog.videos.edit(record.id, VideoChange(title="x", countries=[]), NOW_US, by=8)
-    await catalog.videos.unpublish(record.id, NOW_US, by=8)
-    await catalog.videos.publish(record.id, NOW_US, by=8)
-    await catalog.videos.set_player(record.id, None, NOW_US, by=8)
-    await catalog.videos.remove(record.id, NOW_US, by=9)
+    await catalog.videos.edit(record.id, VideoChange(title="x", countries=[]), Change(NOW_US, by=8))
+    await catalog.videos.unpublish(record.id, Change(NOW_US, by=8))
+    await catalog.videos.publish(record.id, Change(NOW_US, by=8))
+    await catalog.videos.set_player(record.id, None, Change(NOW_US, by=8))
+    await catalog.videos.remove(record.id, Change(NOW_US, by=9))
     events = (await catalog.events.find_page(project.id)).items
     recorded = [(event.kind, event.token) for event in events if event.subject == record.hash]
     assert recorded == [
@@ -160,7 +156,7 @@ async def test_two_processes_that_edit_one_video_lose_nothing(
                     if by is catalog
                     else VideoChange(description=f"d{number}", tags=[TagByName(f"x{number % 2}")])
                 )
-                assert await by.videos.edit(record.id, change, NOW_US, by=None) is not None
+                assert await by.videos.edit(record.id, change, Change(NOW_US)) is not None
 
         async with asyncio.TaskGroup() as group:
             for each in (catalog, other, catalog, other):

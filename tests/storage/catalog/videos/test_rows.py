@@ -10,6 +10,7 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.records.common import Change
 from storage.catalog.videos import rows
 from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video
@@ -29,7 +30,7 @@ async def test_a_change_raises_the_version_and_sets_the_time(
     catalog: Catalog, database: Database
 ) -> None:
     new = new_video(size=0, source="")
-    video = (await catalog.videos.add(1, new, NOW, by=None)).video.id
+    video = (await catalog.videos.add(1, new, Change(NOW))).video.id
     async with database.writing() as connection:
         before = await rows.lock(connection, video)
         assert before is not None
@@ -47,7 +48,7 @@ async def test_a_video_that_is_not_there_has_no_row(database: Database) -> None:
 async def test_planned_resolutions_replace_the_ones_before(
     catalog: Catalog, database: Database
 ) -> None:
-    video = (await catalog.videos.add(1, new_video(rungs=[(1, 64, 36)]), NOW, by=None)).video.id
+    video = (await catalog.videos.add(1, new_video(rungs=[(1, 64, 36)]), Change(NOW))).video.id
     for planned in ([(2, 128, 72), (3, 256, 144)], []):
         async with database.writing() as connection:
             await rows.plan_resolutions(connection, video, planned)

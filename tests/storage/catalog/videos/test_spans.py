@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadeVideo
 from storage.catalog.records.videos import VideoFile, VideoRecord
 from storage.catalog.schema.tables import jobs as jobs_table
@@ -40,7 +41,7 @@ async def database(location: str | Path, catalog: Catalog) -> AsyncGenerator[Dat
 async def planned(catalog: Catalog, project: int = 1) -> HeldJob:
     """Return a leased job whose spans have just been planned."""
     file = new_video()
-    await catalog.videos.add(project, file, NOW, by=None)
+    await catalog.videos.add(project, file, Change(NOW))
     job = await catalog.jobs.lease("job", NOW)
     assert job is not None
     await catalog.transcoding.begin(job, NOW)
@@ -198,7 +199,7 @@ async def test_a_lease_of_a_clock_that_was_set_back_holds_a_span_for_minutes_at_
 @ON_BOTH
 async def test_projects_take_turns(catalog: Catalog, database: Database) -> None:
     """A film of ten hours does not delay another project's."""
-    other = (await catalog.projects.add("other", NOW)).id
+    other = (await catalog.projects.add("other", Change(NOW))).id
     theirs, ours = await planned(catalog), await planned(catalog, other)
     order: list[tuple[int, int]] = []
     after = 0
@@ -273,7 +274,7 @@ async def test_a_video_that_is_queued_again_begins_with_new_spans(
 ) -> None:
     job = await planned(catalog)
     await catalog.spans.fail(await leased(catalog, "one"), "It is damaged.", NOW)
-    await catalog.videos.retry(job.video, NOW, by=None)
+    await catalog.videos.retry(job.video, Change(NOW))
     assert await catalog.spans.lease("nobody", NOW) is None
     again = await catalog.jobs.lease("job", NOW)
     assert again is not None
@@ -284,7 +285,7 @@ async def test_a_video_that_is_queued_again_begins_with_new_spans(
 async def test_spans_go_with_their_video(catalog: Catalog, database: Database) -> None:
     job = await planned(catalog)
     span = await leased(catalog, "one")
-    await catalog.videos.remove(job.video, NOW, by=None)
+    await catalog.videos.remove(job.video, Change(NOW))
     for lost in (catalog.spans.extend(span, NOW), catalog.spans.finish(span, "{}", NOW)):
         with pytest.raises(SpanLost):
             await lost
@@ -323,7 +324,7 @@ async def test_a_job_that_is_over_leaves_no_rows_and_its_attempts_count(
         assert (status.state, status.attempt) == (state, 1)
         with pytest.raises(JobLost):
             await catalog.jobs.extend(held, NOW)
-    await catalog.videos.retry(failed.video, NOW, by=None)
+    await catalog.videos.retry(failed.video, Change(NOW))
     again = await catalog.jobs.lease("again", NOW)
     assert again is not None
     assert (again.video, again.attempt) == (failed.video, 2)
@@ -338,7 +339,7 @@ async def test_another_file_takes_the_spans_of_the_old_one(
     job = await planned(catalog)
     span = await leased(catalog, "one")
     other = VideoFile(source="other", size=1, length_us=1, width=1, height=1, rungs=())
-    await catalog.videos.replace(job.video, other, NOW, by=None)
+    await catalog.videos.replace(job.video, other, Change(NOW))
     assert await rows(database) == (1, 0)
     with pytest.raises(SpanLost):
         await catalog.spans.extend(span, NOW)

@@ -10,6 +10,7 @@ from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.events import broadcast
 from storage.catalog.queries import counters
+from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.catalog.records.videos import WholeVideo
 from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
@@ -47,7 +48,7 @@ async def video(catalog: Catalog, database: Database) -> int:
 
 async def added(catalog: Catalog, posters: str | None = None) -> int:
     file = new_video(posters=posters, poster_labels=("360p",) if posters else ())
-    return (await catalog.videos.add(1, file, NOW, by=None)).video.id
+    return (await catalog.videos.add(1, file, Change(NOW))).video.id
 
 
 async def begun(
@@ -204,7 +205,7 @@ async def test_a_video_that_its_owner_hid_stays_hidden(
     catalog: Catalog, database: Database, video: int
 ) -> None:
     job, _ = await begun(catalog)
-    await catalog.videos.unpublish(video, NOW, by=None)
+    await catalog.videos.unpublish(video, Change(NOW))
     await catalog.transcoding.complete(job, MADE, LATER)
     record = (await find_video(catalog, video)).video
     assert (record.media, record.published, record.published_us) == ("1-1", False, None)
@@ -232,7 +233,7 @@ async def test_a_failure_has_a_reason_and_can_be_queued_again(
     assert (event, body["failed"], body["completed"]) == ("failed", True, False)
     assert (await kinds(catalog))[0] == "video failed"
     assert (await count(database, "inprogress"), await count(database, "failed")) == (0, 1)
-    await catalog.videos.retry(video, LATER, by=None)
+    await catalog.videos.retry(video, Change(LATER))
     again, work = await begun(catalog, LATER, "two")
     assert (again.attempt, work.video) == (2, video)
     assert (await count(database, "inprogress"), await count(database, "failed")) == (1, 0)
@@ -284,6 +285,6 @@ async def test_a_video_that_was_deleted_is_a_lost_job(
     catalog: Catalog, database: Database, video: int
 ) -> None:
     job, _ = await begun(catalog)
-    await catalog.videos.remove(video, NOW, by=None)
+    await catalog.videos.remove(video, Change(NOW))
     with pytest.raises(JobLost):
         await catalog.transcoding.complete(job, MADE, NOW)

@@ -1,8 +1,8 @@
-"""Which parameters a query may have: those of the operation, wherever they are declared."""
+"""Which parameters a query may have, wherever they are declared; and OPTIONS."""
 
 import pytest
 
-from tests.support.api.application import ApiService
+from tests.support.api.application import STREAMS, ApiService
 
 
 async def test_each_unknown_parameter_is_named_and_known_ones_are_not(
@@ -54,3 +54,21 @@ async def test_an_upload_link_takes_no_parameters(api_service: ApiService) -> No
     headers = {"Tus-Resumable": "1.0.0", "Upload-Length": "5"}
     assert (await api_service.client.post(f"{path}?x=1", headers=headers)).status_code == 422
     assert (await api_service.client.post(path, headers=headers)).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        (STREAMS, "GET, OPTIONS, POST"),
+        ("/api/projects/1", "DELETE, GET, OPTIONS, PUT"),
+        ("/api/countries", "GET, OPTIONS"),
+    ],
+)
+async def test_options_and_a_wrong_method_name_the_same(
+    api_service: ApiService, path: str, methods: str
+) -> None:
+    answer = await api_service.client.options(path, headers=api_service.owner)
+    assert (answer.status_code, answer.headers["allow"]) == (204, methods)
+    wrong = await api_service.client.patch(path, headers=api_service.owner)
+    assert wrong.status_code == 405
+    assert sorted(wrong.headers["allow"].split(", ")) == methods.split(", ")

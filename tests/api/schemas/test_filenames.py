@@ -3,7 +3,7 @@
 import pytest
 from multipart import MultipartSegment
 
-from api.http.filenames import file_name, file_slug, file_title, slug
+from api.schemas.filenames import file_name, file_slug, file_title, slug
 from api.schemas.text_fields import MAX_TITLE
 
 

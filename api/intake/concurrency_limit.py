@@ -1,7 +1,7 @@
 """A limit of concurrent operations, in total and per caller.
 
 An operation that takes long and holds a file, a child process and memory needs a limit in total. A
-caller, and each group of callers, gets a fair share of it (see `api.http.fair_share`).
+caller, and each group of callers, gets a fair share of it (see `api.http.caller_limits`).
 """
 
 from collections.abc import Generator
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Final
 
+from api.http.caller_limits import FairShare, Holder, Refusal
 from api.http.errors import ApiError
-from api.http.fair_share import FairShare, Holder, Refusal
 
 _RETRY_SECONDS: Final = 10
 _REFUSALS: Final = {

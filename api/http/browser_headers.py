@@ -1,8 +1,11 @@
-"""CORS for uploads from pages on other origins, and the tus headers of each response.
+"""What browsers are told: which origins may read an answer, and that it is no page.
 
 A project lists the origins whose pages may upload; all other paths of the API are closed to pages
-of other origins. CORS only permits the origin: the token or the upload link is still required.
-Source: Fetch standard, section 3.3 (HTTP extensions); tus 1.0, "Headers".
+of other origins (CORS), which only permits the origin: the token or the upload link is still
+required. The same hook adds the tus headers of each response. An answer that is opened as a page,
+such as JSON or uploaded media, may load nothing and run nothing; only media may be framed. Pages
+have policies of their own. Source: Fetch standard, sections 3.3 (HTTP extensions) and 3.6
+(`nosniff`); CSP Level 3; tus 1.0, "Headers".
 """
 
 import re
@@ -141,3 +144,19 @@ async def _origins(catalog: Catalog, scope: Scope) -> Sequence[str]:
     except StorageError:
         return ()
     return () if record is None else record.origins
+
+
+# For data that only programs read.
+DATA_POLICY: Final = "default-src 'none'; frame-ancestors 'none'; sandbox"
+# Browsers show media with inline styles of their own; pages elsewhere may frame media.
+MEDIA_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+
+
+async def add_security_headers(message: Message, scope: Scope) -> None:  # noqa: ARG001  # Litestar's
+    """Add `nosniff`, and a policy unless the response has one (a `before_send` hook)."""
+    if message["type"] != "http.response.start":
+        return
+    headers = MutableScopeHeaders.from_message(message)
+    headers["x-content-type-options"] = "nosniff"
+    if "content-security-policy" not in headers:
+        headers["content-security-policy"] = DATA_POLICY

@@ -4,9 +4,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from api.http.concurrency_limit import ConcurrencyLimit
+from api.http.caller_limits import Holder
 from api.http.errors import ApiError
-from api.http.fair_share import Holder
+from api.intake.concurrency_limit import ConcurrencyLimit
 
 
 def caller(number: int) -> tuple[Holder, ...]:

@@ -1,7 +1,9 @@
-"""Refuses query parameters that an operation does not know, as bodies refuse unknown keys.
+"""What the application's own routes say of a request: its query and its methods.
 
-A misspelt parameter would otherwise change nothing, and nobody would see it. Operations for which
-clients exist that were written before us take any parameter, and ignore what they do not know.
+A query parameter that an operation does not know is refused, as bodies refuse unknown keys: a
+misspelt one would otherwise change nothing, and nobody would see it. Operations for which clients
+exist that were written before us take any parameter, and ignore what they do not know. OPTIONS
+lists all methods of a path; Litestar lists only those of one of its handlers.
 """
 
 from itertools import islice
@@ -9,8 +11,10 @@ from typing import Any, Final
 
 from litestar import Litestar
 from litestar.connection import ASGIConnection
+from litestar.datastructures import MutableScopeHeaders
 from litestar.handlers import BaseRouteHandler
 from litestar.routes import HTTPRoute
+from litestar.types import Message, Scope
 
 from api.http.errors import invalid
 
@@ -54,3 +58,26 @@ def _parameters(app: Litestar, path: str, method: str) -> set[str] | None:
                 if name == method:
                     return {each.field_alias for each in model.expected_query_params}
     return None
+
+
+async def list_all_methods(message: Message, scope: Scope) -> None:
+    """Put all methods of the path into `Allow` (a `before_send` hook)."""
+    if message["type"] != "http.response.start" or scope["type"] != "http":
+        return
+    if scope["method"] != "OPTIONS":
+        return
+    headers = MutableScopeHeaders.from_message(message)
+    if "allow" in headers:
+        app: Litestar = scope["litestar_app"]
+        methods = allowed_methods(app, scope["path_template"])
+        headers["allow"] = ", ".join(sorted(methods)) or headers["allow"]
+
+
+def allowed_methods(app: Litestar, path: str) -> set[str]:
+    """Return the methods of all routes with this path template."""
+    return {
+        str(method)
+        for route in app.routes
+        if isinstance(route, HTTPRoute) and route.path_format == path
+        for method in route.methods
+    }

@@ -1,6 +1,5 @@
 """The OpenAPI descriptions of forms with files."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from litestar.openapi.spec import (
@@ -11,6 +10,8 @@ from litestar.openapi.spec import (
     RequestBody,
     Schema,
 )
+
+from api.http.openapi import operation_taking
 
 _MULTIPART: Final = "multipart/form-data"
 _OCTETS: Final = "application/octet-stream"
@@ -44,14 +45,8 @@ def _operation(required: str, **properties: Schema) -> type[Operation]:
         required=[required],
         additional_properties=False,
     )
-    body = RequestBody(content={_MULTIPART: OpenAPIMediaType(schema=schema)}, required=True)
-
-    @dataclass  # so that the generated __init__ calls __post_init__
-    class FormOperation(Operation):
-        def __post_init__(self) -> None:
-            self.request_body = body
-
-    return FormOperation
+    content = {_MULTIPART: OpenAPIMediaType(schema=schema)}
+    return operation_taking(RequestBody(content=content, required=True))
 
 
 # A new video; another file of an existing video; a poster; a picture that is shown while no encoder
