@@ -108,7 +108,7 @@ class Session:
         """True while a message of the peer has arrived in part."""
         return self._reader.is_mid_message
 
-    def receive(self, data: bytes, now: float) -> list[Event]:
+    def receive(self, data: bytes | memoryview, now: float) -> list[Event]:
         """Process bytes from the peer and return their events.
 
         Raises:
@@ -222,7 +222,7 @@ class Session:
 
     # -- bytes in ----------------------------------------------------------------------------------
 
-    def _read(self, data: bytes, events: list[Event]) -> None:
+    def _read(self, data: bytes | memoryview, events: list[Event]) -> None:
         if not self._bit_budget.spend(8 * len(data), self._now):
             raise LimitExceeded("bits a second", self._limits.media_bits_per_second)
         if not self._handshake.done:

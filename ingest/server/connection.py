@@ -51,7 +51,7 @@ _LOOK_UP_SECONDS: Final = 5.0
 # 10 KiB, so a peer that leaves this much reads nothing.
 _MAX_UNREAD_BYTES: Final = 64 << 10
 # After a read of this size more is waiting: uvloop reads up to 250 KiB at once, asyncio's own loop
-# up to 256.
+# and the batcher up to 256.
 _FULL_READ_BYTES: Final = 200 << 10
 # An encoder that closes before it has read our last bytes resets the connection, and its kernel
 # drops what it had not sent yet. Encoders read whenever they send, so after a write reads are not
@@ -180,7 +180,7 @@ class PublisherConnection(asyncio.Protocol):
             lag=self._listener.lag,
         )
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         """Feed the session and handle its events."""
         if self._closing or self._session is None:
             return
@@ -197,6 +197,11 @@ class PublisherConnection(asyncio.Protocol):
             self._close_for_own_error(error)
         self._flush()
         self._defer_reads(len(data), now)
+
+    def read_failed(self, error: OSError) -> None:
+        """Drop the connection, which was lost while reads were deferred."""
+        log.debug("connection lost", extra={"peer": self._address, "cause": str(error)})
+        self.abort()
 
     def pause_writing(self) -> None:
         """Close the connection to a peer that does not read our answers."""
@@ -225,21 +230,23 @@ class PublisherConnection(asyncio.Protocol):
         self._flush()
 
     def _defer_reads(self, read_bytes: int, now: float) -> None:
-        """Defer reads to the next batch, while the peer only sends media.
+        """Read in batches while the peer only sends media, else as it comes.
 
         Not over TLS: there the loop keeps reading the socket, and what it has read but not
         decrypted is lost when the encoder resets the connection, as ffmpeg sometimes does.
         """
+        if self._transport is None or self._scheme != "rtmp":
+            return
         if (
             self._slot_session is not None
-            and self._transport is not None
-            and self._scheme == "rtmp"
             and not self._unsent
             and read_bytes < _FULL_READ_BYTES
             and now - self._last_write >= _AFTER_WRITE_SECONDS
         ):
             self._last_deferral = now
-            self._listener.read_batcher.defer(self._transport)
+            self._listener.read_batcher.defer(self._transport, self)
+        else:
+            self._listener.read_batcher.resume(self._transport)
 
     # -- events -----------------------------------------------------------------------------------
 
