@@ -24,7 +24,6 @@ from ingest.rtmp.events import (
     Event,
     Goodbye,
     MediaUnusable,
-    PacketReceived,
     PictureAnnounced,
     PublishRequested,
     TrackFound,
@@ -38,6 +37,7 @@ from ingest.stream.ports import Grant, KeyDirectory, PortError, StreamEnded
 from ingest.stream.registry import LiveStreams, NotRelayed
 from ingest.stream.slot_session import CloseReason, PublisherSession
 from media.loop_lag import LoopLag
+from media.packet import MediaPacket
 from media.stream_keys import StreamKey
 
 log = logging.getLogger(__name__)
@@ -187,8 +187,7 @@ class PublisherConnection(asyncio.Protocol):
         self._last_received = now = self._clock()
         self._listener.counters.bytes_in += len(data)
         try:
-            for event in self._session.receive(data, now):
-                self._handle(event, now)
+            self._handle_all(self._session.receive(data, now), now)
             if self._slot_session is not None and self._session.is_mid_message:
                 self._slot_session.receive_part(now)
         except RtmpError as error:
@@ -250,11 +249,26 @@ class PublisherConnection(asyncio.Protocol):
 
     # -- events -----------------------------------------------------------------------------------
 
+    def _handle_all(self, events: list[Event], now: float) -> None:
+        """Handle what one read brought: packets that follow one another together."""
+        packets: list[MediaPacket] = []
+        for event in events:
+            if isinstance(event, MediaPacket):
+                packets.append(event)
+                continue
+            self._pass_on(packets, now)
+            packets = []
+            self._handle(event, now)
+        self._pass_on(packets, now)
+
+    def _pass_on(self, packets: list[MediaPacket], now: float) -> None:
+        if packets and self._slot_session is not None:
+            self._slot_session.receive_packets(packets, now)
+
     def _handle(self, event: Event, now: float) -> None:
         match event:
-            case PacketReceived():
-                if self._slot_session is not None:
-                    self._slot_session.receive_packet(event.packet, now)
+            case MediaPacket():
+                pass  # handled together with those around it
             case TrackFound():
                 self._receive_track(event, now)
             case MediaUnusable():
