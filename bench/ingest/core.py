@@ -16,9 +16,10 @@ from typing import Final
 from bench.ingest.clip import make_clip, media_tags
 from bench.ingest.servers import PYRTMP, SERVERS
 from ingest.rtmp.chunks import ChunkReader, ChunkWriter, Message
-from ingest.rtmp.events import Event, PacketReceived
+from ingest.rtmp.events import Event
 from ingest.rtmp.flv import FlvReader
 from ingest.rtmp.limits import Limits
+from media.packet import MediaPacket
 
 CHUNK_BYTES: Final = (128, 4096, 65_536)
 READ_BYTES: Final = 64 << 10
@@ -70,7 +71,7 @@ def _once(wire: bytes, size: int, packets: int) -> float:
         for message in messages:
             read = flv.read_video if message.kind == _VIDEO else flv.read_audio
             read(message.timestamp, message.body, events)
-        counted += sum(isinstance(event, PacketReceived) for event in events)
+        counted += sum(isinstance(event, MediaPacket) for event in events)
         events.clear()  # as the connection does after passing them on
     seconds = time.process_time() - began
     if counted != packets:

@@ -13,7 +13,7 @@ import asyncio
 import itertools
 import json
 import signal
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -53,9 +53,9 @@ class CountingRun:
         new_clock: bool = False,
     ) -> None: ...
 
-    def offer(self, packet: MediaPacket) -> None:
-        self.packets += 1
-        self.bytes += len(packet.data)
+    def offer(self, packets: Sequence[MediaPacket]) -> None:
+        self.packets += len(packets)
+        self.bytes += sum(len(packet.data) for packet in packets)
 
     def slate(self, late: float) -> None:  # noqa: ARG002 # the source has ended
         self.finish()

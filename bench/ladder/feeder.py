@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from ingest.rtmp.events import Event, PacketReceived, TrackFound
+from ingest.rtmp.events import Event, TrackFound
 from ingest.rtmp.flv import FlvReader, split_aggregate
 from media.hls.segment import InitSection, Part, Segment
 from media.ladder import ladder_for
@@ -58,7 +58,7 @@ def orders(clip: Path) -> list[EngineOrder]:
         inits={},
         discontinuity=False,
     )
-    packets = [_order(event.packet) for event in events if isinstance(event, PacketReceived)]
+    packets = [_order(event) for event in events if isinstance(event, MediaPacket)]
     return [begin, *packets, Finish()]
 
 

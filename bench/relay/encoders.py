@@ -75,19 +75,22 @@ class BenchEncoder:
             return
         until = elapsed_ms - self._delay_ms
         self.last_received = now
+        packets: list[MediaPacket] = []
         while True:
             turn, number = divmod(self._next, len(self._gop))
             pattern = self._gop[number]
             at = pattern.dts + turn * _GOP_MS
             if at > until:
-                return
+                break
             packet = MediaPacket(
                 track=pattern.track, dts=at, pts=at, key=pattern.key, data=pattern.data
             )
-            session.receive_packet(packet, now)
+            packets.append(packet)
             self._next += 1
-            self.packets += 1
             self.bytes += len(packet.data)
+        if packets:
+            self.packets += len(packets)
+            session.receive_packets(packets, now)
 
     def leave(self) -> None:
         """Say goodbye."""

@@ -76,9 +76,9 @@ class _Totals:
         new_clock: bool = False,
     ) -> None: ...
 
-    def offer(self, packet: MediaPacket) -> None:
-        self.packets += 1
-        self.bytes += len(packet.data)
+    def offer(self, packets: Sequence[MediaPacket]) -> None:
+        self.packets += len(packets)
+        self.bytes += sum(len(packet.data) for packet in packets)
 
     def slate(self, late: float) -> None: ...
 
@@ -110,7 +110,7 @@ class _Nowhere:
 
     def receive_track(self, track: Track, now: float) -> None: ...
 
-    def receive_packet(self, packet: MediaPacket, now: float) -> None: ...
+    def receive_packets(self, packets: Sequence[MediaPacket], now: float) -> None: ...
 
     def receive_part(self, now: float) -> None: ...
 

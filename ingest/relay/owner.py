@@ -121,7 +121,7 @@ class RelayedPublisher:
                     key=message.key,
                     data=message.data,
                 )
-                session.receive_packet(packet, now - message.age_ms / 1000)
+                session.receive_packets((packet,), now - message.age_ms / 1000)
             case RelayedTrack():
                 self._tracks[isinstance(message.track, VideoTrack)] = message.track
                 session.receive_track(message.track, now - message.age_ms / 1000)

@@ -8,7 +8,7 @@ seconds of the event loop's clock.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Final, Protocol, TypeVar
 
 from ingest.relay.media_ring import Arrival, Jump, MediaRing, RingMemory
@@ -124,15 +124,17 @@ class RelayedSession:
             self._last_sent = now
             self._attachment.send_track(track)
 
-    def receive_packet(self, packet: MediaPacket, now: float) -> None:
-        """Handle a packet of the newest track of its kind."""
+    def receive_packets(self, packets: Sequence[MediaPacket], now: float) -> None:
+        """Handle packets that came together, each of the newest track of its kind."""
         if self._local is not None:
-            self._local.receive_packet(packet, now)
+            self._local.receive_packets(packets, now)
             return
-        self._ring.add_packet(packet, now)
-        if self._is_live and self._attachment is not None:
+        for packet in packets:
+            self._ring.add_packet(packet, now)
+            if self._is_live and self._attachment is not None:
+                self._attachment.send_packet(packet)
+        if self._is_live:
             self._last_sent = now
-            self._attachment.send_packet(packet)
 
     def receive_part(self, now: float) -> None:
         """Handle the arrival of a packet's bytes before its last one."""
@@ -392,7 +394,7 @@ class RelayedSession:
         for arrival in arrivals:
             match arrival.item:
                 case MediaPacket() as packet:
-                    session.receive_packet(packet, arrival.at)
+                    session.receive_packets((packet,), arrival.at)
                 case Jump():
                     session.clock_jumped()
                 case track:

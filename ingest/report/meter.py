@@ -6,6 +6,7 @@ microsecond and no memory; `report` reads the last minute and costs a few millis
 
 import hashlib
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from ingest.report import measures
@@ -51,18 +52,20 @@ class Meter:
                 self._audio = track
                 self._sound.clear()
 
-    def add_packet(self, packet: MediaPacket, now: float) -> None:
-        """Add a packet."""
+    def add_packets(self, packets: Sequence[MediaPacket], now: float) -> None:
+        """Add packets that came together."""
         self._last = now
-        track, stamp, offset = packet.track, packet.dts, packet.pts - packet.dts
-        if track.scale != MILLISECONDS:
-            stamp = rescale(stamp, track.scale, MILLISECONDS)
-            offset = rescale(offset, track.scale, MILLISECONDS)
-        size = 2 * len(packet.data) + packet.key
-        if isinstance(track, VideoTrack):
-            self._picture.append(now, stamp, offset, size, self._sound)
-        else:
-            self._sound.append(now, stamp, offset, size, self._picture)
+        picture, sound = self._picture, self._sound
+        for packet in packets:
+            track, stamp, offset = packet.track, packet.dts, packet.pts - packet.dts
+            if track.scale != MILLISECONDS:
+                stamp = rescale(stamp, track.scale, MILLISECONDS)
+                offset = rescale(offset, track.scale, MILLISECONDS)
+            size = 2 * len(packet.data) + packet.key
+            if isinstance(track, VideoTrack):
+                picture.append(now, stamp, offset, size, sound)
+            else:
+                sound.append(now, stamp, offset, size, picture)
 
     def clock_jumped(self, now: float) -> None:
         """Start anew, because the encoder's timestamps jumped."""

@@ -91,7 +91,7 @@ class ChunkReader:
         """True while a message has arrived in part."""
         return self._unfinished > 0
 
-    def feed(self, data: bytes, messages: list[Message]) -> None:
+    def feed(self, data: bytes | memoryview, messages: list[Message]) -> None:
         """Append each message that `data` completes to `messages`.
 
         Raises:
@@ -108,7 +108,7 @@ class ChunkReader:
             if chunk_stream is None:
                 head = self._read_header(data, at)
                 if not head:
-                    self._partial_header = data[at:]
+                    self._partial_header = bytes(view[at:])
                     return
                 at = head
                 self.chunks += 1
@@ -199,7 +199,7 @@ class ChunkReader:
 
     # -- headers -----------------------------------------------------------------------------------
 
-    def _read_header(self, data: bytes, at: int) -> int:
+    def _read_header(self, data: bytes | memoryview, at: int) -> int:
         """Read a chunk's header and begin or continue its message.
 
         Returns:
@@ -230,7 +230,7 @@ class ChunkReader:
         return at
 
     def _begin_message(
-        self, form: int, number: int, fields: bytes, stamp: int, *, extended: bool
+        self, form: int, number: int, fields: bytes | memoryview, stamp: int, *, extended: bool
     ) -> None:
         """Begin a message with a header of format 0, 1 or 2."""
         chunk_stream = self._streams.get(number)
@@ -254,7 +254,7 @@ class ChunkReader:
         chunk_stream.missing = chunk_stream.length
         self._stream_number = number
 
-    def _continue_stream(self, data: bytes, at: int, number: int) -> int:
+    def _continue_stream(self, data: bytes | memoryview, at: int, number: int) -> int:
         """Read what follows a header of format 3: perhaps a repeated extended timestamp.
 
         The standard requires it; librtmp in OBS omitted it until 2024. So the four bytes are
@@ -264,7 +264,7 @@ class ChunkReader:
         if chunk_stream is None:
             raise ChunkError(number, "begins with a chunk that has no header")
         if chunk_stream.extended is not None:
-            candidate = data[at : at + 4]
+            candidate = bytes(data[at : at + 4])
             stamps = (_U32.pack(chunk_stream.extended), _U32.pack(chunk_stream.timestamp))
             if candidate in stamps:
                 at += 4

@@ -1,4 +1,9 @@
-"""The events of a session, in the order of the peer's bytes."""
+"""The events of a session, in the order of the peer's bytes.
+
+A packet is an event itself: a coded access unit of the newest track of its kind, whose ticks are
+milliseconds. Within an epoch of the clock a track's decode times may step back by less than 250 ms,
+as the encoder sent them; see `ClockJumped`.
+"""
 
 import msgspec
 
@@ -33,16 +38,6 @@ class TrackFound(msgspec.Struct, frozen=True):
     track: Track
 
 
-class PacketReceived(msgspec.Struct, frozen=True, gc=False):
-    """A coded access unit of the newest track of its kind; its ticks are milliseconds.
-
-    Within an epoch of the clock a track's decode times may step back by less than 250 ms, as the
-    encoder sent them; see `ClockJumped`.
-    """
-
-    packet: MediaPacket
-
-
 class MediaUnusable(msgspec.Struct, frozen=True, gc=False):
     """A coded access unit of no track: it is dropped, and so is what follows like it.
 
@@ -72,7 +67,7 @@ Event = (
     Connected
     | PublishRequested
     | TrackFound
-    | PacketReceived
+    | MediaPacket
     | MediaUnusable
     | PictureAnnounced
     | ClockJumped

@@ -30,7 +30,7 @@ from ingest.rtmp.enhanced import (
     parse_video_tag,
 )
 from ingest.rtmp.errors import MessageError, UnsupportedMedia
-from ingest.rtmp.events import ClockJumped, Event, MediaUnusable, PacketReceived, TrackFound
+from ingest.rtmp.events import ClockJumped, Event, MediaUnusable, TrackFound
 from ingest.rtmp.messages import MessageType
 from media.packet import MediaPacket
 from media.track import AudioCodec, Track, VideoCodec
@@ -264,8 +264,7 @@ class FlvReader:
         time = reading.time
         if reading.fit is TimestampFit.JUMPS:
             events.append(ClockJumped())
-        packet = MediaPacket(track=track, dts=time, pts=time + offset, key=key, data=data)
-        events.append(PacketReceived(packet))
+        events.append(MediaPacket(track=track, dts=time, pts=time + offset, key=key, data=data))
         return True
 
 

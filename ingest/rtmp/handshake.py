@@ -42,7 +42,7 @@ class Handshake:
         self._answered = False
         self.done = False
 
-    def feed(self, data: bytes) -> tuple[bytes, bytes]:
+    def feed(self, data: bytes | memoryview) -> tuple[bytes, bytes]:
         """Return what to write to the peer and, once `done`, the bytes after C2.
 
         Raises:

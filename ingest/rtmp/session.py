@@ -17,7 +17,7 @@ import msgspec
 from ingest.rtmp.chunks import ChunkReader, Message
 from ingest.rtmp.dialogue import RtmpDialogue, State
 from ingest.rtmp.errors import LimitExceeded, RtmpError, TimedOut
-from ingest.rtmp.events import Event, MediaUnusable, PacketReceived, PictureAnnounced
+from ingest.rtmp.events import Event, MediaUnusable, PictureAnnounced
 from ingest.rtmp.flv import FlvReader, split_aggregate
 from ingest.rtmp.handshake import Handshake
 from ingest.rtmp.limits import Limits, TokenBucket
@@ -31,6 +31,7 @@ from ingest.rtmp.messages import (
 from ingest.rtmp.metadata import announces_picture
 from ingest.rtmp.outbox import Outbox
 from media.loop_lag import LoopLag
+from media.packet import MediaPacket
 
 # The cost of a held message beside its bytes, so that a flood of empty ones is limited too.
 _HELD_OVERHEAD: Final = 256
@@ -108,7 +109,7 @@ class Session:
         """True while a message of the peer has arrived in part."""
         return self._reader.is_mid_message
 
-    def receive(self, data: bytes, now: float) -> list[Event]:
+    def receive(self, data: bytes | memoryview, now: float) -> list[Event]:
         """Process bytes from the peer and return their events.
 
         Raises:
@@ -222,7 +223,7 @@ class Session:
 
     # -- bytes in ----------------------------------------------------------------------------------
 
-    def _read(self, data: bytes, events: list[Event]) -> None:
+    def _read(self, data: bytes | memoryview, events: list[Event]) -> None:
         if not self._bit_budget.spend(8 * len(data), self._now):
             raise LimitExceeded("bits a second", self._limits.media_bits_per_second)
         if not self._handshake.done:
@@ -329,7 +330,7 @@ class Session:
             self._read_data(kind, bytes(body), events)
             return True
         # An encoder whose media cannot be used would come back with the same at once.
-        if events and isinstance(events[-1], PacketReceived | MediaUnusable):
+        if events and isinstance(events[-1], (MediaPacket, MediaUnusable)):
             self._last_media = self._now
         return used
 

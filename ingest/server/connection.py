@@ -24,7 +24,6 @@ from ingest.rtmp.events import (
     Event,
     Goodbye,
     MediaUnusable,
-    PacketReceived,
     PictureAnnounced,
     PublishRequested,
     TrackFound,
@@ -38,6 +37,7 @@ from ingest.stream.ports import Grant, KeyDirectory, PortError, StreamEnded
 from ingest.stream.registry import LiveStreams, NotRelayed
 from ingest.stream.slot_session import CloseReason, PublisherSession
 from media.loop_lag import LoopLag
+from media.packet import MediaPacket
 from media.stream_keys import StreamKey
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ _LOOK_UP_SECONDS: Final = 5.0
 # 10 KiB, so a peer that leaves this much reads nothing.
 _MAX_UNREAD_BYTES: Final = 64 << 10
 # After a read of this size more is waiting: uvloop reads up to 250 KiB at once, asyncio's own loop
-# up to 256.
+# and the batcher up to 256.
 _FULL_READ_BYTES: Final = 200 << 10
 # An encoder that closes before it has read our last bytes resets the connection, and its kernel
 # drops what it had not sent yet. Encoders read whenever they send, so after a write reads are not
@@ -60,6 +60,9 @@ _AFTER_WRITE_SECONDS: Final = 0.1
 # What an encoder sends while reads are deferred may still be in its kernel, so writes wait until
 # reads have continued for a while.
 _AFTER_DEFERRAL_SECONDS: Final = 0.2
+# Neither matters if no read brings more than this share of our kernel's buffer, half of which the
+# kernel offers to the encoder's: then what the encoder sends never waits for our reads.
+_ROOMY_SHARE: Final = 1 / 4
 # How often an answer may wait until pending input is read: 8 MiB, more than any socket buffers.
 _MAX_WRITE_DELAYS: Final = 128
 _BAD_NAME: Final = "NetStream.Publish.BadName"
@@ -131,6 +134,8 @@ class PublisherConnection(asyncio.Protocol):
         self._write_delays = 0
         self._last_received = self._last_write = self._clock()
         self._last_deferral = -_AFTER_DEFERRAL_SECONDS
+        self._largest_read = 0  # since the last write
+        self._is_roomy = False  # the kernel's buffer
         beginnings = listener.limits.beginnings_per_minute
         self._beginnings = TokenBucket(beginnings / 60, beginnings, self._last_received)
 
@@ -180,15 +185,16 @@ class PublisherConnection(asyncio.Protocol):
             lag=self._listener.lag,
         )
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         """Feed the session and handle its events."""
         if self._closing or self._session is None:
             return
         self._last_received = now = self._clock()
-        self._listener.counters.bytes_in += len(data)
+        size = len(data)
+        self._listener.counters.bytes_in += size
+        self._largest_read = max(self._largest_read, size)
         try:
-            for event in self._session.receive(data, now):
-                self._handle(event, now)
+            self._handle_all(self._session.receive(data, now), now)
             if self._slot_session is not None and self._session.is_mid_message:
                 self._slot_session.receive_part(now)
         except RtmpError as error:
@@ -196,7 +202,12 @@ class PublisherConnection(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001  # a bug on one connection must not end the others
             self._close_for_own_error(error)
         self._flush()
-        self._defer_reads(len(data), now)
+        self._defer_reads(size, now)
+
+    def read_failed(self, error: OSError) -> None:
+        """Drop the connection, which was lost while reads were deferred."""
+        log.debug("connection lost", extra={"peer": self._address, "cause": str(error)})
+        self.abort()
 
     def pause_writing(self) -> None:
         """Close the connection to a peer that does not read our answers."""
@@ -225,29 +236,48 @@ class PublisherConnection(asyncio.Protocol):
         self._flush()
 
     def _defer_reads(self, read_bytes: int, now: float) -> None:
-        """Defer reads to the next batch, while the peer only sends media.
+        """Read in batches while the peer only sends media, else as it comes.
 
         Not over TLS: there the loop keeps reading the socket, and what it has read but not
         decrypted is lost when the encoder resets the connection, as ffmpeg sometimes does.
         """
+        if self._transport is None or self._scheme != "rtmp":
+            return
         if (
             self._slot_session is not None
-            and self._transport is not None
-            and self._scheme == "rtmp"
-            and not self._unsent
             and read_bytes < _FULL_READ_BYTES
-            and now - self._last_write >= _AFTER_WRITE_SECONDS
+            and (
+                self._is_roomy
+                or (not self._unsent and now - self._last_write >= _AFTER_WRITE_SECONDS)
+            )
         ):
             self._last_deferral = now
-            self._listener.read_batcher.defer(self._transport)
+            self._listener.read_batcher.defer(self._transport, self)
+        else:
+            self._listener.read_batcher.resume(self._transport)
 
     # -- events -----------------------------------------------------------------------------------
 
+    def _handle_all(self, events: list[Event], now: float) -> None:
+        """Handle what one read brought: packets that follow one another together."""
+        packets: list[MediaPacket] = []
+        for event in events:
+            if isinstance(event, MediaPacket):
+                packets.append(event)
+                continue
+            self._pass_on(packets, now)
+            packets = []
+            self._handle(event, now)
+        self._pass_on(packets, now)
+
+    def _pass_on(self, packets: list[MediaPacket], now: float) -> None:
+        if packets and self._slot_session is not None:
+            self._slot_session.receive_packets(packets, now)
+
     def _handle(self, event: Event, now: float) -> None:
         match event:
-            case PacketReceived():
-                if self._slot_session is not None:
-                    self._slot_session.receive_packet(event.packet, now)
+            case MediaPacket():
+                pass  # handled together with those around it
             case TrackFound():
                 self._receive_track(event, now)
             case MediaUnusable():
@@ -441,9 +471,12 @@ class PublisherConnection(asyncio.Protocol):
         data = self._unsent = self._unsent + self._session.outgoing()
         if not data or self._transport.is_closing():
             return
-        on_air = self._slot_session is not None and not self._closing
-        if on_air and self._clock() - self._last_deferral < _AFTER_DEFERRAL_SECONDS:
-            return
+        if self._slot_session is not None and not self._closing:
+            most = _ROOMY_SHARE * _receive_buffer_bytes(self._transport)
+            self._is_roomy = not self._write_delays and self._largest_read <= most
+            waited = self._clock() - self._last_deferral
+            if not self._is_roomy and waited < _AFTER_DEFERRAL_SECONDS:
+                return
         if (
             not self._closing
             and self._write_delays < _MAX_WRITE_DELAYS
@@ -451,7 +484,7 @@ class PublisherConnection(asyncio.Protocol):
         ):
             self._write_delays += 1
             return
-        self._unsent, self._write_delays = b"", 0
+        self._unsent, self._write_delays, self._largest_read = b"", 0, 0
         self._last_write = self._clock()
         self._transport.write(data)
 
@@ -465,4 +498,12 @@ def _unread_bytes(transport: asyncio.Transport) -> int:
     with contextlib.suppress(OSError):
         (count,) = struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)))
         return int(count)
+    return 0
+
+
+def _receive_buffer_bytes(transport: asyncio.Transport) -> int:
+    """Return the size of the kernel's buffer, which it adapts to the encoder; 0: unknown."""
+    sock = cast("socket.socket", transport.get_extra_info("socket"))  # as both loops provide
+    with contextlib.suppress(OSError):
+        return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     return 0

@@ -7,11 +7,12 @@ kind: encoders may stamp sound and picture by two clocks, or send one of them la
 times are seconds.
 """
 
+from collections.abc import Sequence
 from math import inf
 from typing import Final
 
 from media.packet import MediaPacket
-from media.track import Track, VideoTrack
+from media.track import VideoTrack
 
 # The length of a window; the newest two count. An encoder that is delayed for good counts as such
 # after at most two windows, and its clock may be wrong by 1000 ppm in the meantime.
@@ -24,12 +25,8 @@ class _LeastDelay:
     """The least delay between the clock of one track and the local one; inf before any packet."""
 
     def __init__(self) -> None:
-        self._window_least = self._previous_least = inf
+        self._window_least = self._previous_least = self.seconds = inf
         self._window_ends = -inf
-
-    @property
-    def seconds(self) -> float:
-        return min(self._window_least, self._previous_least)
 
     def record(self, delay: float, now: float) -> None:
         if delay > self.seconds + _MOST_SECONDS:
@@ -39,6 +36,7 @@ class _LeastDelay:
             self._previous_least, self._window_least = self._window_least, inf
             self._window_ends = now + _WINDOW_SECONDS
         self._window_least = min(self._window_least, delay)
+        self.seconds = min(self._window_least, self._previous_least)
 
 
 class ArrivalClock:
@@ -52,13 +50,24 @@ class ArrivalClock:
         self._picture = _LeastDelay()
         self._sound = _LeastDelay()
 
-    def record(self, packet: MediaPacket, now: float) -> None:
-        """Record a packet's arrival."""
-        self._of(packet.track).record(now - packet.dts / packet.track.scale, now)
+    def record(self, packets: Sequence[MediaPacket], now: float) -> list[float]:
+        """Record the arrival of packets, and return when each was due."""
+        dues: list[float] = []
+        for packet in packets:
+            least = self._picture if isinstance(packet.track, VideoTrack) else self._sound
+            at = packet.dts / packet.track.scale
+            least.record(now - at, now)
+            dues.append(min(now, at + least.seconds))
+        return dues
 
-    def due_at(self, packet: MediaPacket, now: float) -> float:
-        """Return when a packet that has arrived by `now` was due."""
-        return min(now, packet.dts / packet.track.scale + self._of(packet.track).seconds)
-
-    def _of(self, track: Track) -> _LeastDelay:
-        return self._picture if isinstance(track, VideoTrack) else self._sound
+    def dues(self, packets: Sequence[MediaPacket], now: float) -> list[float]:
+        """Return when each of the packets that have arrived by `now` was due."""
+        picture, sound = self._picture.seconds, self._sound.seconds
+        return [
+            min(
+                now,
+                packet.dts / packet.track.scale
+                + (picture if isinstance(packet.track, VideoTrack) else sound),
+            )
+            for packet in packets
+        ]

@@ -5,6 +5,7 @@ packet on. Pure; `now` is a packet's time of arrival in seconds.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import dropwhile
 from math import inf
 from typing import Final
@@ -106,11 +107,13 @@ class GopBuffer:
             self._forget_source()
         self._last_arrival = now
 
-    def observe(self, packet: MediaPacket, now: float, due: float) -> None:
-        """Record when a packet was due without keeping the packet."""
+    def observe(self, packets: Sequence[MediaPacket], now: float, dues: Sequence[float]) -> None:
+        """Record when packets were due without keeping them."""
         self._detect_stall(now)
-        if self._has_picture and self._starts_group(packet, now):
-            self._keyframes.append(due)
+        if self._has_picture:
+            for packet, due in zip(packets, dues, strict=True):
+                if packet.key and isinstance(packet.track, VideoTrack):
+                    self._keyframes.append(due)
 
     def append(self, packet: MediaPacket, now: float, due: float | None = None) -> bool:
         """Append a packet; return True if decoding can begin with it.

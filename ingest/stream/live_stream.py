@@ -9,18 +9,20 @@ clock.
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
+from ingest.stream.drill import DRILL_SECONDS, DrillRefused
 from ingest.stream.journal_queue import JournalQueue
 from ingest.stream.ports import Grant, LiveJournal, LiveState, PacketSink, SinkFactory
 from ingest.stream.report import stream_report
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, ConnectedPublisher, SlotSession
-from ingest.stream.switcher import DRILL_SECONDS, DrillRefused, Switcher
-from ingest.stream.track_finder import SourceItem
+from ingest.stream.switcher import Switcher
+from ingest.stream.track_finder import SourceBegun
 from media.encoder_report import StreamReport
 from media.loop_lag import LoopLag
+from media.packet import MediaPacket
 from media.stream_events import (
     EncoderOffEvent,
     EncoderOnEvent,
@@ -136,9 +138,19 @@ class LiveStream:
         self._wake.set()
         return session
 
-    def on_media(self, session: SlotSession, items: list[SourceItem], now: float) -> None:
+    def on_begun(self, session: SlotSession, begun: SourceBegun, now: float) -> None:
+        """Pass the beginning of a session's source to the switcher."""
+        self._switcher.on_begun(session, begun, now)
+
+    def on_packets(
+        self,
+        session: SlotSession,
+        packets: Sequence[MediaPacket],
+        dues: Sequence[float],
+        now: float,
+    ) -> None:
         """Pass what a session received to the switcher."""
-        self._switcher.on_media(session, items, now)
+        self._switcher.on_packets(session, packets, dues, now)
 
     def on_unusable(self, session: SlotSession, cause: str, *, video: bool) -> None:
         """Record why an encoder's picture or sound is not shown."""

@@ -5,7 +5,7 @@ the media on air, a journal stores what changed.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -140,8 +140,8 @@ class PacketSink(Protocol):
         """
         ...
 
-    def offer(self, packet: MediaPacket) -> None:
-        """Add a packet of the source that began last."""
+    def offer(self, packets: Sequence[MediaPacket]) -> None:
+        """Add packets of the source that began last."""
         ...
 
     def slate(self, late: float) -> None:

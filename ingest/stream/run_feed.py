@@ -5,7 +5,7 @@ know which slot is on air. Times are seconds of the event loop's clock.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -38,7 +38,7 @@ class _Finish(msgspec.Struct, frozen=True):
     """The end of a source."""
 
 
-_Step = _Begin | MediaPacket | _Slate | _Finish
+_Step = _Begin | Sequence[MediaPacket] | _Slate | _Finish
 
 
 class RunFeed:
@@ -146,12 +146,12 @@ class RunFeed:
         """
         self._apply_or_hold(_Begin(tracks, arrived, splice, continues, new_clock))
 
-    def offer(self, packet: MediaPacket) -> None:
-        """Add a packet of the present source."""
+    def offer(self, packets: Sequence[MediaPacket]) -> None:
+        """Add packets of the present source."""
         if self._sink is None or self._waiting or self._run_over:
-            self._hold(packet)
+            self._hold(packets)
         else:
-            self._sink.offer(packet)
+            self._sink.offer(packets)
 
     def slate(self, since: float) -> None:
         """Show the slate, because no source has been on air since then."""
@@ -175,8 +175,8 @@ class RunFeed:
             self._waiting_bytes = 0
         elif self._waiting:
             self._waiting.append(step)
-        if isinstance(step, MediaPacket):
-            self._waiting_bytes += step.memory_bytes
+        if isinstance(step, Sequence):
+            self._waiting_bytes += sum(packet.memory_bytes for packet in step)
         if self._waiting_bytes > _WAITING_BYTES:
             # The engine begins at the next keyframe, so the rest stays decodable.
             del self._waiting[1:]
@@ -189,14 +189,14 @@ class RunFeed:
         match step:
             case _Begin():
                 self._begin(self._sink, step)
-            case MediaPacket():
-                self.offer(step)
             case _Slate():
                 if self.tracks and not self._slate_on:
                     self._source_on, self._slate_on = False, True
                     self._sink.slate(self._clock() - step.since)
             case _Finish():
                 self._finish(self._sink)
+            case packets:
+                self.offer(packets)
 
     def _begin(self, sink: PacketSink, begin: _Begin) -> None:
         if self.tracks and not continues(self.tracks, begin.tracks):

@@ -3,6 +3,7 @@
 Times are seconds of the event loop's clock.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final, Protocol
 
@@ -11,7 +12,7 @@ from ingest.stream.arrival_clock import ArrivalClock
 from ingest.stream.failover import Health, Policy
 from ingest.stream.gop_buffer import GopBuffer
 from ingest.stream.ports import Grant
-from ingest.stream.track_finder import SourceItem, TrackFinder, continues, has_picture
+from ingest.stream.track_finder import SourceBegun, TrackFinder, continues, has_picture
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.track import Track, VideoTrack
@@ -63,8 +64,8 @@ class PublisherSession(Protocol):
         """Handle a new decoder configuration."""
         ...
 
-    def receive_packet(self, packet: MediaPacket, now: float) -> None:
-        """Handle a packet of the newest track of its kind."""
+    def receive_packets(self, packets: Sequence[MediaPacket], now: float) -> None:
+        """Handle packets that came together, at least one, of the newest track of their kind."""
         ...
 
     def receive_part(self, now: float) -> None:
@@ -91,8 +92,18 @@ class PublisherSession(Protocol):
 class SlotSessionOwner(Protocol):
     """The stream that a session belongs to."""
 
-    def on_media(self, session: "SlotSession", items: list[SourceItem], now: float) -> None:
-        """Handle what a session received."""
+    def on_begun(self, session: "SlotSession", begun: SourceBegun, now: float) -> None:
+        """Handle that a session's source begins, or begins anew."""
+        ...
+
+    def on_packets(
+        self,
+        session: "SlotSession",
+        packets: Sequence[MediaPacket],
+        dues: Sequence[float],
+        now: float,
+    ) -> None:
+        """Handle what a session received of its source, and when each packet was due."""
         ...
 
     def on_unusable(self, session: "SlotSession", cause: str, *, video: bool) -> None:
@@ -188,20 +199,23 @@ class SlotSession:
         """Handle a new decoder configuration."""
         self._record_arrival(now)
         self.meter.add_track(track, now)
-        self._stream.on_media(self, self._finder.add_track(track, now), now)
+        self._begin(self._finder.add_track(track, now), now)
 
-    def receive_packet(self, packet: MediaPacket, now: float) -> None:
-        """Handle a packet."""
+    def receive_packets(self, packets: Sequence[MediaPacket], now: float) -> None:
+        """Handle packets that came together, at least one."""
         self._record_arrival(now)
         if self._unusable_since:
-            is_video = isinstance(packet.track, VideoTrack)
-            self._unusable_since.pop(is_video, None)
-            self._reported.discard(is_video)
-        self.meter.add_packet(packet, now)
-        self.arrival_clock.record(packet, now)
-        if self._lag.elapsed(self.arrival_clock.due_at(packet, now), now) > _LATE_SECONDS:
+            for is_video in {isinstance(packet.track, VideoTrack) for packet in packets}:
+                self._unusable_since.pop(is_video, None)
+                self._reported.discard(is_video)
+        self.meter.add_packets(packets, now)
+        dues = self.arrival_clock.record(packets, now)
+        if self._lag.elapsed(min(dues), now) > _LATE_SECONDS:
             self._last_late = now
-        self._stream.on_media(self, self._finder.add_packet(packet, now), now)
+        if self._finder.is_settled:
+            self._stream.on_packets(self, packets, dues, now)
+        else:
+            self._begin(self._finder.hold(packets, now), now)
 
     def receive_unusable(self, cause: str, now: float, *, video: bool) -> None:
         """Handle the arrival of a packet, of `video` or audio, that cannot be used.
@@ -214,7 +228,7 @@ class SlotSession:
             self._reported.add(video)
             self._stream.on_unusable(self, cause, video=video)
             if video:
-                self._stream.on_media(self, self._finder.give_picture_up(now), now)
+                self._begin(self._finder.give_picture_up(now), now)
 
     def receive_part(self, now: float) -> None:
         """Handle the arrival of a packet's bytes before its last one.
@@ -234,16 +248,16 @@ class SlotSession:
         self.meter.clock_jumped(self._now)
         self.arrival_clock.reset()
         self._last_late = None
-        self._stream.on_media(self, self._finder.restart(), self._now)
+        self._begin(self._finder.restart(), self._now)
 
     def tick(self, now: float) -> None:
         """Advance the session's time."""
         self._now = now
-        self._stream.on_media(self, self._finder.tick(now), now)
+        self._begin(self._finder.tick(now), now)
 
     def close(self, *, goodbye: bool, reason: CloseReason | None = None) -> None:
         """End the session; without a `reason`, `goodbye` distinguishes a farewell from a loss."""
-        self._stream.on_media(self, self._finder.finish(), self._now)
+        self._begin(self._finder.finish(), self._now)
         default = CloseReason.GOODBYE if goodbye else CloseReason.LOST
         self._stream.on_closed(self, default if reason is None else reason)
 
@@ -255,6 +269,10 @@ class SlotSession:
         """End a cut-off: the publisher counts as healthy from now on."""
         self.cut_off_at = None
         self.steady_since = now
+
+    def _begin(self, begun: SourceBegun | None, now: float) -> None:
+        if begun is not None:
+            self._stream.on_begun(self, begun, now)
 
     def _record_arrival(self, now: float) -> None:
         last = self.last_media

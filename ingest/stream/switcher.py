@@ -46,24 +46,25 @@ on air. The rest is as with any failed session, so a drill shows what a failure 
 the switch, or is cancelled, and either way its session counts as before.
 
 All calls are made by the event loop of the stream, none of them waits, and `now` never goes back.
-The stream puts a session into `sessions` itself and calls `set_policy`; from then on `on_media` may
-come at any time, and `on_closed` once. `on_media` of a session that was replaced does nothing; the
-stream passes on no `on_closed` of such a one. `pause` is for a run that is open, and `run_ended`
-comes after each run.
+The stream puts a session into `sessions` itself and calls `set_policy`; from then on `on_begun` and
+`on_packets` may come at any time, and `on_closed` once. The first two do nothing for a session that
+was replaced; the stream passes on no `on_closed` of such a one. `pause` is for a run that is open,
+and `run_ended` comes after each run.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import copysign
 from typing import Final
 
 import msgspec
 
+from ingest.stream.drill import Drill, DrillRefused, Facts, require_time
 from ingest.stream.failover import Health, Policy, decide, is_healthy, silent_seconds
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, SlotSession
-from ingest.stream.track_finder import SourceBegun, SourceItem, keeps_picture
+from ingest.stream.track_finder import SourceBegun, keeps_picture
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.stream_events import BackOnAirEvent, SlateEvent, StreamEvent, SwitchedEvent
@@ -72,10 +73,6 @@ from media.track import VideoTrack
 
 log = logging.getLogger(__name__)
 
-# How long the caller waits; a switch takes as long as detection does, at most 2 s by default.
-DRILL_SECONDS: Final = 20.0
-# What a switch may take beyond detection: a tick, and a busy event loop.
-_MARGIN_SECONDS: Final = 1.0
 # A source whose media continued for this long after its keyframe was due sends none now: encoders
 # are exact to a few frames. A source that sends nothing may only be held up, so it gets longer.
 _LATE_SECONDS: Final = 0.3
@@ -93,18 +90,6 @@ _STEP_SECONDS: Final = 1 / 30
 _SLATE_BEHIND: Final = 0.2
 # Sound that arrives before the next picture does, after a stall: half a second of it.
 _HELD_SOUND: Final = 25
-
-Facts = dict[str, object]
-
-
-class DrillRefused(Exception):
-    """A drill is impossible or was cancelled; the message is for the owner."""
-
-
-class _Drill(msgspec.Struct, frozen=True):
-    session: SlotSession
-    began: float
-    outcome: asyncio.Future[Facts]
 
 
 class Switcher:
@@ -138,7 +123,7 @@ class Switcher:
         # and its sound since it goes on.
         self._stalled: SlotSession | None = None
         self._held_sound: list[MediaPacket] = []
-        self._drill: _Drill | None = None
+        self._drill: Drill | None = None
         self._picture_seen = 0.0  # when a healthy source with a picture was last there
 
     @property
@@ -164,33 +149,65 @@ class Switcher:
         for session in self.sessions.values():
             session.set_policy(policy)
 
-    def on_media(self, session: SlotSession, items: list[SourceItem], now: float) -> None:
-        """Handle what a session received; a session that was replaced is ignored."""
-        if not items or self.sessions.get(session.slot) is not session:
+    def on_begun(self, session: SlotSession, begun: SourceBegun, now: float) -> None:
+        """Handle that a session's source begins, or begins anew."""
+        if self.sessions.get(session.slot) is not session:
             return
-        waited = False  # for the tracks of its source
-        for item in items:
-            keyframe = False
-            if session is self._stalled and self._goes_on(session, item, now):
+        if session is self._stalled:
+            self._stalled = None
+        buffer, new_clock = session.buffer, begun.new_clock
+        continues = keeps_picture(buffer.tracks, begun.tracks)
+        if continues and not new_clock:
+            buffer.change_sound(begun.tracks)
+        else:
+            buffer.begin(begun.tracks)
+        if self._is_shown(session):
+            if not continues:
+                self._ahead = max(0.0, self._ahead)
+            self._feed.begin(begun.tracks, now, continues=continues, new_clock=new_clock)
+        if begun.held:
+            dues = session.arrival_clock.dues(begun.held, now)
+            self.on_packets(session, begun.held, dues, now, held=True)
+
+    def on_packets(
+        self,
+        session: SlotSession,
+        packets: Sequence[MediaPacket],
+        dues: Sequence[float],
+        now: float,
+        *,
+        held: bool = False,
+    ) -> None:
+        """Handle what a session received, and when it was due; `held` back, if it came earlier."""
+        if self.sessions.get(session.slot) is not session:
+            return
+        for place, (packet, due) in enumerate(zip(packets, dues, strict=True)):
+            if session is self._stalled and self._goes_on(session, packet, due, now):
                 continue
-            continues = isinstance(item, SourceBegun) and keeps_picture(
-                session.buffer.tracks, item.tracks
-            )
-            if isinstance(item, SourceBegun):
-                if continues and not item.new_clock:
-                    session.buffer.change_sound(item.tracks)
-                else:
-                    session.buffer.begin(item.tracks)
-                    waited = True
-            elif self._needs_no_buffer(session):
-                session.buffer.observe(item, now, session.arrival_clock.due_at(item, now))
-            else:
-                due = session.arrival_clock.due_at(item, now)
-                keyframe = session.buffer.append(item, due if waited else now, due)
-            if session is self._on_air and session.cut_off_at is None:
-                self._forward(session, item, now, continues=continues)
-            elif keyframe:
+            if self._is_shown(session):
+                self._show(session, packets[place:], dues[place:], now)
+                return
+            if session.buffer.append(packet, due if held else now, due):
                 self.choose(now, keyframe_of=session)
+
+    def _is_shown(self, session: SlotSession) -> bool:
+        return session is self._on_air and session.cut_off_at is None
+
+    def _show(
+        self,
+        session: SlotSession,
+        packets: Sequence[MediaPacket],
+        dues: Sequence[float],
+        now: float,
+    ) -> None:
+        """Pass packets of the session on air into the run."""
+        if self._needs_no_buffer(session):
+            session.buffer.observe(packets, now, dues)
+        else:
+            for packet, due in zip(packets, dues, strict=True):
+                session.buffer.append(packet, now, due)
+        self._shown_until = max(self._shown_until, *dues)
+        self._feed.offer(packets)
 
     def on_closed(
         self, session: SlotSession, now: float, reason: CloseReason, *, slate: bool
@@ -216,12 +233,13 @@ class Switcher:
 
         The beginning of this module says when a switch waits for a keyframe.
         """
+        read_until = self._lag.read_until(now)
         if self.paused and not self._feed.has_begun:
-            self._begin_paused(now)
-        session = self._choose_session(now)
+            self._begin_paused(read_until, now)
+        session = self._choose_session(read_until)
         if session is None and self._drill is not None:
             self._cancel_drill("no other encoder is healthy any more", now)
-            session = self._choose_session(now)
+            session = self._choose_session(read_until)
         before = self._on_air
         if session is before:
             return
@@ -233,7 +251,7 @@ class Switcher:
         elif before is None:
             if not self._feed.slate_on or session is keyframe_of:
                 self._put_on_air(session, "begins", now)
-        elif self._is_healthy(before, now):
+        elif self._is_healthy(before, read_until):
             if session is keyframe_of:
                 self._put_on_air(session, "returned", now)
         elif session is keyframe_of or not self._is_worth_waiting_for(session, now):
@@ -275,23 +293,21 @@ class Switcher:
         self.paused = self.paused and held
         self._cancel_drill("the run has ended", now)
 
-    def _begin_paused(self, now: float) -> None:
+    def _begin_paused(self, read_until: float, now: float) -> None:
         """Open a run that is paused from its start on, once there is a source for it."""
-        read_until = self._lag.read_until(now)
         slot = decide(read_until, None, self._healths(), self._policy, run_begins=True)
         if slot is not None:
             self._feed.begin(self.sessions[slot].buffer.tracks, now)
             self._shown_until, self._ahead = now, 0.0
             self._take_off_air("paused")
 
-    def _choose_session(self, now: float) -> SlotSession | None:
+    def _choose_session(self, read_until: float) -> SlotSession | None:
         slots = self._healths()
         begins = not self._feed.has_begun
         session = self._on_air
         # A new session in the slot that is on air is another source.
         is_attached = session is not None and self.sessions.get(session.slot) is session
         on_air = self.on_air_slot if is_attached else None
-        read_until = self._lag.read_until(now)
         if any(
             each.has_picture and is_healthy(read_until, each, self._policy)
             for each in slots.values()
@@ -312,10 +328,10 @@ class Switcher:
         tracks = self._feed.tracks
         return {slot: session.health(tracks) for slot, session in self.sessions.items()}
 
-    def _is_healthy(self, session: SlotSession, now: float) -> bool:
+    def _is_healthy(self, session: SlotSession, read_until: float) -> bool:
         is_attached = self.sessions.get(session.slot) is session
         health = session.health(self._feed.tracks) if is_attached else None
-        return is_healthy(self._lag.read_until(now), health, self._policy)
+        return is_healthy(read_until, health, self._policy)
 
     # -- on and off -------------------------------------------------------------------------------
 
@@ -351,10 +367,8 @@ class Switcher:
         log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
         self._on_air, self._lost_reason, self._stalled = session, None, None
         self._feed.begin(session.buffer.tracks, start, splice=splice)
-        for packet in packets:
-            self._feed.offer(packet)
-        dues = (session.arrival_clock.due_at(packet, now) for packet in packets)
-        self._shown_until = max(dues, default=now)
+        self._feed.offer(packets)
+        self._shown_until = max(session.arrival_clock.dues(packets, now), default=now)
         self._release_buffer()
         if before is not None and before is not session:
             event = SwitchedEvent(
@@ -364,7 +378,9 @@ class Switcher:
                 gap_ms=msgspec.UNSET if begins else gap_ms,
             )
             self._on_event(event)
-            self._complete_drill(before, session, gap_ms, now)
+            if self._drill is not None and self._drill.session is before:
+                drill, self._drill = self._drill, None
+                drill.complete(session, gap_ms, now)
         elif slate:
             self._on_event(BackOnAirEvent(slot=str(session.slot), gap_ms=gap_ms))
 
@@ -379,17 +395,17 @@ class Switcher:
         else:
             self._feed.finish()
 
-    def _goes_on(self, session: SlotSession, item: SourceItem, now: float) -> bool:
+    def _goes_on(self, session: SlotSession, packet: MediaPacket, due: float, now: float) -> bool:
         """Put a session on air again that had stalled; return whether its sound was held instead.
 
         All packets that were held up arrive now, so it goes on where it was, if in the middle of a
         GOP: with its next picture, since sound alone would be shown without one.
         """
-        if not isinstance(item, MediaPacket) or not self._feed.slate_on:
+        if not self._feed.slate_on:
             self._stalled = None
             return False
-        if session.buffer.has_picture and not isinstance(item.track, VideoTrack):
-            self._held_sound.append(item)
+        if session.buffer.has_picture and not isinstance(packet.track, VideoTrack):
+            self._held_sound.append(packet)
             if len(self._held_sound) > _HELD_SOUND:
                 self._stalled = None  # the picture does not return
             return self._stalled is not None
@@ -398,25 +414,12 @@ class Switcher:
         log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
         self._on_air, self._stalled = session, None
         reached = max(self._shown_until + self._ahead, now - _SLATE_BEHIND)
-        self._ahead = max(0.0, reached - session.arrival_clock.due_at(item, now))
+        self._ahead = max(0.0, reached - due)
         self._feed.begin(session.buffer.tracks, now, continues=True)
-        for sound in self._held_sound:
-            self._feed.offer(sound)
+        if self._held_sound:
+            self._feed.offer(self._held_sound)
         self._on_event(BackOnAirEvent(slot=str(session.slot), gap_ms=gap_ms))
         return False
-
-    def _forward(
-        self, session: SlotSession, item: SourceItem, now: float, *, continues: bool
-    ) -> None:
-        if isinstance(item, MediaPacket):
-            due = session.arrival_clock.due_at(item, now)
-            self._shown_until = max(self._shown_until, due)
-            self._feed.offer(item)
-        else:
-            if not continues:
-                self._ahead = max(0.0, self._ahead)
-            new_clock = item.new_clock
-            self._feed.begin(item.tracks, now, continues=continues, new_clock=new_clock)
 
     def _release_buffer(self) -> None:
         if self._on_air is not None and self._needs_no_buffer(self._on_air):
@@ -443,11 +446,7 @@ class Switcher:
             raise DrillRefused("the stream is paused")
         if session is None or session.slot not in self.sessions or not self._feed.source_on:
             raise DrillRefused("no encoder is on air")
-        if self._policy.detect_seconds > DRILL_SECONDS - _MARGIN_SECONDS:
-            raise DrillRefused(
-                f"a switch takes {self._policy.detect_seconds:g} s, as detect_seconds is set; "
-                f"a drill may take {DRILL_SECONDS:g} s"
-            )
+        require_time(self._policy.detect_seconds)
         healths = self._healths()
         healths.pop(session.slot)
         standby = decide(self._lag.read_until(now), None, healths, self._policy)
@@ -457,8 +456,7 @@ class Switcher:
             raise DrillRefused(
                 f"{standby} cannot continue the run: only one of the two has a picture"
             )
-        self._drill = _Drill(session, now, asyncio.get_running_loop().create_future())
-        session.cut_off(now)
+        self._drill = Drill(session, now)
         log.info("failover drill", extra={"stream": self._stream, "slot": str(session.slot)})
         return self._drill.outcome
 
@@ -467,35 +465,15 @@ class Switcher:
         if self._drill is not None and self._drill.outcome is outcome:
             self._cancel_drill("the request for it has ended", now)
 
-    def _complete_drill(
-        self, before: SlotSession, session: SlotSession, gap_ms: int, now: float
-    ) -> None:
-        """Deliver the outcome of the drill, if it caused this switch."""
-        if self._drill is None or self._drill.session is not before:
-            return
-        drill, self._drill = self._drill, None
-        before.restore(now)
-        if not drill.outcome.done():
-            drill.outcome.set_result(
-                {
-                    "from": str(before.slot),
-                    "to": str(session.slot),
-                    "gap_ms": gap_ms,
-                    "switched_after_ms": round(1000 * (now - drill.began)),
-                }
-            )
-
     def _cancel_drill(self, reason: str, now: float) -> None:
         """Cancel a drill, if there is one, and restore its session from where media were cut."""
         if self._drill is None:
             return
         drill, self._drill = self._drill, None
+        drill.cancel(reason, now)
         session = drill.session
-        session.restore(now)
-        if not drill.outcome.done():
-            drill.outcome.set_exception(DrillRefused(reason))
-        is_attached = self.sessions.get(session.slot) is session
-        if is_attached and session is self._on_air and self._is_healthy(session, now):
+        read_until = self._lag.read_until(now)
+        if session is self._on_air and self._is_healthy(session, read_until):
             if session.buffer.has_keyframe:
                 self._put_on_air(session, "begins", now)
             elif session.buffer.tracks:

@@ -8,6 +8,7 @@ alone is held then, for no longer than other packets are.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -28,14 +29,13 @@ HELD_BYTES: Final = 8 << 20
 class SourceBegun(msgspec.Struct, frozen=True):
     """The packets that follow belong to these tracks: at most one video and one audio track.
 
-    With `new_clock` the tracks are the same, and only the clock has restarted.
+    The first of them are those that were held back until now. With `new_clock` the tracks are the
+    same, and only the clock has restarted.
     """
 
     tracks: tuple[Track, ...]
+    held: tuple[MediaPacket, ...] = ()
     new_clock: bool = False
-
-
-SourceItem = SourceBegun | MediaPacket
 
 
 def continues(run: tuple[Track, ...], source: tuple[Track, ...]) -> bool:
@@ -63,7 +63,7 @@ def _picture(tracks: tuple[Track, ...]) -> VideoTrack | None:
 
 
 class TrackFinder:
-    """Turns tracks and packets as they arrive into `SourceBegun` and the packets after it.
+    """Turns tracks, and packets as they arrive before all tracks are known, into `SourceBegun`.
 
     `lag` is that of the loop that reads the source, which extends the patience.
     """
@@ -75,7 +75,7 @@ class TrackFinder:
         self._held_packets: deque[tuple[float, MediaPacket]] = deque()  # when each arrived
         self._held_bytes = 0
         self._since: float | None = None
-        self._settled = False
+        self.is_settled = False  # packets need not be added any more
         self._is_announced = False
 
     @property
@@ -86,62 +86,63 @@ class TrackFinder:
     @property
     def awaits_picture(self) -> bool:
         """True while the source is held back because an announced picture has not come."""
-        return self._is_announced and self._video is None and not self._settled
+        return self._is_announced and self._video is None and not self.is_settled
 
     def announce_picture(self) -> None:
         """Wait longer for a picture, as the source announces one."""
         self._is_announced = True
 
-    def give_picture_up(self, now: float) -> list[SourceItem]:
+    def give_picture_up(self, now: float) -> SourceBegun | None:
         """Wait no longer than for other tracks, as the announced picture cannot be used."""
         self._is_announced = False
         return self.tick(now)
 
-    def add_track(self, track: Track, now: float) -> list[SourceItem]:
+    def add_track(self, track: Track, now: float) -> SourceBegun | None:
         """Add a decoder configuration; after the decision it begins the source anew."""
         match track:
             case VideoTrack():
                 self._video = track
             case AudioTrack():
                 self._audio = track
-        if self._settled:
-            return [SourceBegun(self.tracks)]
+        if self.is_settled:
+            return SourceBegun(self.tracks)
         self._since = now if self._since is None else self._since
-        return self._settle() if self._video is not None and self._audio is not None else []
+        return self._settle() if self._video is not None and self._audio is not None else None
 
-    def add_packet(self, packet: MediaPacket, now: float) -> list[SourceItem]:
-        """Add a packet; before the decision it is held back and returned later."""
-        if self._settled:
-            return [packet]
+    def hold(self, packets: Sequence[MediaPacket], now: float) -> SourceBegun | None:
+        """Hold packets back until the decision."""
         self._since = now if self._since is None else self._since
-        self._held_packets.append((now, packet))
-        self._held_bytes += packet.memory_bytes
+        for packet in packets:
+            self._held_packets.append((now, packet))
+            self._held_bytes += packet.memory_bytes
         if self.awaits_picture:
             self._drop_before(now - PATIENCE_SECONDS)
         return self._settle() if self._held_bytes > HELD_BYTES else self.tick(now)
 
-    def tick(self, now: float) -> list[SourceItem]:
+    def tick(self, now: float) -> SourceBegun | None:
         """Decide if the patience is over; to be called regularly, even without packets."""
+        if self.is_settled or not self._held_packets:
+            return None
         since = self._since
         patience = PICTURE_SECONDS if self.awaits_picture else PATIENCE_SECONDS
         over = since is not None and self._lag.elapsed(since, now) >= patience
-        return self._settle() if not self._settled and over and self._held_packets else []
+        return self._settle() if over else None
 
-    def restart(self) -> list[SourceItem]:
+    def restart(self) -> SourceBegun | None:
         """Begin the same tracks anew, because the source's clock jumped."""
-        return [SourceBegun(self.tracks, new_clock=True)] if self._settled else []
+        return SourceBegun(self.tracks, new_clock=True) if self.is_settled else None
 
-    def finish(self) -> list[SourceItem]:
+    def finish(self) -> SourceBegun | None:
         """Decide now, because the source has ended: without its announced picture it is none."""
-        undecided = not self._settled and not self.awaits_picture
-        return self._settle() if undecided and self._held_packets else []
+        undecided = not self.is_settled and not self.awaits_picture
+        return self._settle() if undecided and self._held_packets else None
 
     def _drop_before(self, moment: float) -> None:
         while self._held_packets[0][0] < moment:
             self._held_bytes -= self._held_packets.popleft()[1].memory_bytes
 
-    def _settle(self) -> list[SourceItem]:
-        self._settled = True
-        packets = [packet for _, packet in self._held_packets]
+    def _settle(self) -> SourceBegun:
+        self.is_settled = True
+        held = tuple(packet for _, packet in self._held_packets)
         self._held_packets.clear()
-        return [SourceBegun(self.tracks), *packets]
+        return SourceBegun(self.tracks, held)

@@ -9,7 +9,7 @@ source can go on in the middle of a GOP: after the gap, after a slate, in anothe
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Final
 
@@ -173,30 +173,33 @@ class Backlog:
         self._dropped.clear()
         self._queue.append((start, now))
 
-    def offer(self, packet: MediaPacket, now: float) -> bool:
-        """Queue a packet; return False if it was dropped."""
-        video = isinstance(packet.track, VideoTrack)
-        late = self._burst.late(packet, now) if self._burst is not None else 0.0
-        order = Packet(
-            video=video,
-            dts=packet.dts,
-            pts=packet.pts,
-            key=packet.key,
-            data=packet.data,
-            came_us=self._wall_us() - round(late * MICROSECONDS),
-        )
-        self._count_group(order, packet.memory_bytes)
-        if self.bytes + packet.memory_bytes > QUEUE_BYTES or self.age(now) > QUEUE_SECONDS:
-            self.dropping = True
-        if self.dropping:
-            if not self._resumes(order, now):
-                self._drop(order)
-                return False
-            begins = self._can_begin(order)
-            self.restart_source(now, joint=Joint.NEW if begins else Joint.GROUP)
-        self.bytes += packet.memory_bytes
-        self._queue.append((order, now))
-        return True
+    def offer(self, packets: Sequence[MediaPacket], now: float) -> int:
+        """Queue packets that came together; return how many were dropped."""
+        wall_us, is_old, dropped = self._wall_us(), self.age(now) > QUEUE_SECONDS, 0
+        for packet in packets:
+            late = self._burst.late(packet, now) if self._burst is not None else 0.0
+            order = Packet(
+                video=isinstance(packet.track, VideoTrack),
+                dts=packet.dts,
+                pts=packet.pts,
+                key=packet.key,
+                data=packet.data,
+                came_us=wall_us - round(late * MICROSECONDS),
+            )
+            size_bytes = packet.memory_bytes
+            self._count_group(order, size_bytes)
+            if is_old or self.bytes + size_bytes > QUEUE_BYTES:
+                self.dropping = True
+            if self.dropping:
+                if not self._resumes(order, now):
+                    self._drop(order)
+                    dropped += 1
+                    continue
+                begins = self._can_begin(order)
+                self.restart_source(now, joint=Joint.NEW if begins else Joint.GROUP)
+            self.bytes += size_bytes
+            self._queue.append((order, now))
+        return dropped
 
     def restart_source(self, now: float, joint: Joint = Joint.NEW) -> None:
         """Restart the source with the next packet, which is a keyframe if it is `NEW`."""

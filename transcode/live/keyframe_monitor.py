@@ -6,6 +6,7 @@ packets again. The wait is doubled each time. If the encoder took over only beca
 on in the middle of a GOP, the next keyframe is enough.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from media.codecs.avc import AvcConfig, first_slice_is_idr
@@ -49,8 +50,13 @@ class KeyframeMonitor:
             except AvcError:
                 return
 
-    def observe(self, packet: MediaPacket) -> bool:
-        """Observe the source's next packet; return True if a new epoch should start with it."""
+    def find_regular(self, packets: Sequence[MediaPacket]) -> int | None:
+        """Observe the source's next packets; return with which of them a new epoch should start."""
+        if self._length_size is None:
+            return None
+        return next((place for place, each in enumerate(packets) if self._observe(each)), None)
+
+    def _observe(self, packet: MediaPacket) -> bool:
         if self._length_size is None or not isinstance(packet.track, VideoTrack):
             return False
         if self._last is not None:

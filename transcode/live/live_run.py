@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -141,20 +141,26 @@ class LiveRun:
         self.backlog.begin(tracks, self._clock(), late, splice=splice, joint=joint)
         self._work_queued.set()
 
-    def offer(self, packet: MediaPacket) -> None:
-        """Queue a packet; drop it if the engine is too far behind, until there is room again."""
+    def offer(self, packets: Sequence[MediaPacket]) -> None:
+        """Queue packets; drop them if the engine is too far behind, until there is room again."""
         now = self._clock()
-        self.metrics.count_packet(packet)
-        if self._keyframe_monitor.observe(packet):
+        self.metrics.count_packets(packets)
+        place = self._keyframe_monitor.find_regular(packets)
+        if place is not None:
+            self._queue(packets[:place], now)
             log.info("keyframes are regular again", extra={"stream": self.stream})
             self.metrics.begin_timeline()
             self.backlog.restart_source(now)
-        dropping = self.backlog.dropping
-        if not self.backlog.offer(packet, now):
-            self.metrics.dropped += 1
-            if not dropping:
-                log.warning("engine too slow: media dropped", extra={"stream": self.stream})
+            packets = packets[place:]
+        self._queue(packets, now)
         self._work_queued.set()
+
+    def _queue(self, packets: Sequence[MediaPacket], now: float) -> None:
+        dropping = self.backlog.dropping
+        dropped = self.backlog.offer(packets, now)
+        self.metrics.dropped += dropped
+        if dropped and not dropping:
+            log.warning("engine too slow: media dropped", extra={"stream": self.stream})
 
     def slate(self, late: float = 0.0) -> None:
         """Show the slate from `late` seconds ago until a source begins."""

@@ -4,6 +4,7 @@ Pure: the time is an argument, in seconds of a monotonic clock. An engine counts
 sums over all engines of a run are kept here.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from media.packet import MediaPacket
@@ -51,18 +52,19 @@ class RunMetrics:
         self._last_report: tuple[float, Progress] | None = None
         self._bytes_before = 0
 
-    def count_packet(self, packet: MediaPacket) -> None:
-        """Count a packet that the source sent."""
-        self.packets += 1
-        self.bytes_in += len(packet.data)
-        picture = isinstance(packet.track, VideoTrack)
-        self.pictures += picture
-        if picture is not self._picture_leads:
-            return
-        at = rescale(packet.dts, packet.track.scale, MILLISECONDS)
-        if self._first is None or abs(at - self._newest) > _MOST_STEP:
-            self._first = self._newest = at
-        self._newest = max(self._newest, at)
+    def count_packets(self, packets: Sequence[MediaPacket]) -> None:
+        """Count packets that the source sent."""
+        self.packets += len(packets)
+        for packet in packets:
+            self.bytes_in += len(packet.data)
+            picture = isinstance(packet.track, VideoTrack)
+            self.pictures += picture
+            if picture is not self._picture_leads:
+                continue
+            at = rescale(packet.dts, packet.track.scale, MILLISECONDS)
+            if self._first is None or abs(at - self._newest) > _MOST_STEP:
+                self._first = self._newest = at
+            self._newest = max(self._newest, at)
 
     def begin_source(self, tracks: tuple[Track, ...]) -> None:
         """Begin the timeline of a new source: its picture leads if it has one, else its sound."""

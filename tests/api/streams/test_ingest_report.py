@@ -205,7 +205,7 @@ def send(encoder: FakePublisher, *, small: bool = False) -> None:
         for track, key in ((video, number % 250 == 0), (AUDIO, True)):
             at = 40 * number
             packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=bytes(1000))
-            encoder.session.meter.add_packet(packet, began + at / 1000)
+            encoder.session.meter.add_packets([packet], began + at / 1000)
 
 
 async def test_a_stream_without_encoders(ingest_fixture: IngestFixture) -> None:

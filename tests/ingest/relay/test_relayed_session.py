@@ -145,7 +145,7 @@ def test_jumps_and_new_tracks_are_relayed_too() -> None:
             session.clock_jumped()
             session.receive_track(SMALL, asyncio.get_running_loop().time())
             packet = MediaPacket(track=SMALL, dts=7, pts=9, key=True, data=b"small")
-            session.receive_packet(packet, asyncio.get_running_loop().time())
+            session.receive_packets([packet], asyncio.get_running_loop().time())
             await asyncio.sleep(0.3)
             recorded_events = owner.ports.sinks[0].recorded
             assert recorded_events[-3:] == ["finish", "begin VideoTrack AudioTrack", "offer 7"]

@@ -15,7 +15,7 @@ async def send_sound(encoder: Encoder, tenths: int) -> None:
         assert encoder.session is not None
         now = asyncio.get_running_loop().time()
         packet = MediaPacket(track=AUDIO, dts=round(now * 1000), pts=0, key=True, data=b"s")
-        encoder.session.receive_packet(packet, now)
+        encoder.session.receive_packets([packet], now)
         await asyncio.sleep(0.1)
 
 
@@ -38,7 +38,7 @@ def test_every_owner_waits_for_a_picture_that_was_announced_elsewhere(fails: boo
             now = asyncio.get_running_loop().time()
             encoder.session.receive_track(VIDEO, now)
             packet = MediaPacket(track=VIDEO, dts=round(now * 1000), pts=0, key=True, data=b"p")
-            encoder.session.receive_packet(packet, now)
+            encoder.session.receive_packets([packet], now)
             await send_sound(encoder, 5)
             (sink,) = owner.ports.sinks
             assert sink.recorded[0] == "begin VideoTrack AudioTrack"

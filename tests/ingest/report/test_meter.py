@@ -99,7 +99,9 @@ def test_b_frames_that_refer_to_each_other_are_counted() -> None:
     meter = Meter(START)
     meter.add_track(VIDEO, START)
     for at, dts, pts, key in packets:
-        meter.add_packet(MediaPacket(track=VIDEO, dts=dts, pts=pts, key=key, data=b"x"), START + at)
+        meter.add_packets(
+            [MediaPacket(track=VIDEO, dts=dts, pts=pts, key=key, data=b"x")], START + at
+        )
     assert picture(meter.report(START + 14)).b_frames == 3
 
 
@@ -118,7 +120,7 @@ def test_pictures_that_are_shown_before_the_keyframe_they_came_after_open_the_gr
             key=number % 60 == 0,
             data=b"x",
         )
-        meter.add_packet(packet, START + number / 30)
+        meter.add_packets([packet], START + number / 30)
     assert picture(meter.report(START + 10)).open_gop
 
 
@@ -155,7 +157,7 @@ def test_a_new_configuration_is_measured_separately() -> None:
     meter = Meter(START)
     meter.add_track(VIDEO, START)
     for at, packet in pictures(10, gop=300):
-        meter.add_packet(packet, START + at)
+        meter.add_packets([packet], START + at)
     wide = VideoTrack(codec=VideoCodec.HEVC, config=b"h", width=1920, height=1080)
     meter.add_track(wide, START + 10)
     assert meter.report(START + 10).video is None
@@ -163,7 +165,7 @@ def test_a_new_configuration_is_measured_separately() -> None:
         other = MediaPacket(
             track=wide, dts=packet.dts, pts=packet.pts, key=packet.key, data=packet.data
         )
-        meter.add_packet(other, START + 10 + at)
+        meter.add_packets([other], START + 10 + at)
     video = picture(meter.report(START + 20))
     assert (video.codec, video.width, video.frame_rate) == ("HEVC", 1920, 50.0)
     assert video.keyframes.max_seconds == 1.0
@@ -178,7 +180,7 @@ def test_tracks_with_another_time_scale_are_measured_alike() -> None:
         packet = MediaPacket(
             track=fine, dts=number * 3000, pts=number * 3000, key=number % 60 == 0, data=b"x"
         )
-        meter.add_packet(packet, START + number / 30)
+        meter.add_packets([packet], START + number / 30)
     video = picture(meter.report(START + 10))
     assert (video.frame_rate, video.keyframes.max_seconds) == (30.0, 2.0)
 
@@ -188,7 +190,7 @@ def test_more_packets_than_are_kept_shorten_the_measured_time() -> None:
     meter.add_track(VIDEO, START)
     for number in range(20_000):
         packet = MediaPacket(track=VIDEO, dts=number, pts=number, key=False, data=b"x")
-        meter.add_packet(packet, START + number / 1000)
+        meter.add_packets([packet], START + number / 1000)
     report = meter.report(START + 20)
     assert 4.0 <= report.network.measured_seconds <= 4.2
     assert report.network.longest_silence_seconds <= 0.01
@@ -203,7 +205,7 @@ def test_hours_take_no_more_memory_than_minutes() -> None:
     def send(first: int, last: int) -> None:
         for second in range(first, last):
             for _ in range(10):
-                meter.add_packet(packet, START + second)
+                meter.add_packets([packet], START + second)
 
     send(0, 800)  # past what is kept for the drift
     tracemalloc.start()
@@ -241,7 +243,7 @@ def test_any_packets_give_a_report(seed: int) -> None:
                     key=chance.random() < 0.5,
                     data=bytes(chance.randrange(3)),
                 )
-                meter.add_packet(packet, now)
+                meter.add_packets([packet], now)
         if now > START + 20_000:
             break
     assert meter.report(now).network.silent_seconds >= 0

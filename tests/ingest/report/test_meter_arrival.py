@@ -70,7 +70,7 @@ def test_silence_counts_up_to_now_and_from_the_connection_on() -> None:
     assert meter.report(START + 3).network.longest_silence_seconds == 3
     meter.add_track(VIDEO, START + 3)
     for at, packet in pictures(2):
-        meter.add_packet(packet, START + 3 + at)
+        meter.add_packets([packet], START + 3 + at)
     report = meter.report(START + 9)
     assert report.network.silent_seconds == pytest.approx(4.03, abs=0.02)
     assert report.network.longest_silence_seconds == pytest.approx(4.03, abs=0.02)
@@ -82,10 +82,10 @@ def test_a_jump_begins_a_new_measurement_and_is_remembered_for_ten_minutes() -> 
     meter = Meter(START)
     meter.add_track(VIDEO, START)
     for at, packet in pictures(10):
-        meter.add_packet(packet, START + at)
+        meter.add_packets([packet], START + at)
     meter.clock_jumped(START + 10)
     for at, packet in pictures(10, begin=90_000.0):
-        meter.add_packet(packet, START + 10 + at - 90_000)
+        meter.add_packets([packet], START + 10 + at - 90_000)
     report = meter.report(START + 20)
     video = picture(report)
     assert (video.frames, video.frame_rate, video.frames_missing) == (300, 30.0, 0)
@@ -126,8 +126,8 @@ def test_stamps_that_wrap_are_no_jump() -> None:
     first = (1 << 31) - 15_000
     for at, packet in pictures(30):
         stamp = clock.read(9, (first + packet.dts) % (1 << 31)).time
-        meter.add_packet(
-            MediaPacket(track=VIDEO, dts=stamp, pts=stamp, key=packet.key, data=packet.data),
+        meter.add_packets(
+            [MediaPacket(track=VIDEO, dts=stamp, pts=stamp, key=packet.key, data=packet.data)],
             START + at,
         )
     report = meter.report(START + 30)

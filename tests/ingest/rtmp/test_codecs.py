@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.rtmp.codecs import AUDIO_FOURCCS, VIDEO_FOURCCS
-from ingest.rtmp.events import Event, MediaUnusable, PacketReceived, TrackFound
+from ingest.rtmp.events import Event, MediaUnusable, TrackFound
 from ingest.rtmp.flv import FlvReader
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
@@ -80,7 +80,7 @@ def tracks(events: list[Event]) -> list[Track]:
 
 
 def packets(events: list[Event]) -> list[MediaPacket]:
-    return [event.packet for event in events if isinstance(event, PacketReceived)]
+    return [event for event in events if isinstance(event, MediaPacket)]
 
 
 def by_engine(track: Track, coded: list[MediaPacket]) -> list[bytes]:
@@ -207,7 +207,7 @@ def test_a_vp9_track_is_found_with_its_first_keyframe() -> None:
     events = received(b"".join(map(encoder.video, inter)) + encoder.video(bodies[0]))
     assert events == []
     events = received(b"".join(map(encoder.video, inter)) + wire(file))
-    assert [type(event) for event in events[:2]] == [TrackFound, PacketReceived]
+    assert [type(event) for event in events[:2]] == [TrackFound, MediaPacket]
 
 
 def test_an_av1_track_without_a_sequence_header_in_its_configuration_is_found_in_a_keyframe() -> (
@@ -310,7 +310,7 @@ def test_a_broken_configuration_is_ignored_until_a_readable_one_comes(
     assert encoder.statuses(server.outgoing()) == []
     found = feed(server, [encoder.MEDIA])
     assert [type(each) for each in found] == [
-        TrackFound, TrackFound, PacketReceived, PacketReceived, PacketReceived,
+        TrackFound, TrackFound, MediaPacket, MediaPacket, MediaPacket,
     ]  # fmt: skip
 
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from ingest.rtmp.enhanced import EnhancedTag, parse_audio_tag, parse_video_tag
 from ingest.rtmp.errors import UnsupportedMedia
-from ingest.rtmp.events import Event, PacketReceived, TrackFound
+from ingest.rtmp.events import Event, TrackFound
+from media.packet import MediaPacket
 from media.track import AudioCodec, VideoCodec
 from tests.support.ingest import rtmp_peer as encoder
 from tests.support.ingest.rtmp_peer import AAC_CONFIG, AVC_CONFIG, feed
@@ -132,7 +133,7 @@ def test_enhanced_avc_is_what_legacy_avc_is() -> None:
     legacy = events_of(b"\x17\x00\x00\x00\x00" + AVC_CONFIG, b"\x17\x01\x00\x00\x42data",
                        b"\x27\x01\x00\x00\x00data")  # fmt: skip
     assert enhanced == legacy
-    assert [type(event) for event in enhanced] == [TrackFound, PacketReceived, PacketReceived]
+    assert [type(event) for event in enhanced] == [TrackFound, MediaPacket, MediaPacket]
 
 
 def test_enhanced_aac_is_what_legacy_aac_is() -> None:
@@ -144,8 +145,8 @@ def test_enhanced_aac_is_what_legacy_aac_is() -> None:
 @pytest.mark.parametrize(("offset", "pts"), [(b"\x00\x00\x42", 66), (b"\xff\xff\xd8", -40)])
 def test_composition_times_are_signed(offset: bytes, pts: int) -> None:
     events = events_of(b"\x90avc1" + AVC_CONFIG, b"\xa1avc1" + offset + b"data")
-    assert isinstance(events[1], PacketReceived)
-    assert (events[1].packet.dts, events[1].packet.pts) == (0, pts)
+    assert isinstance(events[1], MediaPacket)
+    assert (events[1].dts, events[1].pts) == (0, pts)
 
 
 def test_obs_second_sound_track_beside_legacy_aac_is_passed_over() -> None:
@@ -156,19 +157,19 @@ def test_obs_second_sound_track_beside_legacy_aac_is_passed_over() -> None:
         b"\x95\x01mp4a\x01second",
         kind="audio",
     )
-    assert [type(event) for event in events] == [TrackFound, PacketReceived]
-    assert isinstance(events[1], PacketReceived)
-    assert events[1].packet.data == b"first"
+    assert [type(event) for event in events] == [TrackFound, MediaPacket]
+    assert isinstance(events[1], MediaPacket)
+    assert events[1].data == b"first"
 
 
 def test_of_several_tracks_the_first_is_taken_whatever_codec_the_others_have() -> None:
     many = b"\x96\x20" + track(1, b"?", fourcc=b"vvc1") + track(0, AVC_CONFIG, fourcc=AVC)
     coded = b"\xa6\x21" + track(0, b"\0\0\0data", fourcc=AVC) + track(1, b"?", fourcc=b"vvc1")
     events = events_of(many, coded)
-    assert [type(event) for event in events] == [TrackFound, PacketReceived]
-    assert isinstance(events[1], PacketReceived)
-    assert events[1].packet.data == b"data"
-    assert events[1].packet.track.codec is VideoCodec.AVC
+    assert [type(event) for event in events] == [TrackFound, MediaPacket]
+    assert isinstance(events[1], MediaPacket)
+    assert events[1].data == b"data"
+    assert events[1].track.codec is VideoCodec.AVC
 
 
 def test_colours_speakers_and_ends_change_nothing() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.rtmp.errors import MessageError, RtmpError, UnsupportedMedia
-from ingest.rtmp.events import ClockJumped, Event, MediaUnusable, PacketReceived, TrackFound
+from ingest.rtmp.events import ClockJumped, Event, MediaUnusable, TrackFound
 from ingest.rtmp.flv import FlvReader, split_aggregate
 from media.packet import MediaPacket
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
@@ -62,10 +62,10 @@ def test_a_different_configuration_is_a_new_track_of_its_packets() -> None:
     tags_.audio(audio_body(b"x"))
     assert isinstance(tags_.found[1], TrackFound)
     packet = tags_.found[2]
-    assert isinstance(packet, PacketReceived)
-    assert packet.packet.track == tags_.found[1].track
-    assert isinstance(packet.packet.track, AudioTrack)
-    assert packet.packet.track.channels == 2
+    assert isinstance(packet, MediaPacket)
+    assert packet.track == tags_.found[1].track
+    assert isinstance(packet.track, AudioTrack)
+    assert packet.track.channels == 2
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_picture_becomes_a_packet(first: int, offset: int, key: bool, pts: int
     body = bytes((first,)) + video_body(b"\0\0\0\1A", offset=offset)[1:]
     assert tags_.video(body, 1000)
     packet = MediaPacket(track=VIDEO_TRACK, dts=1000, pts=pts, key=key, data=b"\0\0\0\1A")
-    assert tags_.found[1:] == [PacketReceived(packet)]
+    assert tags_.found[1:] == [packet]
 
 
 def test_sound_becomes_a_packet() -> None:
@@ -95,7 +95,7 @@ def test_sound_becomes_a_packet() -> None:
     tags_.audio(audio_config())
     assert tags_.audio(audio_body(b"\x21\x10"), 23)
     packet = MediaPacket(track=AUDIO_TRACK, dts=23, pts=23, key=True, data=b"\x21\x10")
-    assert tags_.found[1:] == [PacketReceived(packet)]
+    assert tags_.found[1:] == [packet]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_length_prefixes_that_look_like_start_codes_are_packets(data: bytes) -> 
     tags_ = Tags()
     tags_.video(video_config())
     assert tags_.video(video_body(data))
-    assert isinstance(tags_.found[-1], PacketReceived)
+    assert isinstance(tags_.found[-1], MediaPacket)
 
 
 @pytest.mark.parametrize(
@@ -258,11 +258,11 @@ def test_an_avc_configuration_that_cannot_be_read_is_ignored_until_another_comes
     assert cause in told.cause
     assert tags_.video(video_config())
     assert tags_.video(video_body(b"x", key=True))
-    assert [type(each) for each in tags_.found[1:]] == [TrackFound, PacketReceived]
+    assert [type(each) for each in tags_.found[1:]] == [TrackFound, MediaPacket]
     # The former configuration holds if the next one cannot be read.
     assert not tags_.video(video_config(config))
     assert tags_.video(video_body(b"x", key=True))
-    assert isinstance(tags_.found[-1], PacketReceived)
+    assert isinstance(tags_.found[-1], MediaPacket)
 
 
 @pytest.mark.parametrize("config", [b"", b"\x12", bytes(70_000)])
@@ -281,7 +281,7 @@ def test_an_aac_configuration_that_cannot_be_read_is_ignored_until_another_comes
     assert not tags_.audio(audio_config(config))
     assert tags_.audio(audio_body(b"x"))
     assert [type(each) for each in tags_.found[1:]] == [
-        TrackFound, PacketReceived, PacketReceived,
+        TrackFound, MediaPacket, MediaPacket,
     ]  # fmt: skip
 
 
@@ -291,8 +291,8 @@ def test_a_jump_is_told_before_its_packet() -> None:
     tags_.audio(audio_body(b"a"), 100_000)
     tags_.audio(audio_body(b"b"), 40)
     assert tags_.found[2] == ClockJumped()
-    assert isinstance(tags_.found[3], PacketReceived)
-    assert tags_.found[3].packet.dts == 40
+    assert isinstance(tags_.found[3], MediaPacket)
+    assert tags_.found[3].dts == 40
 
 
 def tag(kind: int, stamp: int, body: bytes) -> bytes:
@@ -347,7 +347,7 @@ def test_any_bodies_give_events_or_an_error(bodies: list[tuple[bool, int, bytes]
             (tags_.video if is_video else tags_.audio)(body, stamp)
     except RtmpError:
         pass
-    sizes = sum(len(e.packet.data) for e in tags_.found if isinstance(e, PacketReceived))
+    sizes = sum(len(e.data) for e in tags_.found if isinstance(e, MediaPacket))
     assert sizes <= sum(len(body) for _, _, body in bodies)
 
 

@@ -18,7 +18,6 @@ from ingest.rtmp.events import (
     Event,
     Goodbye,
     MediaUnusable,
-    PacketReceived,
     PictureAnnounced,
     PublishRequested,
     TrackFound,
@@ -27,6 +26,7 @@ from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.session import Session
 from media.loop_lag import LoopLag
+from media.packet import MediaPacket
 from tests.support.ingest import rtmp_peer as encoder
 from tests.support.ingest.rtmp_peer import (
     BEFORE,
@@ -70,8 +70,8 @@ def test_a_publisher_can_be_disconnected_with_a_status() -> None:
 def test_media_become_tracks_and_packets() -> None:
     server = encoder.publishing()
     events = feed(server, [MEDIA])
-    assert [type(event) for event in events] == [TrackFound] * 2 + [PacketReceived] * 3
-    times = [(e.packet.dts, e.packet.pts) for e in events if isinstance(e, PacketReceived)]
+    assert [type(event) for event in events] == [TrackFound] * 2 + [MediaPacket] * 3
+    times = [(e.dts, e.pts) for e in events if isinstance(e, MediaPacket)]
     assert times == [(0, 0), (23, 23), (33, 99)]
 
 
@@ -81,7 +81,7 @@ def test_media_received_while_the_key_is_looked_up_are_delivered_afterwards() ->
     assert isinstance(events[-1], PublishRequested)
     server.allow()
     events = feed(server, [MEDIA[1500:]])
-    assert [type(event) for event in events] == [TrackFound] * 2 + [PacketReceived] * 3
+    assert [type(event) for event in events] == [TrackFound] * 2 + [MediaPacket] * 3
 
 
 def test_media_of_a_withdrawn_publish_are_never_delivered() -> None:
@@ -165,8 +165,8 @@ def test_an_aggregate_is_split_into_packets() -> None:
     tag = b"\x08" + len(sound).to_bytes(3, "big") + bytes(7) + sound + bytes(4)
     body = encoder.message(4, MessageType.AGGREGATE, tag, stamp=60, stream=1)
     (event,) = feed(server, [body])
-    assert isinstance(event, PacketReceived)
-    assert (event.packet.dts, event.packet.data) == (60, b"abc")
+    assert isinstance(event, MediaPacket)
+    assert (event.dts, event.data) == (60, b"abc")
 
 
 def test_empty_media_keep_the_stream_alive() -> None:
@@ -354,7 +354,7 @@ def test_a_whole_session_gives_the_expected_events() -> None:
     events, _ = found_in([])
     assert [type(event) for event in events] == [
         Connected, PublishRequested, TrackFound, TrackFound,
-        PacketReceived, PacketReceived, PacketReceived, Goodbye,
+        MediaPacket, MediaPacket, MediaPacket, Goodbye,
     ]  # fmt: skip
 
 
@@ -395,7 +395,7 @@ def test_any_bytes_give_events_or_an_error_within_the_bounds(
     except RtmpError:
         assert server.receive(b"more", 1.0) == []
     size = sum(map(len, pieces))
-    packets = sum(len(e.packet.data) for e in events if isinstance(e, PacketReceived))
+    packets = sum(len(e.data) for e in events if isinstance(e, MediaPacket))
     assert packets <= size
     # A command of some twenty bytes is answered with less than three hundred.
     assert len(server.outgoing()) <= 1000 + 15 * size

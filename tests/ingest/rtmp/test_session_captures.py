@@ -12,12 +12,12 @@ from ingest.rtmp.errors import RtmpError
 from ingest.rtmp.events import (
     Event,
     Goodbye,
-    PacketReceived,
     PictureAnnounced,
     PublishRequested,
     TrackFound,
 )
 from ingest.rtmp.session import Session
+from media.packet import MediaPacket
 from media.track import VideoTrack
 from tests.support.ingest import rtmp_peer as encoder
 from tests.support.ingest.rtmp_peer import cut, feed, session
@@ -67,13 +67,13 @@ def replay(data: bytes, places: list[int]) -> tuple[list[Event], Session]:
 def coded(events: list[Event]) -> list[Coded]:
     return [
         (
-            "video" if isinstance(event.packet.track, VideoTrack) else "audio",
-            event.packet.dts,
-            event.packet.pts,
-            event.packet.data,
+            "video" if isinstance(event.track, VideoTrack) else "audio",
+            event.dts,
+            event.pts,
+            event.data,
         )
         for event in events
-        if isinstance(event, PacketReceived)
+        if isinstance(event, MediaPacket)
     ]
 
 

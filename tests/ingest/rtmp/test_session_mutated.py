@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from ingest.rtmp.errors import RtmpError
-from ingest.rtmp.events import PacketReceived
+from media.packet import MediaPacket
 from tests.ingest.rtmp.test_session_captures import CAPTURES
 from tests.support.ingest.rtmp_peer import cut, feed, session
 
@@ -61,9 +61,7 @@ def survive(number: int) -> bool:
     try:
         for piece in cut(data, chance.sample(range(len(data)), min(8, len(data)))):
             events = feed(server, [piece])
-            size += sum(
-                len(event.packet.data) for event in events if isinstance(event, PacketReceived)
-            )
+            size += sum(len(event.data) for event in events if isinstance(event, MediaPacket))
             server.tick(0.0)
     except RtmpError:
         return True

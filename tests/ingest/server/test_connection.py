@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from headend.install.certificates import CertificateFiles
-from ingest.rtmp.events import PacketReceived
 from ingest.stream.ports import PortError, StreamEnded
 from media.packet import MediaPacket
 from media.track import VideoTrack
@@ -68,9 +67,7 @@ def test_a_capture_reaches_the_sink_whole(
             await wire.send(data[SMALL_STEPS:])
             await until(lambda: bool(ports.runs) and ports.runs[0].finished == 1)
             await wire.close()
-        assert ports.packets == [
-            event.packet for event in events if isinstance(event, PacketReceived)
-        ]
+        assert ports.packets == [event for event in events if isinstance(event, MediaPacket)]
         assert len(ports.runs) == 1
 
     assert asked < SMALL_STEPS < len(data)

@@ -24,14 +24,18 @@ SLOW = 0.1  # seconds; the longest that can be set
 
 
 class CountingProtocol(asyncio.Protocol):
-    """Records the bytes that it receives."""
+    """Records the pieces that it receives, and its end."""
 
     def __init__(self) -> None:
-        self.read = b""
+        self.read: list[bytes] = []
         self.ended = False
+        self.error: OSError | None = None
 
-    def data_received(self, data: bytes) -> None:
-        self.read += data
+    def data_received(self, data: bytes | memoryview) -> None:
+        self.read.append(bytes(data))
+
+    def read_failed(self, error: OSError) -> None:
+        self.error = error
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.ended = True
@@ -46,22 +50,25 @@ async def pair() -> tuple[asyncio.Transport, CountingProtocol, socket.socket]:
     return transport, reader, theirs
 
 
-def test_all_deferred_connections_resume_in_the_same_batch(loop: str) -> None:
+def test_all_deferred_connections_are_read_in_the_same_batch(loop: str) -> None:
     async def scenario() -> None:
         batcher = ReadBatcher(SLOW)
         first, first_protocol, first_peer = await pair()
         second, second_protocol, second_peer = await pair()
         with first_peer, second_peer:
-            batcher.defer(first)
-            batcher.defer(second)
-            first_peer.send(b"a")
-            second_peer.send(b"b")
-            assert not first.is_reading()
-            assert not second.is_reading()
-            await until(lambda: first.is_reading() or second.is_reading())
-            assert first.is_reading()
-            assert second.is_reading()
-            await until(lambda: (first_protocol.read, second_protocol.read) == (b"a", b"b"))
+            batcher.defer(first, first_protocol)
+            batcher.defer(second, second_protocol)
+            for piece in (b"a", b"b"):
+                first_peer.send(piece)
+                second_peer.send(piece)
+            await asyncio.sleep(0)
+            assert not first_protocol.read
+            await until(lambda: bool(first_protocol.read or second_protocol.read))
+            assert first_protocol.read == second_protocol.read == [b"ab"]
+            assert batcher.deferred == 2
+            batcher.resume(first)
+            first_peer.send(b"c")
+            await until(lambda: first_protocol.read == [b"ab", b"c"])
             first.close()
             second.close()
 
@@ -70,28 +77,63 @@ def test_all_deferred_connections_resume_in_the_same_batch(loop: str) -> None:
 
 def test_an_interval_of_zero_defers_no_connection(loop: str) -> None:
     async def scenario() -> None:
-        transport, _, sends = await pair()
+        transport, protocol, sends = await pair()
         with sends:
-            ReadBatcher(0.0).defer(transport)
+            ReadBatcher(0.0).defer(transport, protocol)
             assert transport.is_reading()
             transport.close()
 
     play(scenario(), loop)
 
 
-def test_a_connection_that_closes_while_deferred_is_not_resumed(loop: str) -> None:
+def test_a_connection_that_closes_while_deferred_is_not_read(loop: str) -> None:
     async def scenario() -> None:
         batcher = ReadBatcher(SLOW)
         transport, protocol, peer = await pair()
-        staying, _, staying_peer = await pair()
+        staying, staying_protocol, staying_peer = await pair()
         with peer, staying_peer:
-            batcher.defer(transport)
-            batcher.defer(transport)  # twice is once
-            batcher.defer(staying)
+            batcher.defer(transport, protocol)
+            batcher.defer(transport, protocol)  # twice is once
+            batcher.defer(staying, staying_protocol)
+            peer.send(b"a")
+            staying_peer.send(b"a")
             transport.close()
             await until(lambda: protocol.ended)
-            await until(staying.is_reading)
+            await until(lambda: staying_protocol.read != [])
+            assert not protocol.read
+            assert batcher.deferred == 1
             staying.close()
+
+    play(scenario(), loop)
+
+
+def test_the_end_of_a_deferred_connection_is_noticed_after_all_that_came(loop: str) -> None:
+    async def scenario() -> None:
+        batcher = ReadBatcher(SLOW)
+        transport, protocol, peer = await pair()
+        batcher.defer(transport, protocol)
+        peer.send(b"last")
+        peer.close()
+        await until(lambda: protocol.ended)
+        assert protocol.read == [b"last"]
+        assert batcher.deferred == 0
+
+    play(scenario(), loop)
+
+
+def test_a_reset_of_a_deferred_connection_is_told_to_its_receiver(loop: str) -> None:
+    async def scenario() -> None:
+        batcher = ReadBatcher(SLOW)
+        transport, protocol, peer = await pair()
+        peer.send(b"last")
+        await until(lambda: protocol.read != [])
+        batcher.defer(transport, protocol)
+        transport.write(b"unread")  # for a close to be a reset
+        await asyncio.sleep(0.01)
+        peer.close()
+        await until(lambda: protocol.error is not None)
+        assert batcher.deferred == 0
+        transport.abort()
 
     play(scenario(), loop)
 

@@ -17,8 +17,8 @@ def fed(pace: ArrivalClock, came: list[tuple[float, float]]) -> list[float]:
     """Return the due times of packets, given their (media time, arrival time)."""
     dues: list[float] = []
     for media, now in came:
-        pace.record(packet(media), now)
-        dues.append(pace.due_at(packet(media), now))
+        dues += pace.record([packet(media)], now)
+        assert pace.dues([packet(media)], now) == dues[-1:]
     return dues
 
 
@@ -82,5 +82,4 @@ def test_each_track_has_its_own_clock(offset: float) -> None:
     for second in range(60):
         now = 100.0 + second
         for each in (packet(second, VIDEO), packet(second + offset)):
-            clock.record(each, now)
-            assert clock.due_at(each, now) == pytest.approx(now)
+            assert clock.record([each], now) == pytest.approx([now])

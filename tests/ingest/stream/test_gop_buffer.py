@@ -169,8 +169,8 @@ def test_delayed_packets_are_kept_by_their_due_time() -> None:
 def test_the_next_keyframes_due_time_is_known_without_buffered_packets() -> None:
     ring = begun()
     for number in range(3):
-        ring.observe(picture(2.0 * number, key=True), 10.0 + 2 * number, 10.0 + 2 * number)
-        ring.observe(picture(2.0 * number + 1, key=False), 11.0 + 2 * number, 11.0 + 2 * number)
+        ring.observe([picture(2.0 * number, key=True)], 10.0 + 2 * number, [10.0 + 2 * number])
+        ring.observe([picture(2.0 * number + 1, key=False)], 11.0 + 2 * number, [11.0 + 2 * number])
     assert (ring.has_keyframe, ring.next_keyframe_due) == (False, 16.0)
     ring.append(picture(6.0, key=True), 16.0)
     ring.clear()

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -57,9 +57,10 @@ class Sink:
         how = ("restart the clock of" if new_clock else "go on with") if continues else how
         self.recorded.append(f"{how} " + " ".join(type(track).__name__ for track in tracks))
 
-    def offer(self, packet: MediaPacket) -> None:
+    def offer(self, packets: Sequence[MediaPacket]) -> None:
         assert self._on
-        self.recorded.append(f"offer {packet.dts}")
+        assert packets
+        self.recorded += [f"offer {packet.dts}" for packet in packets]
         self.playable = True
         self._notify()
 
@@ -170,7 +171,7 @@ class FakePublisher:
             self.session.receive_track(AUDIO, now)
         for at in range(packets):
             packet = MediaPacket(track=video, dts=at, pts=at, key=True, data=b"x")
-            self.session.receive_packet(packet, now)
+            self.session.receive_packets([packet], now)
 
 
 @asynccontextmanager
@@ -282,8 +283,8 @@ def test_a_picture_that_comes_later_ends_the_run_and_begins_another() -> None:
             assert encoder.session is not None
             now = asyncio.get_running_loop().time()
             encoder.session.receive_track(AUDIO, now)
-            encoder.session.receive_packet(
-                MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x"), now
+            encoder.session.receive_packets(
+                [MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x")], now
             )
             await asyncio.sleep(2)
             encoder.send(packets=1, sound=False)
@@ -415,8 +416,8 @@ def test_sound_alone_is_on_air_after_the_patience() -> None:
             assert encoder.session is not None
             now = asyncio.get_running_loop().time()
             encoder.session.receive_track(AUDIO, now)
-            encoder.session.receive_packet(
-                MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x"), now
+            encoder.session.receive_packets(
+                [MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x")], now
             )
             await asyncio.sleep(2)
             assert ports.sinks[0].recorded == ["begin AudioTrack", "offer 0"]

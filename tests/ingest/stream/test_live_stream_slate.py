@@ -106,9 +106,9 @@ def test_a_stalled_encoder_goes_on_with_its_picture() -> None:
             await asyncio.sleep(3.0)
             assert primary.session is not None
             for number in range(10):
-                primary.session.receive_packet(sound_at(8000 + number), now())
+                primary.session.receive_packets([sound_at(8000 + number)], now())
             assert stream.recorded == [BEGIN, "slate"]
-            primary.session.receive_packet(picture_at(8010), now())
+            primary.session.receive_packets([picture_at(8010)], now())
             assert stream.recorded == [BEGIN, "slate", GOES_ON]
             offered = [line for line in ports.sinks[0].recorded if line.startswith("offer 80")]
             assert offered == [f"offer {8000 + number}" for number in range(11)]

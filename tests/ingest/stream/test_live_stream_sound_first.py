@@ -55,7 +55,7 @@ async def send(encoder: SimulatedEncoder, seconds: float, *, picture_after: floa
         for track in (AUDIO, VIDEO) if pictured >= 0 else (AUDIO,):
             key = track is AUDIO or pictured % 10 == 0
             packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=b"x")
-            encoder.session.receive_packet(packet, clock())
+            encoder.session.receive_packets([packet], clock())
         await asyncio.sleep(0.1)
 
 

@@ -39,7 +39,7 @@ async def send(encoder: FakePublisher, video: VideoTrack, seconds: int, first: i
         at = first + 40 * number
         for track, key in ((video, number % 125 == 0), (AUDIO, True)):
             packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=bytes(1000))
-            encoder.session.receive_packet(packet, clock())
+            encoder.session.receive_packets([packet], clock())
         await asyncio.sleep(0.04)
 
 

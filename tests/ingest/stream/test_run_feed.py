@@ -24,7 +24,7 @@ class FeedFixture:
         self.changes += 1
 
     def offer(self, at: int, data: bytes = b"x") -> None:
-        self.feed.offer(MediaPacket(track=VIDEO, dts=at, pts=at, key=True, data=data))
+        self.feed.offer([MediaPacket(track=VIDEO, dts=at, pts=at, key=True, data=data)])
 
 
 def opened() -> FeedFixture:

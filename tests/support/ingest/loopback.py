@@ -5,7 +5,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -77,10 +77,10 @@ class RecordedRun:
     def slate(self, late: float) -> None:
         self.finish()
 
-    def offer(self, packet: MediaPacket) -> None:
+    def offer(self, packets: Sequence[MediaPacket]) -> None:
         if self._fake_ports.sink_breaks:
             raise RuntimeError("the sink is broken")
-        self.packets.append(packet)
+        self.packets += packets
         self.playable = True
         self._notify()
         if self._fake_ports.meanwhile is not None:

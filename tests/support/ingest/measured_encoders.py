@@ -70,7 +70,7 @@ def measured(
         now = START + at / speed
         # A delayed packet delays those after it.
         arrived = max(arrived, now + late(now - START))
-        meter.add_packet(packet, arrived)
+        meter.add_packets([packet], arrived)
     return meter.report(max(arrived, now))
 
 

@@ -67,7 +67,7 @@ class SimulatedEncoder(FakePublisher):
         assert self.session is not None
         lag = max(0.0, self.lags - (now - self.held_until) / 2)
         while self._held and self._held[0].dts / 1000 <= now - lag:
-            self.session.receive_packet(self._held.pop(0), now)
+            self.session.receive_packets([self._held.pop(0)], now)
 
     def leave(self, *, goodbye: bool = False) -> None:
         assert self.session is not None

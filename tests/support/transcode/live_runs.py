@@ -33,9 +33,15 @@ def send(run: LiveRun, source: Source, start: int = 0, end: int = 1 << 40) -> No
         track = source.video if packet.video else source.audio
         if track is not None and start <= packet.dts < end:
             run.offer(
-                MediaPacket(
-                    track=track, dts=packet.dts, pts=packet.pts, key=packet.key, data=packet.data
-                )
+                [
+                    MediaPacket(
+                        track=track,
+                        dts=packet.dts,
+                        pts=packet.pts,
+                        key=packet.key,
+                        data=packet.data,
+                    )
+                ]
             )
 
 

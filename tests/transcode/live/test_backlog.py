@@ -31,6 +31,11 @@ def backlog() -> Backlog:
     return Backlog(lambda: 7)
 
 
+def offer(queue: Backlog, offered: MediaPacket, now: float) -> bool:
+    """Offer one packet; return whether it was queued."""
+    return not queue.offer([offered], now)
+
+
 def all_of(queue: Backlog) -> list[object]:
     events: list[object] = []
     while queue:
@@ -45,7 +50,7 @@ def kinds(queue: Backlog) -> list[str]:
 def test_orders_come_out_as_they_were_put() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
-    assert queue.offer(packet(0, key=True, size=3), 0.0)
+    assert offer(queue, packet(0, key=True, size=3), 0.0)
     assert queue.bytes == 3 + PACKET_OVERHEAD
     queue.finish(0.0)
     assert all_of(queue) == [
@@ -74,13 +79,13 @@ def test_packets_that_waited_together_came_one_after_the_other() -> None:
     queue = Backlog(lambda: round(wall * 1e6))
     queue.begin((VIDEO, AUDIO), 50.0, late=1.0)
     for at in (7_000, 7_400, 8_000):
-        queue.offer(packet(at, key=at == 7_000), 50.0)
-        queue.offer(packet(at + 900_000, video=False), 50.0)  # by a clock of its own
+        offer(queue, packet(at, key=at == 7_000), 50.0)
+        offer(queue, packet(at + 900_000, video=False), 50.0)  # by a clock of its own
     for wall in (50.3, 50.5):
-        queue.offer(packet(8_200), wall)
+        offer(queue, packet(8_200), wall)
     # An encoder may stop for a while, or send by a slower clock: what comes later waits no more.
     for wall in (57.0, 59.0):
-        queue.offer(packet(8_300), wall)
+        offer(queue, packet(8_300), wall)
     seconds = [49.0, 49.0, 49.4, 49.4, 50.0, 50.0, 50.2, 50.2, 57.0, 59.0]
     assert came(queue) == pytest.approx(seconds)
 
@@ -89,7 +94,7 @@ def test_no_packet_came_in_the_future_or_before_its_source() -> None:
     queue = Backlog(lambda: 50_000_000)
     queue.begin((VIDEO,), 50.0, late=1.0)
     for at in (7_000, 3_000, 90_000):
-        queue.offer(packet(at), 50.0)
+        offer(queue, packet(at), 50.0)
     assert came(queue) == [49.0, 49.0, 50.0]
 
 
@@ -98,10 +103,10 @@ def test_packets_after_a_new_beginning_come_when_they_are_offered() -> None:
     queue = Backlog(lambda: round(wall * 1e6))
     queue.begin((VIDEO,), 50.0, late=1.0)
     queue.restart_source(50.0)
-    queue.offer(packet(7_000, key=True), 50.0)
+    offer(queue, packet(7_000, key=True), 50.0)
     queue.begin((VIDEO,), 52.0)
     for wall in (52.0, 52.1, 54.0):
-        queue.offer(packet(7_000), wall)
+        offer(queue, packet(7_000), wall)
     assert came(queue) == [50.0, 52.0, 52.1, 54.0]
 
 
@@ -110,14 +115,14 @@ def test_too_many_bytes_are_dropped_until_there_is_room_to_begin_anew() -> None:
     queue.begin((VIDEO, AUDIO), 0.0)
     full = QUEUE_BYTES // MIB
     size = MIB - PACKET_OVERHEAD
-    assert all(queue.offer(packet(at, key=at == 0, size=size), 0.0) for at in range(full))
-    assert not queue.offer(packet(50, size=MIB), 0.0)
-    assert not queue.offer(packet(51, key=True, size=MIB), 0.0), "there is no room yet"
+    assert all(offer(queue, packet(at, key=at == 0, size=size), 0.0) for at in range(full))
+    assert not offer(queue, packet(50, size=MIB), 0.0)
+    assert not offer(queue, packet(51, key=True, size=MIB), 0.0), "there is no room yet"
     for _ in range(full // 2 + 2):
         queue.pop()
-    assert not queue.offer(packet(52, video=False), 0.0), "a picture leads"
-    assert queue.offer(packet(53), 0.0)
-    assert queue.offer(packet(53, video=False), 0.0)
+    assert not offer(queue, packet(52, video=False), 0.0), "a picture leads"
+    assert offer(queue, packet(53), 0.0)
+    assert offer(queue, packet(53, video=False), 0.0)
     *_, finish, start, picture, _ = all_of(queue)
     assert isinstance(finish, Finish)
     assert isinstance(start, SourceStart)
@@ -129,46 +134,46 @@ def test_too_many_bytes_are_dropped_until_there_is_room_to_begin_anew() -> None:
 def test_what_is_too_large_to_lead_up_to_a_beginning_is_dropped_up_to_a_keyframe() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
-    while queue.offer(packet(0, key=not queue.bytes, size=MIB), 0.0):
+    while offer(queue, packet(0, key=not queue.bytes, size=MIB), 0.0):
         pass
     assert len(all_of(queue)) * MIB > RECENT_BYTES
-    assert not queue.offer(packet(52, size=MIB), 0.0), "decoding cannot begin here"
-    assert not queue.offer(packet(52, video=False), 0.0)
-    assert queue.offer(packet(53, key=True), 0.0)
+    assert not offer(queue, packet(52, size=MIB), 0.0), "decoding cannot begin here"
+    assert not offer(queue, packet(52, video=False), 0.0)
+    assert offer(queue, packet(53, key=True), 0.0)
     assert kinds(queue) == ["Finish", "SourceStart", "Packet"]
 
 
 def test_what_waited_too_long_makes_it_drop() -> None:
     queue = backlog()
     queue.begin((VIDEO,), 0.0)
-    assert queue.offer(packet(0, key=True), 0.0)
-    assert queue.offer(packet(1), QUEUE_SECONDS)
-    assert not queue.offer(packet(2), QUEUE_SECONDS + 0.1)
+    assert offer(queue, packet(0, key=True), 0.0)
+    assert offer(queue, packet(1), QUEUE_SECONDS)
+    assert not offer(queue, packet(2), QUEUE_SECONDS + 0.1)
     assert queue.age(QUEUE_SECONDS + 0.1) > QUEUE_SECONDS
     all_of(queue)
-    assert queue.offer(packet(3, key=True), QUEUE_SECONDS + 0.2)
+    assert offer(queue, packet(3, key=True), QUEUE_SECONDS + 0.2)
 
 
 def test_a_burst_is_not_late() -> None:
     queue = backlog()
     queue.begin((VIDEO,), 0.0)
-    assert all(queue.offer(packet(at * 1000, key=True), 0.5) for at in range(3600))
+    assert all(offer(queue, packet(at * 1000, key=True), 0.5) for at in range(3600))
 
 
 def test_what_a_ring_holds_at_most_has_room() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0, splice=True)
     assert BUFFER_BYTES + 8 * MIB < QUEUE_BYTES
-    assert all(queue.offer(packet(at, key=at == 0, size=MIB), 0.0) for at in range(24))
+    assert all(offer(queue, packet(at, key=at == 0, size=MIB), 0.0) for at in range(24))
 
 
 def test_sound_alone_resumes_wherever_there_is_room() -> None:
     queue = backlog()
     queue.begin((AUDIO,), 0.0)
-    while queue.offer(packet(0, video=False, size=MIB), 0.0):
+    while offer(queue, packet(0, video=False, size=MIB), 0.0):
         pass
     all_of(queue)
-    assert queue.offer(packet(1, video=False), 0.0)
+    assert offer(queue, packet(1, video=False), 0.0)
 
 
 def test_an_urgent_order_goes_first() -> None:
@@ -191,7 +196,7 @@ def test_an_order_that_goes_first_makes_the_queue_no_younger() -> None:
 def test_a_new_engine_begins_at_the_next_keyframe_that_waits() -> None:
     queue = backlog()
     for at in range(5):
-        queue.offer(packet(at, key=at == 3), 0.0)
+        offer(queue, packet(at, key=at == 3), 0.0)
     queue.resume_source(SourceStart(video=VIDEO, audio=None, wall_us=1), 1.0)
     assert all_of(queue) == [
         # The keyframe came a second ago.
@@ -208,7 +213,7 @@ def test_a_new_engine_gets_the_packets_of_the_old_one_again_unless_they_are_to_b
     queue = backlog()
     queue.begin((VIDEO,), 0.0)
     for at in range(5):
-        queue.offer(packet(at, key=at in (0, 3)), 0.0)
+        offer(queue, packet(at, key=at in (0, 3)), 0.0)
     for _ in range(3):  # the beginning, and two packets
         queue.pop()
     queue.resume_source(SourceStart(video=VIDEO, audio=None, wall_us=1), 1.0, again=again)
@@ -217,7 +222,7 @@ def test_a_new_engine_gets_the_packets_of_the_old_one_again_unless_they_are_to_b
 
 def test_a_new_engine_does_not_begin_what_another_source_follows() -> None:
     queue = backlog()
-    queue.offer(packet(0), 0.0)
+    offer(queue, packet(0), 0.0)
     queue.begin((VIDEO,), 0.0)
     queue.resume_source(SourceStart(video=VIDEO, audio=None, wall_us=1), 1.0)
     assert kinds(queue) == ["SourceStart"]
@@ -248,8 +253,8 @@ def test_it_never_holds_more_than_its_bound_and_begins_at_keyframes(
                 now += size / MIB
             case _:
                 was_dropping = queue.dropping
-                accepted = queue.offer(
-                    packet(0, key=what == "key", video=what != "sound", size=size), now
+                accepted = offer(
+                    queue, packet(0, key=what == "key", video=what != "sound", size=size), now
                 )
                 after_beginning = after_beginning or accepted
                 if was_dropping and accepted:
@@ -271,7 +276,7 @@ def test_it_never_holds_more_than_its_bound_and_begins_at_keyframes(
 def test_a_splice_is_a_beginning_without_an_end_before_it() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
-    queue.offer(packet(0, key=True), 0.0)
+    offer(queue, packet(0, key=True), 0.0)
     queue.begin((VIDEO,), 1.0, splice=True)
     first, _, second = all_of(queue)
     assert isinstance(first, SourceStart)
@@ -326,7 +331,7 @@ def test_a_source_that_begins_again_in_a_new_engine_stops_before_the_slate() -> 
     queue.begin((VIDEO, AUDIO), 0.0)
     source = queue.pop()
     assert isinstance(source, SourceStart)
-    queue.offer(packet(1), 0.0)
+    offer(queue, packet(1), 0.0)
     queue.begin_slate(1.0)
     queue.resume_source(source, 2.0)
     assert kinds(queue) == ["SourceStart", "NoSource"]
@@ -344,7 +349,7 @@ def test_a_new_engine_gets_what_the_old_one_had_not_published(gop: int) -> None:
     queue = Backlog(lambda: 100_000_000)
     queue.begin((VIDEO, AUDIO), 0.0)
     for at in range(12):
-        queue.offer(packet(1000 * at, key=at % gop == 0), float(at) / 10)
+        offer(queue, packet(1000 * at, key=at % gop == 0), float(at) / 10)
     source = started(queue)
     for _ in range(8):
         queue.pop()
@@ -363,7 +368,7 @@ def test_a_new_engine_needs_no_preroll_if_the_old_one_had_published_nothing() ->
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
     for at in range(4):
-        queue.offer(packet(at, key=at == 0), 0.0)
+        offer(queue, packet(at, key=at == 0), 0.0)
     source = started(queue)
     all_of(queue)
     queue.resume_source(source, 0.0)
@@ -374,7 +379,7 @@ def test_what_is_too_old_is_not_shown_by_a_new_engine() -> None:
     queue = backlog()
     queue.begin((VIDEO,), 0.0)
     for at in range(12):
-        queue.offer(packet(1000 * at, key=at == 0), float(at))
+        offer(queue, packet(1000 * at, key=at == 0), float(at))
         all_of(queue)
     queue.resume_source(SourceStart(video=VIDEO, audio=None, wall_us=0), 15.0)
     again = started(queue)
@@ -388,7 +393,7 @@ def test_sound_alone_goes_on_in_a_new_engine_where_it_was() -> None:
     queue = backlog()
     queue.begin((AUDIO,), 0.0)
     for at in range(10):
-        queue.offer(packet(1000 * at, video=False), float(at) / 10)
+        offer(queue, packet(1000 * at, video=False), float(at) / 10)
     source = started(queue)
     all_of(queue)
     queue.resume_source(source, 1.0, published=4 * 90_000)
@@ -400,11 +405,11 @@ def test_sound_alone_goes_on_in_a_new_engine_where_it_was() -> None:
 def test_other_sound_and_another_clock_need_no_preroll() -> None:
     queue = backlog()
     queue.begin((VIDEO,), 0.0)
-    queue.offer(packet(0, key=True), 0.0)
+    offer(queue, packet(0, key=True), 0.0)
     queue.begin((VIDEO, AUDIO), 1.0, joint=Joint.SOUND)
-    queue.offer(packet(1), 1.0)
+    offer(queue, packet(1), 1.0)
     queue.begin((VIDEO, AUDIO), 2.0, joint=Joint.CLOCK)
-    queue.offer(packet(500), 2.0)
+    offer(queue, packet(500), 2.0)
     starts = [each for each in all_of(queue) if isinstance(each, SourceStart)]
     assert [(each.joint, each.preroll) for each in starts] == [
         (Joint.NEW, ()),
@@ -421,10 +426,10 @@ def test_after_a_slate_the_present_group_of_pictures_leads_up_to_the_next_one() 
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
     for at in range(6):
-        queue.offer(packet(at, key=at in (0, 2)), 0.0)
+        offer(queue, packet(at, key=at in (0, 2)), 0.0)
     queue.begin_slate(3.0)
     queue.begin((VIDEO, AUDIO), 5.0, joint=Joint.SOUND)
-    queue.offer(packet(6), 5.0)
+    offer(queue, packet(6), 5.0)
     again = [each for each in all_of(queue) if isinstance(each, SourceStart)][1]
     assert (again.splice, again.joint) == (True, Joint.GROUP)
     assert [each.dts for each in again.preroll] == [2, 3, 4, 5]
@@ -433,10 +438,10 @@ def test_after_a_slate_the_present_group_of_pictures_leads_up_to_the_next_one() 
 def test_a_keyframe_after_a_slate_needs_nothing_before_it() -> None:
     queue = backlog()
     queue.begin((VIDEO, AUDIO), 0.0)
-    queue.offer(packet(0, key=True), 0.0)
+    offer(queue, packet(0, key=True), 0.0)
     queue.begin_slate(3.0)
     queue.begin((VIDEO, AUDIO), 5.0, joint=Joint.SOUND)
-    queue.offer(packet(6, key=True), 5.0)
+    offer(queue, packet(6, key=True), 5.0)
     again = [each for each in all_of(queue) if isinstance(each, SourceStart)][1]
     assert again.preroll == ()
 
@@ -446,9 +451,9 @@ def test_what_waits_for_a_loop_that_is_held_up_is_not_too_old() -> None:
     lag.beat(0.0)
     queue = Backlog(lambda: 7, lag)
     queue.begin((VIDEO, AUDIO), 0.0)
-    assert queue.offer(packet(0, key=True), 0.0)
+    assert offer(queue, packet(0, key=True), 0.0)
     held_up = QUEUE_SECONDS + 5
-    assert queue.offer(packet(1), held_up)
+    assert offer(queue, packet(1), held_up)
     lag.beat(held_up)
-    assert queue.offer(packet(2), held_up)
+    assert offer(queue, packet(2), held_up)
     assert not queue.dropping

@@ -26,7 +26,7 @@ def time_of_return(
     for at in range(0, upto, 500):
         key = at % every == 0
         packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=data if key else PLAIN)
-        if keyframes.observe(packet):
+        if keyframes.find_regular([packet]) == 0:
             return at
     return None
 
@@ -71,7 +71,7 @@ def test_sound_is_ignored(track: VideoTrack) -> None:
     keyframes.watch(track)
     for at in range(0, 60_000, 100):
         packet = MediaPacket(track=AUDIO, dts=at, pts=at, key=True, data=IDR)
-        assert not keyframes.observe(packet)
+        assert keyframes.find_regular([packet]) is None
 
 
 def test_a_packet_of_millions_of_units_is_judged_by_the_first_ones(track: VideoTrack) -> None:
@@ -81,7 +81,7 @@ def test_a_packet_of_millions_of_units_is_judged_by_the_first_ones(track: VideoT
     data = (b"\0\0\0\1\x06" * 200_000) + IDR
     packet = MediaPacket(track=track, dts=0, pts=0, key=True, data=data)
     with counted_calls() as count:
-        assert not keyframes.observe(packet)
+        assert keyframes.find_regular([packet]) is None
     assert count.calls < 1_000
 
 

@@ -19,7 +19,7 @@ def packet(at: int, *, video: bool = True) -> MediaPacket:
 def send(metrics: RunMetrics, begin: int, end: int, *, video: bool = True) -> None:
     """Count a packet every half a second, from a time to a time in ms."""
     for at in range(begin, end + 1, 500):
-        metrics.count_packet(packet(at, video=video))
+        metrics.count_packets([packet(at, video=video)])
 
 
 def progress(second: float, *, pace: float = 1.0, epoch: int = 0, cpu: float = 0.5) -> Progress:
@@ -38,8 +38,8 @@ def progress(second: float, *, pace: float = 1.0, epoch: int = 0, cpu: float = 0
 
 def test_packets_are_counted() -> None:
     figures = RunMetrics()
-    figures.count_packet(packet(0))
-    figures.count_packet(packet(5, video=False))
+    figures.count_packets([packet(0)])
+    figures.count_packets([packet(5, video=False)])
     assert (figures.packets, figures.pictures, figures.bytes_in) == (2, 1, 8)
 
 
@@ -57,7 +57,7 @@ def test_pace_cores_and_costs_follow_the_reports() -> None:
 
 def test_lateness_is_media_that_was_sent_and_cannot_be_seen_yet() -> None:
     figures = RunMetrics()
-    figures.count_packet(packet(100_000))
+    figures.count_packets([packet(100_000)])
     figures.update(progress(0), 0.0, current=True)
     assert figures.lag == 0
     send(figures, 100_500, 104_000)
@@ -69,9 +69,9 @@ def test_lateness_is_media_that_was_sent_and_cannot_be_seen_yet() -> None:
 
 def test_a_new_line_of_time_makes_nothing_late() -> None:
     figures = RunMetrics()
-    figures.count_packet(packet(100_000))
+    figures.count_packets([packet(100_000)])
     figures.begin_timeline()
-    figures.count_packet(packet(7))
+    figures.count_packets([packet(7)])
     nothing = Progress(epoch=1, taken=0, made=0, frames=0, cpu_ms=9, memory_bytes=5)
     figures.update(nothing, 1.0, current=True)
     assert figures.lag == 0
@@ -122,7 +122,7 @@ def test_a_rung_that_is_off_keeps_the_cost_it_had() -> None:
 def test_a_source_that_stalls_does_not_make_its_engine_slow() -> None:
     figures = RunMetrics()
     for second in range(1, 8):
-        figures.count_packet(packet(100_000 + 1_000 * second))
+        figures.count_packets([packet(100_000 + 1_000 * second)])
         figures.update(progress(second - 0.5), float(second), current=True)
     assert figures.pace == pytest.approx(1.0, abs=0.01)
     for second in (8, 9, 10):
@@ -135,7 +135,7 @@ def test_a_source_that_stalls_does_not_make_its_engine_slow() -> None:
 def test_an_engine_that_has_more_to_make_than_it_makes_is_slow() -> None:
     figures = RunMetrics()
     for second in range(1, 12):
-        figures.count_packet(packet(100_000 + 1_000 * second))
+        figures.count_packets([packet(100_000 + 1_000 * second)])
         figures.update(progress(second, pace=0.5), float(second), current=True)
     load = figures.load("a", ("720p",), min_rungs=0)
     assert load.is_behind
@@ -146,12 +146,12 @@ def test_what_comes_in_at_once_after_a_splice_is_not_held_against_the_engine() -
     """After two seconds without media, four seconds from a backup's buffer: pace is reset."""
     figures = RunMetrics()
     for second in range(1, 8):
-        figures.count_packet(packet(100_000 + 1_000 * second))
+        figures.count_packets([packet(100_000 + 1_000 * second)])
         figures.update(progress(second - 0.5), float(second), current=True)
     figures.begin_timeline()
     send(figures, 100_000, 104_000)
     for seconds, media, late in ((10.0, 0.0, True), (11.0, 2.0, False), (12.0, 4.5, False)):
-        figures.count_packet(packet(104_000 + round((seconds - 10) * 1_000)))
+        figures.count_packets([packet(104_000 + round((seconds - 10) * 1_000))])
         figures.update(progress(media, epoch=1), seconds, current=True)
         load = figures.load("a", ("720p",), min_rungs=0)
         assert load.pace >= KEEPING_PACE
@@ -186,7 +186,7 @@ def test_one_absurd_timestamp_neither_delays_a_run_nor_sheds_its_rungs(odd: Medi
     for second in range(1, 40):
         send(metrics, 99_500 + 1_000 * second, 100_000 + 1_000 * second)
         if second == 10:
-            metrics.count_packet(odd)
+            metrics.count_packets([odd])
         metrics.update(progress(second - 1), float(second), current=True)
         load = metrics.load("a", ("720p", "480p"), min_rungs=0)
         assert load.lag <= 1.5, second
