@@ -10,6 +10,8 @@ from delivery.edge.memory import MemoryEdge
 from delivery.run.run_state import LiveWindow
 from headend.http.metrics import metrics_text
 from headend.roles.ingest_metrics import IngestMetrics
+from ingest.publishing.admission import AdmissionLimits
+from ingest.publishing.service import PublishingService
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import RtmpListener
 from ingest.stream.ports import Grant
@@ -35,10 +37,8 @@ def listener_of(host: RelayHost) -> RtmpListener:
     """Return a listener with the ends of a host's links."""
     return RtmpListener(
         limits=Limits(),
-        directory=NoKeys(),
-        streams=host.streams,
+        publishing=PublishingService(AdmissionLimits(), NoKeys(), host.streams, host.lag),
         tasks=host.tasks,
-        lag=host.lag,
         relay=host.relay,
         relay_client=host.client,
     )

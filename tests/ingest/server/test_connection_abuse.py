@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from headend.install.certificates import CertificateFiles
+from ingest.publishing.log_throttle import LINES_PER_NETWORK, PERIOD_SECONDS
 from ingest.rtmp.amf import Amf
 from ingest.rtmp.messages import MessageType
-from ingest.server.log_throttle import LINES_PER_NETWORK, PERIOD_SECONDS
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     LIMITS,
