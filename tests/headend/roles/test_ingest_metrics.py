@@ -19,8 +19,9 @@ from media.loop_lag import LoopLag
 from media.stream_keys import StreamKey
 from storage.objects.disk import DiskObjects
 from tests.support.headend.idle_ingest import idle_ingest
-from tests.support.ingest.relay_hosts import RelayHost, installation, play
+from tests.support.ingest.relay_hosts import RelayHost, installation
 from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY
+from tests.support.ingest.virtual_clock import virtual_sockets
 from tests.support.transcode.live_runs import STREAM
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
@@ -68,35 +69,31 @@ async def test_a_scrape_shows_what_was_counted_until_then(tmp_path: Path) -> Non
     assert after["headend_event_loop_lags_total"] == 2
 
 
-def test_links_to_other_hosts_have_their_figures(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with installation() as hosts:
-            owner, other = await hosts.start(), await hosts.start()
-            await owner.attach(BACKUP)
-            await other.publish(PRIMARY)
-            await asyncio.sleep(5)
-            with DiskObjects(tmp_path) as objects:
-                transcoding = LiveTranscoding(
-                    objects=objects, edge=MemoryEdge(), window=LiveWindow()
-                )
-                figures_of_hosts = [
-                    figures(listener_of(host), transcoding, LoopLag()) for host in (owner, other)
-                ]
-            at_owner, at_other = figures_of_hosts
-            for name, count in (("links", 1), ("encoders", 1), ("links_lost_total", 0)):
-                assert at_owner[f'headend_relay_{name}{{direction="in"}}'] == count
-                assert at_other[f'headend_relay_{name}{{direction="out"}}'] == count
-            sent = at_other['headend_relay_bytes_out_total{direction="out"}']
-            assert sent > 1_000
-            received = at_owner['headend_relay_bytes_in_total{direction="in"}']
-            assert received == pytest.approx(sent, rel=0.1)  # the newest may be in transit
-            assert at_owner["headend_relay_kept_bytes"] == 0
-            assert at_other["headend_relay_kept_bytes"] == other.client.memory.size_bytes > 0
-            for link in owner.links:
-                link.drop("a cable was pulled out")
-            assert owner.relay.counters.lost == 1
-
-    play(scenario())
+@virtual_sockets
+async def test_links_to_other_hosts_have_their_figures(tmp_path: Path) -> None:
+    async with installation() as hosts:
+        owner, other = await hosts.start(), await hosts.start()
+        await owner.attach(BACKUP)
+        await other.publish(PRIMARY)
+        await asyncio.sleep(5)
+        with DiskObjects(tmp_path) as objects:
+            transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=LiveWindow())
+            figures_of_hosts = [
+                figures(listener_of(host), transcoding, LoopLag()) for host in (owner, other)
+            ]
+        at_owner, at_other = figures_of_hosts
+        for name, count in (("links", 1), ("encoders", 1), ("links_lost_total", 0)):
+            assert at_owner[f'headend_relay_{name}{{direction="in"}}'] == count
+            assert at_other[f'headend_relay_{name}{{direction="out"}}'] == count
+        sent = at_other['headend_relay_bytes_out_total{direction="out"}']
+        assert sent > 1_000
+        received = at_owner['headend_relay_bytes_in_total{direction="in"}']
+        assert received == pytest.approx(sent, rel=0.1)  # the newest may be in transit
+        assert at_owner["headend_relay_kept_bytes"] == 0
+        assert at_other["headend_relay_kept_bytes"] == other.client.memory.size_bytes > 0
+        for link in owner.links:
+            link.drop("a cable was pulled out")
+        assert owner.relay.counters.lost == 1
 
 
 async def test_a_run_has_its_figures_while_it_is_open(tmp_path: Path) -> None:
