@@ -126,7 +126,7 @@ def test_every_cause_of_a_refusal_is_explained() -> None:
     ingest = code("ingest/**/*.py")
     causes = {each.cause for each in (*PublishRefused.__subclasses__(), *DENIALS)}
     causes |= set(re.findall(r'return "(too many [^"]+)"', ingest))
-    causes |= set(re.findall(r'counters\.count_refusal\("([^"]+)"', ingest))
+    causes |= set(re.findall(r'_note\("[^"]+", "([^"]+)"', ingest))
     causes |= {each.__name__ for each in errors.RtmpError.__subclasses__()}
     assert len(causes) > 15
     assert {cause for cause in causes if f"`{cause}`" not in page("metrics")} == set()

@@ -22,6 +22,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -59,17 +60,13 @@ NOT_LOOKED_UP: Final = Denial("look-up failed", "the service cannot look keys up
 
 
 class PublisherCounters:
-    """Counts of what encoders did, for the metrics."""
+    """Counts of what encoders did, for the metrics; refusals by their causes."""
 
     def __init__(self) -> None:
         self.connections = 0
         self.publishers = 0
         self.bytes_in = 0
-        self.refused: dict[str, int] = {}
-
-    def count_refusal(self, cause: str) -> None:
-        """Count a refusal by its cause."""
-        self.refused[cause] = self.refused.get(cause, 0) + 1
+        self.refused: Counter[str] = Counter()
 
 
 class PublishingService:
@@ -90,7 +87,7 @@ class PublishingService:
         self.lag = lag
         self.counters = PublisherCounters()
         self.clock = asyncio.get_running_loop().time
-        self._admission = Admission(limits)
+        self.admission = Admission(limits)
         self._log_throttle = LogThrottle()
 
     def admit(self, host: str, port: int, protocol: str) -> "AdmittedEncoder | None":
@@ -99,7 +96,7 @@ class PublishingService:
         `host` is the encoder's address, by which it is counted.
         """
         encoder = AdmittedEncoder(self, host, port, protocol)
-        cause = self._admission.admit(host, self.clock())
+        cause = self.admission.admit(host, self.clock())
         if cause is not None:
             security.info("rate limited", extra={"peer": host, "cause": cause})
             encoder.refuse_connection(cause)
@@ -109,23 +106,12 @@ class PublishingService:
 
     def tick(self, now: float) -> None:
         """Forget what is too old to count, and log what was summed up."""
-        self._admission.expire(now)
+        self.admission.expire(now)
         _log_suppressed(self._log_throttle.finished_summaries(now))
 
     def close(self) -> None:
         """Log what is still to be summed up."""
         _log_suppressed(self._log_throttle.remaining_summaries(self.clock()))
-
-    # -- what admitted encoders need --------------------------------------------------------------
-
-    def release(self, host: str) -> None:
-        """Count the end of an admitted connection."""
-        self.counters.connections -= 1
-        self._admission.release(host)
-
-    def count_wrong_key(self, host: str) -> float | None:
-        """Count a key that matched no stream (see `Admission.count_wrong_key`)."""
-        return self._admission.count_wrong_key(host, self.clock())
 
     def should_log(self, event: str, cause: str, host: str) -> bool:
         """Return whether to log what happened to a peer; what is not logged is summed up later."""
@@ -171,7 +157,8 @@ class AdmittedEncoder:
                 self._stream = refused.hash
             answer = Denial(refused.cause, str(refused))
         if isinstance(answer, Denial):
-            self._count_denial(answer.cause)
+            about = {**self.log_fields, "cause": answer.cause}
+            self._note("refused", answer.cause, about)
         elif self._is_closing.is_set():
             answer.close(goodbye=False)
             return None
@@ -216,7 +203,8 @@ class AdmittedEncoder:
 
     async def _deny_wrong_key(self) -> Denial:
         """Deny a key, at once or later; beyond that, without an answer."""
-        delay = self._service.count_wrong_key(self._host)
+        service = self._service
+        delay = service.admission.count_wrong_key(self._host, service.clock())
         if delay is None:
             about = {"peer": self._host, "cause": TOO_MANY_WRONG.cause}
             security.info("rate limited", extra=about)
@@ -253,7 +241,8 @@ class AdmittedEncoder:
         self.close()
         if not self._has_left:
             self._has_left = True
-            self._service.release(self._host)
+            self._service.counters.connections -= 1
+            self._service.admission.release(self._host)
 
     # -- what is counted and logged ---------------------------------------------------------------
 
@@ -268,26 +257,22 @@ class AdmittedEncoder:
 
     def refuse_connection(self, cause: str, detail: str = "") -> None:
         """Count and log that a connection was closed before its protocol began."""
-        self._service.counters.count_refusal(cause)
-        if self.should_log("refused", cause):
-            log.info("refused", extra={"peer": self.peer, "cause": detail or cause})
+        self._note("refused", cause, {"peer": self.peer, "cause": detail or cause})
 
     def broke_protocol(self, cause: str, detail: str) -> None:
         """Count and log that the connection is closed for what the encoder sent, or did not."""
-        self._service.counters.count_refusal(cause)
-        if self.should_log("closed", cause):
-            log.info("closed", extra={**self.log_fields, "cause": detail})
+        self._note("closed", cause, {**self.log_fields, "cause": detail})
 
     def failed(self, error: Exception) -> None:
         """Count and log that the connection is closed because of a bug of ours."""
-        self._service.counters.count_refusal("failure")
-        if self.should_log("connection failed", "failure"):
-            log.error("connection failed", extra=self.log_fields, exc_info=error)
+        self._note("connection failed", "failure", self.log_fields, error)
 
-    def _count_denial(self, cause: str) -> None:
-        self._service.counters.count_refusal(cause)
-        if self.should_log("refused", cause):
-            log.info("refused", extra={**self.log_fields, "cause": cause})
+    def _note(
+        self, event: str, cause: str, about: dict[str, object], error: Exception | None = None
+    ) -> None:
+        self._service.counters.refused[cause] += 1
+        if self.should_log(event, cause):
+            log.log(logging.ERROR if error else logging.INFO, event, extra=about, exc_info=error)
 
 
 def _log_suppressed(summaries: Sequence[SuppressedLines]) -> None:

@@ -277,7 +277,7 @@ class PublisherConnection(asyncio.Protocol):
             self.abort()
             return
         if self._session is not None and not self._closing:
-            self._session.deny(_BAD_NAME, denial.words)
+            self._session.close_status(_BAD_NAME, denial.words)
         self._close(denial.cause)
 
     # -- ends -------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ async def test_a_scrape_shows_what_was_counted_until_then(tmp_path: Path) -> Non
         assert (before["headend_runs"], before["headend_ingest_bytes_total"]) == (0, 0)
         listener.counters.bytes_in += 7
         listener.counters.publishers += 1
-        listener.counters.count_refusal("unknown key")
+        listener.counters.refused["unknown key"] += 1
         lag.seconds, lag.count = 1.5, 2
         after = figures(listener, transcoding, lag)
     assert after["headend_ingest_bytes_total"] == 7
