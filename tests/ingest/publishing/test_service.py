@@ -20,7 +20,7 @@ from media.track import Track
 from tests.ingest.rtmp.test_session_captures import expected
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import HASH, LoopbackPorts, loopback_listener
-from tests.support.ingest.virtual_clock import play_fast, virtual_sockets
+from tests.support.ingest.virtual_clock import run, virtual_sockets, virtual_time
 from tests.support.waiting import until
 
 WRONG = f"{HASH}_01234567-89ab-cdef-0123-456789abcdef"
@@ -113,7 +113,7 @@ def test_an_encoder_of_any_protocol_publishes(caplog: pytest.LogCaptureFixture) 
             assert service.counters.refused == {}
 
     caplog.set_level(logging.INFO)
-    play_fast(scenario())
+    run(scenario())
     on, off, *_ = [vars(each) for each in caplog.records if each.msg.startswith("publisher o")]
     assert (on["by"], on["peer"], on["stream"]) == ("telegraph", "192.0.2.7:7", HASH)
     assert (on["slot"], off["goodbye"]) == ("primary", True)
@@ -128,7 +128,7 @@ def test_an_encoder_of_any_protocol_publishes(caplog: pytest.LogCaptureFixture) 
         (StreamEnded(HASH, 60), None, "ended", str(StreamEnded(HASH, 60))),
     ],
 )
-@virtual_sockets
+@virtual_time
 async def test_a_refusal_has_a_cause_and_words(
     failure: Exception | None, key: str | None, cause: str, words: str
 ) -> None:
@@ -142,7 +142,7 @@ async def test_a_refusal_has_a_cause_and_words(
         assert ports.runs == []
 
 
-@virtual_sockets
+@virtual_time
 async def test_wrong_keys_are_answered_late_and_in_the_end_not_at_all() -> None:
     ports = LoopbackPorts()
     clock = asyncio.get_running_loop().time
@@ -169,7 +169,7 @@ async def test_wrong_keys_are_answered_late_and_in_the_end_not_at_all() -> None:
         }
 
 
-@virtual_sockets
+@virtual_time
 async def test_who_leaves_during_the_look_up_leaves_its_slot_free() -> None:
     ports = LoopbackPorts()
     async with door(ports) as service, asyncio.TaskGroup() as tasks:
@@ -190,7 +190,7 @@ async def test_who_leaves_during_the_look_up_leaves_its_slot_free() -> None:
 # -- while it publishes ---------------------------------------------------------------------------
 
 
-@virtual_sockets
+@virtual_time
 async def test_a_revoked_encoder_is_disconnected() -> None:
     ports = LoopbackPorts()
     async with door(ports) as service:
@@ -203,7 +203,7 @@ async def test_a_revoked_encoder_is_disconnected() -> None:
         assert facts(ports) == ["closed by us"]
 
 
-@virtual_sockets
+@virtual_time
 async def test_an_encoder_that_was_looked_up_before_a_revocation_is_refused() -> None:
     """It waits for its slot, whose encoder still seems alive."""
 
@@ -222,7 +222,7 @@ async def test_an_encoder_that_was_looked_up_before_a_revocation_is_refused() ->
         assert service.counters.refused == {"wrong key": 1}
 
 
-@virtual_sockets
+@virtual_time
 async def test_a_silent_encoder_is_taken_over_and_a_live_one_is_not() -> None:
     ports = LoopbackPorts()
     async with door(ports) as service:
@@ -252,6 +252,7 @@ async def test_a_silent_encoder_is_taken_over_and_a_live_one_is_not() -> None:
 # -- several protocols at one door ----------------------------------------------------------------
 
 
+@pytest.mark.real
 @virtual_sockets
 async def test_another_protocol_takes_over_a_slot_of_rtmp() -> None:
     ports = LoopbackPorts()
@@ -271,7 +272,7 @@ async def test_another_protocol_takes_over_a_slot_of_rtmp() -> None:
         assert listener.counters.publishers == 1
 
 
-@virtual_sockets
+@virtual_time
 async def test_all_protocols_share_the_limits() -> None:
     ports = LoopbackPorts()
     limits = AdmissionLimits(connections=2, connections_per_address=1)
@@ -304,7 +305,7 @@ def test_what_breaks_a_protocol_is_counted_and_logged(caplog: pytest.LogCaptureF
             service.close()
 
     caplog.set_level(logging.INFO)
-    play_fast(scenario())
+    run(scenario())
     lines = [each.getMessage() for each in caplog.records if each.name.startswith("ingest.publ")]
     assert lines == [*["closed"] * 5, "connection failed", "refused", "closed 4 more"]
     assert vars(caplog.records[0])["cause"] == "no ink for 5 s"
