@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headend.printable import printable
-from ingest.server.log_throttle import LogThrottle, SuppressedLines
+from ingest.publishing.log_throttle import LogThrottle, SuppressedLines
 
 _LOGGER: Final = "security"
 # The throttle passes 30 lines of about 150 bytes a minute and event: days, even in a flood.

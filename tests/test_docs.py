@@ -15,10 +15,11 @@ from headend.config.settings import ServiceSettings
 from headend.http.metrics import HttpMetrics
 from headend.roles.edge_metrics import EdgeMetrics
 from headend.roles.ingest_metrics import IngestMetrics
+from ingest.publishing.service import NOT_LOOKED_UP, TOO_MANY_WRONG, WRONG_KEY
 from ingest.rtmp import errors
 from ingest.rtmp.limits import Limits
-from ingest.stream.live_stream import ALIVE_SECONDS, ANSWER_SECONDS
-from ingest.stream.ports import StreamEnded
+from ingest.stream.live_stream import ALIVE_SECONDS, ANSWER_SECONDS, SlotOccupied
+from ingest.stream.ports import PublishRefused, StreamEnded
 from media.ladder import BOXES
 from media.loop_lag import LoopLag
 from scripts import events_page, sandbox_page
@@ -27,6 +28,8 @@ from tests.support.e2e.odd_sources import INPUTS
 from tests.support.headend.idle_ingest import idle_ingest
 from tests.support.rooms import ROOMS, ROOT
 from transcode.sandbox.system_calls import SYSTEM_CALLS
+
+DENIALS = (WRONG_KEY, TOO_MANY_WRONG, NOT_LOOKED_UP)
 
 
 def page(name: str) -> str:
@@ -121,9 +124,9 @@ async def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
 
 def test_every_cause_of_a_refusal_is_explained() -> None:
     ingest = code("ingest/**/*.py")
-    causes = set(re.findall(r'_refuse\(\s*"([^"]+)"', ingest))
+    causes = {each.cause for each in (*PublishRefused.__subclasses__(), *DENIALS)}
     causes |= set(re.findall(r'return "(too many [^"]+)"', ingest))
-    causes |= set(re.findall(r'counters\.count_refusal\("([^"]+)"', ingest))
+    causes |= set(re.findall(r'_note\("[^"]+", "([^"]+)"', ingest))
     causes |= {each.__name__ for each in errors.RtmpError.__subclasses__()}
     assert len(causes) > 15
     assert {cause for cause in causes if f"`{cause}`" not in page("metrics")} == set()
@@ -139,11 +142,10 @@ def test_words_of_refusals_are_those_that_encoders_get() -> None:
         "",
         code("ingest/server/connection.py", "ingest/stream/live_stream.py", "ingest/rtmp/*.py"),
     )
-    source = source.replace('_UNKNOWN_KEY: Final = "', '_refuse("wrong key", "')
-    documented = set(re.findall(r'_refuse\(\s*"[^"]+",\s*"([^"]+)"', source))
+    documented = {each.words for each in DENIALS if each.words is not None}
     documented |= set(re.findall(r'(?:disconnect|_stop_accepting)\("([^"]+)"', source))
     documented |= set(re.findall(r'AddressRefused\("([^"{]+)"\)', source))
-    documented |= {str(errors.PlayRefused()), str(StreamEnded("", 60))}
+    documented |= {str(errors.PlayRefused()), str(StreamEnded("", 60)), str(SlotOccupied())}
     assert len(documented) > 7
     section = page("publish").partition("## What is refused")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)) == documented

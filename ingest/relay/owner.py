@@ -375,10 +375,9 @@ class RelayListener:
         grant = publisher.grant
         try:
             session = await self._streams.attach_here(grant, publisher)
-        except SlotOccupied:
+        except SlotOccupied as refused:
             # While this host stops, another one will have the stream in a moment.
-            occupied = not self._streams.is_draining
-            host.refuse(publisher, "another encoder is sending with this key", occupied=occupied)
+            host.refuse(publisher, str(refused), occupied=not self._streams.is_draining)
         except (OwnedElsewhere, PortError, TimeoutError) as error:
             host.refuse(publisher, f"not served here: {error}", occupied=False)
         except Exception:  # a bug in one session must not end the others

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 from ingest.relay.media_ring import Arrival, Jump, MediaRing, RingMemory
 from ingest.relay.owner_link import Attachment, OwnerGone, OwnerLink, OwnerUnreachable
 from ingest.stream.live_stream import SlotOccupied
-from ingest.stream.ports import Grant, Ownership, PortError, StreamEnded
+from ingest.stream.ports import Grant, Ownership, PortError, PublishRefused
 from ingest.stream.registry import LiveStreams, NotRelayed, OwnedElsewhere, RenewGrant
 from ingest.stream.slot_session import (
     CloseReason,
@@ -220,10 +220,8 @@ class RelayedSession:
                 self._continue_here(place)
             else:
                 await self._relay_to(place)
-        except SlotOccupied:
-            self._disconnect("another encoder is sending with this key")
-        except NotRelayed as error:
-            self._disconnect(str(error))
+        except PublishRefused as refused:
+            self._disconnect(str(refused))
         except Exception:  # a bug in one session must not end the others
             log.exception("relay failed", extra=self._log_fields())
             self._disconnect("failure")
@@ -234,8 +232,8 @@ class RelayedSession:
         """Return the session's slot at the stream's owner, which may be this host from now on.
 
         Raises:
-            SlotOccupied: the slot has a live publisher.
-            NotRelayed: no owner accepts the publisher.
+            PublishRefused: the slot has a live publisher, the key is no longer valid, or no owner
+                accepts the publisher.
         """
         began = self._clock()
         while True:
@@ -258,15 +256,14 @@ class RelayedSession:
         """Look the key up again: it may be invalid, or the stream's settings changed since.
 
         Raises:
-            NotRelayed: the key is no longer valid, or the owner ended the stream.
+            NotRelayed: the key is no longer valid.
+            StreamEnded: the owner ended the stream.
         """
         if self._renew is None:
             return
         try:
             async with asyncio.timeout(_RENEW_SECONDS):
                 grant = await self._renew()
-        except StreamEnded as error:
-            raise NotRelayed(str(error)) from error
         except (TimeoutError, PortError) as error:
             log.debug("grant not renewed", extra=self._log_fields(cause=repr(error)))
             return

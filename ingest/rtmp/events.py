@@ -18,7 +18,7 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishRequested(msgspec.Struct, frozen=True, kw_only=True):
-    """The peer requests to publish: answer with `Session.allow` or `Session.deny`.
+    """The peer requests to publish: answer with `Session.allow` or `close_status`.
 
     `application` is the first part of the path, `name` the stream key as sent, which is secret.
     """

@@ -8,6 +8,8 @@ from typing import Annotated, Final
 
 import msgspec
 
+from ingest.publishing.admission import AdmissionLimits
+
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 
@@ -22,8 +24,11 @@ def _meta(
     return msgspec.Meta(description=description, extra=extra, ge=least, le=most)
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The limits of one peer; `_bytes` and `_seconds` are units, other numbers are counts."""
+class Limits(AdmissionLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The limits of one peer, beside those of its admission.
+
+    `_bytes` and `_seconds` are units, other numbers are counts.
+    """
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -319,45 +324,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             " costs a decoder, encoders and a discontinuity",
         ),
     ] = 30
-
-    # -- admission ---------------------------------------------------------------------------------
-
-    connections: Annotated[
-        int,
-        _meta(
-            "open connections",
-            "",
-            1,
-            reason="more encoders than one machine can transcode for",
-        ),
-    ] = 1_000
-    connections_per_address: Annotated[
-        int,
-        _meta(
-            "open connections of one address",
-            "",
-            1,
-            reason="a studio behind one address, an office's NAT",
-        ),
-    ] = 20
-    new_per_address_per_second: Annotated[
-        int,
-        _meta(
-            "new connections of one address",
-            "1/s",
-            1,
-            reason="a studio's encoders may all come back at once; a flood is more",
-        ),
-    ] = 10
-    wrong_keys_per_minute: Annotated[
-        int,
-        _meta(
-            "wrong keys of one address that are answered at once; further ones at this rate",
-            "1/min",
-            1,
-            reason="a mistyped key is tried a few times; right keys are let in beside them",
-        ),
-    ] = 10
 
 
 class TokenBucket:

@@ -1,8 +1,8 @@
 """A publisher's session: bytes and the time in, events and bytes out. No socket, no clock.
 
 The transport feeds `receive` with what it reads (64 KiB at a time is best) and calls `tick`
-regularly; after either, and after `allow` or `deny`, it writes what `outgoing` returns. Times are
-seconds of a monotonic clock.
+regularly; after either, and after `allow` or `close_status`, it writes what `outgoing` returns.
+Times are seconds of a monotonic clock.
 
 Errors: `receive` and `tick` raise `RtmpError` once, and the session is over. Events before the
 error are never lost: `receive` returns them, and the next call of either raises. The peer's last
@@ -174,12 +174,8 @@ class Session:
         self._metadata_left = _MOST_METADATA
         self._last_media = None
 
-    def deny(self, code: str, description: str) -> None:
-        """Refuse a `PublishRequested` with a status code; then flush and close."""
-        self.close_status(code, description)
-
     def close_status(self, code: str, description: str) -> None:
-        """End the session with a status for the publisher; then flush and close."""
+        """End the session with a status, also in answer to a request; then flush and close."""
         if not self._over and self._dialogue.is_active:
             level = "status" if code.endswith(".Success") else "error"
             self._dialogue.status(level, code, description)

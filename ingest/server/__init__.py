@@ -1,8 +1,8 @@
-"""The RTMP and RTMPS server: sockets, connections, admission, and what they log.
+"""The RTMP and RTMPS server: sockets, connections, and how they end.
 
-The protocol is in `ingest.rtmp` (no I/O), streams and failover are in `ingest.stream`.
+The protocol is in `ingest.rtmp` (no I/O), permission to publish in `ingest.publishing`, streams and
+failover are in `ingest.stream`.
 
 Read in this order: `listener` (accepts encoders, ends with a drain), `connection` (one encoder),
-`admission` (limits by address), `read_batcher` (fewer wake-ups for publishers on air),
-`log_throttle` (bounds the log of a flood).
+`read_batcher` (fewer wake-ups for publishers on air).
 """

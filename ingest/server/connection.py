@@ -1,14 +1,13 @@
 """One encoder's connection: moves bytes and events between a socket and its RTMP session.
 
-The session interprets the protocol; this module reads and writes, looks the stream key up and
-passes packets to the stream's slot session. Reading never pauses for a slow engine, which would
-look like a stalled encoder.
+The session interprets the protocol; this module reads and writes, asks for permission to publish
+(`ingest.publishing`) and passes packets to the stream's slot session. Reading never pauses for a
+slow engine, which would look like a stalled encoder.
 """
 
 import asyncio
 import contextlib
 import fcntl
-import functools
 import logging
 import os
 import socket
@@ -17,6 +16,7 @@ import termios
 from collections.abc import Coroutine
 from typing import Final, Protocol, cast
 
+from ingest.publishing.service import AdmittedEncoder, Denial, PublisherCounters
 from ingest.rtmp.errors import LimitExceeded, RtmpError, TimedOut
 from ingest.rtmp.events import (
     ClockJumped,
@@ -32,21 +32,15 @@ from ingest.rtmp.handshake import ENTROPY_BYTES
 from ingest.rtmp.limits import Limits, TokenBucket
 from ingest.rtmp.session import Session
 from ingest.server.read_batcher import ReadBatcher
-from ingest.stream.live_stream import SlotOccupied
-from ingest.stream.ports import Grant, KeyDirectory, PortError, StreamEnded
-from ingest.stream.registry import LiveStreams, NotRelayed
 from ingest.stream.slot_session import CloseReason, PublisherSession
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
-from media.stream_keys import StreamKey
 
 log = logging.getLogger(__name__)
-security = logging.getLogger("security")
 
 # A close right after a status, with unread input, makes the kernel send a reset that can overtake
 # the status: the peer gets this long to read it.
 _FLUSH_SECONDS: Final = 0.2
-_LOOK_UP_SECONDS: Final = 5.0
 # The most of our answers that may wait for the kernel. An hour of acknowledgements and pings is
 # 10 KiB, so a peer that leaves this much reads nothing.
 _MAX_UNREAD_BYTES: Final = 64 << 10
@@ -66,31 +60,13 @@ _ROOMY_SHARE: Final = 1 / 4
 # How often an answer may wait until pending input is read: 8 MiB, more than any socket buffers.
 _MAX_WRITE_DELAYS: Final = 128
 _BAD_NAME: Final = "NetStream.Publish.BadName"
-_UNKNOWN_KEY: Final = "no stream has this key"
-_TOO_MANY_WRONG: Final = "too many wrong keys from one address"
-
-
-class ConnectionCounters:
-    """Counts of what connections did, for the metrics."""
-
-    def __init__(self) -> None:
-        self.connections = 0
-        self.publishers = 0
-        self.bytes_in = 0
-        self.refused: dict[str, int] = {}
-
-    def count_refusal(self, cause: str) -> None:
-        """Count a refusal by its cause."""
-        self.refused[cause] = self.refused.get(cause, 0) + 1
 
 
 class ConnectionHost(Protocol):
     """What a connection needs of the listener that accepted it."""
 
     limits: Limits
-    directory: KeyDirectory
-    streams: LiveStreams
-    counters: ConnectionCounters
+    counters: PublisherCounters
     read_batcher: ReadBatcher
     lag: LoopLag
 
@@ -102,34 +78,18 @@ class ConnectionHost(Protocol):
         """Remove a connection."""
         ...
 
-    def count_wrong_key(self, address: str) -> float | None:
-        """Count a key that matched no stream; return after how many seconds to answer, or None."""
-        ...
-
-    def should_log(self, event: str, cause: str, address: str) -> bool:
-        """Return whether to log what happened to a peer; a flood is only counted."""
-        ...
-
 
 class PublisherConnection(asyncio.Protocol):
-    """The asyncio protocol of one connection; also the `ConnectedPublisher` that its stream sees.
+    """The asyncio protocol of one encoder; also the `ConnectedPublisher` that its stream sees."""
 
-    `host` is the encoder's address, by which the listener counts it.
-    """
-
-    def __init__(self, listener: ConnectionHost, host: str, port: int, *, secure: bool) -> None:
-        self.host = host
+    def __init__(self, listener: ConnectionHost, encoder: AdmittedEncoder) -> None:
+        self.encoder = encoder
         self._listener = listener
-        self._scheme = "rtmps" if secure else "rtmp"
         self._clock = asyncio.get_running_loop().time
         self._transport: asyncio.Transport | None = None
         self._session: Session | None = None
         self._slot_session: PublisherSession | None = None
-        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self._stream = "-"
         self._closing = False
-        self._ended = asyncio.Event()
-        self._goodbye = False
         self._unsent = b""
         self._write_delays = 0
         self._last_received = self._last_write = self._clock()
@@ -144,7 +104,7 @@ class PublisherConnection(asyncio.Protocol):
     @property
     def peer(self) -> str:
         """The encoder's address and port."""
-        return self._address
+        return self.encoder.peer
 
     @property
     def last_received(self) -> float:
@@ -167,7 +127,7 @@ class PublisherConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Drop the connection without a status."""
         self._closing = True
-        self._ended.set()
+        self.encoder.close()
         if self._transport is not None:
             self._transport.abort()
 
@@ -217,11 +177,11 @@ class PublisherConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End the slot session and leave the listener."""
         self._closing = True
-        self._ended.set()
-        self._close_slot_session()
+        self._slot_session = None
+        self.encoder.leave()
         self._listener.remove(self)
         if exc is not None:
-            log.debug("connection lost", extra={"peer": self._address, "cause": str(exc)})
+            log.debug("connection lost", extra={"peer": self.peer, "cause": str(exc)})
 
     def tick(self, now: float) -> None:
         """Check deadlines and send pings."""
@@ -241,7 +201,7 @@ class PublisherConnection(asyncio.Protocol):
         Not over TLS: there the loop keeps reading the socket, and what it has read but not
         decrypted is lost when the encoder resets the connection, as ffmpeg sometimes does.
         """
-        if self._transport is None or self._scheme != "rtmp":
+        if self._transport is None or self.encoder.protocol != "rtmp":
             return
         if (
             self._slot_session is not None
@@ -290,10 +250,10 @@ class PublisherConnection(asyncio.Protocol):
             case PublishRequested():
                 self._listener.start(self._admit(event))
             case Goodbye():
-                self._goodbye = True
-                self._close_slot_session()
+                self._slot_session = None
+                self.encoder.stop(goodbye=True)
             case Connected():
-                log.debug("dialogue", extra={**self._log_fields(), "agent": event.agent})
+                log.debug("dialogue", extra={**self.encoder.log_fields, "agent": event.agent})
 
     def _receive_track(self, event: TrackFound, now: float) -> None:
         self._count_beginning(now)
@@ -310,8 +270,8 @@ class PublisherConnection(asyncio.Protocol):
 
     def _clock_jumped(self) -> None:
         if self._slot_session is not None:
-            if self._should_log("clock jumped", "its timestamps"):
-                log.warning("clock jumped", extra=self._log_fields())
+            if self.encoder.should_log("clock jumped", "its timestamps"):
+                log.warning("clock jumped", extra=self.encoder.log_fields)
             self._slot_session.clock_jumped()
 
     def _count_beginning(self, now: float) -> None:
@@ -323,142 +283,59 @@ class PublisherConnection(asyncio.Protocol):
     async def _admit(self, request: PublishRequested) -> None:
         """Answer a request to publish."""
         try:
-            streams = self._listener.streams
-            revocations = streams.revocations
-            grant = await self._look_up(request)
-            if grant is None:
-                await self._refuse_wrong_key()
-                return
-            self._stream = grant.hash
-            renew = functools.partial(self._look_up, request)
-            slot_session = await streams.attach(grant, self, renew)
-            # A revocation since the look-up could not yet disconnect this publisher.
-            if streams.revocations != revocations and not await self._is_still_valid(
-                request, slot_session
-            ):
-                self._refuse("wrong key", _UNKNOWN_KEY)
-                return
-            self._start_publishing(slot_session, grant)
-        except (TimeoutError, PortError) as error:
-            if self._should_log("keys not looked up", type(error).__name__):
-                log.exception("keys not looked up", extra=self._log_fields())
-            self._refuse("look-up failed", "the service cannot look keys up now")
-        except StreamEnded as error:
-            self._stream = error.hash
-            self._refuse("ended", str(error))
-        except SlotOccupied:
-            self._refuse("occupied", "another encoder is sending with this key")
-        except NotRelayed as error:
-            self._refuse("not relayed", str(error))
+            answer = await self.encoder.request(request.application, request.name, self)
+            if isinstance(answer, Denial):
+                self._refuse(answer)
+            elif answer is not None:
+                self._start_publishing(answer)
         except Exception as error:  # noqa: BLE001  # a bug on one connection must not end the others
             self._close_for_own_error(error)
 
-    def _start_publishing(self, slot_session: PublisherSession, grant: Grant) -> None:
-        if self._closing or self._session is None:
-            slot_session.close(goodbye=False)
+    def _start_publishing(self, slot_session: PublisherSession) -> None:
+        if self._session is None:
             return
         self._session.allow()
-        if not self._session.publishing:  # it withdrew its request while the key was looked up
+        if self._session.publishing:
+            self._slot_session = slot_session
+            self.encoder.begin(slot_session)
+        else:  # it withdrew its request while the key was looked up
             slot_session.close(goodbye=True)
-            self._flush()
-            return
-        self._slot_session = slot_session
-        self._goodbye = False
-        self._listener.counters.publishers += 1
-        log.info("publisher on", extra={**self._log_fields(), "slot": str(grant.slot)})
         self._flush()
 
-    async def _look_up(self, request: PublishRequested) -> Grant | None:
-        key = StreamKey.parse(request.name)
-        # A malformed key is looked up too, so that it takes as long as a wrong one.
-        key = key if key is not None else StreamKey(hash="", secret="")
-        while True:
-            began = self._clock()
-            try:
-                async with asyncio.timeout(_LOOK_UP_SECONDS):
-                    return await self._listener.directory.grant(request.application, key)
-            except TimeoutError:
-                # The answer may have been there while the loop was held up.
-                if self._listener.lag.elapsed(began, self._clock()) >= _LOOK_UP_SECONDS:
-                    raise
-
-    async def _is_still_valid(
-        self, request: PublishRequested, slot_session: PublisherSession
-    ) -> bool:
-        """Look the key up again; close the slot session if it may not publish any more."""
-        valid = False
-        try:
-            valid = await self._look_up(request) is not None
-        finally:
-            if not valid:
-                slot_session.close(goodbye=False, reason=CloseReason.CLOSED)
-        return valid
-
-    async def _refuse_wrong_key(self) -> None:
-        """Refuse a key, at once or later; beyond that, close without an answer."""
-        delay = self._listener.count_wrong_key(self.host)
-        if delay is None:
-            self._listener.counters.count_refusal(_TOO_MANY_WRONG)
-            security.info("rate limited", extra={"peer": self.host, "cause": _TOO_MANY_WRONG})
-            if self._should_log("refused", _TOO_MANY_WRONG):
-                log.info("refused", extra={**self._log_fields(), "cause": _TOO_MANY_WRONG})
+    def _refuse(self, denial: Denial) -> None:
+        if denial.words is None:
             self.abort()
             return
-        security.info("wrong key", extra={"peer": self.host})
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay):
-                await self._ended.wait()
-        self._refuse("wrong key", _UNKNOWN_KEY)
-
-    def _refuse(self, cause: str, description: str) -> None:
-        self._listener.counters.count_refusal(cause)
-        if self._should_log("refused", cause):
-            log.info("refused", extra={**self._log_fields(), "cause": cause})
         if self._session is not None and not self._closing:
-            self._session.deny(_BAD_NAME, description)
-        self._close(cause)
+            self._session.close_status(_BAD_NAME, denial.words)
+        self._close(denial.cause)
 
     # -- ends -------------------------------------------------------------------------------------
 
     def _close_for_peer_error(self, error: RtmpError) -> None:
-        cause = type(error).__name__
-        self._listener.counters.count_refusal(cause)
-        if self._should_log("closed", cause):
-            log.info("closed", extra={**self._log_fields(), "cause": str(error)})
+        self.encoder.broke_protocol(type(error).__name__, str(error))
         silent = isinstance(error, TimedOut)
         self._close(str(error), CloseReason.SILENT if silent else CloseReason.CLOSED)
 
     def _close_for_own_error(self, error: Exception) -> None:
         """Close because of a bug of ours."""
-        self._listener.counters.count_refusal("failure")
-        if self._should_log("connection failed", "failure"):
-            log.error("connection failed", extra=self._log_fields(), exc_info=error)
+        self.encoder.failed(error)
         self._close("failure")
-
-    def _should_log(self, event: str, cause: str) -> bool:
-        return self._listener.should_log(event, cause, self.host)
 
     def _close(self, reason: str, close_reason: CloseReason = CloseReason.CLOSED) -> None:
         """Write what is left, and close after the peer had time to read it."""
         if self._closing or self._transport is None:
             return
         self._closing = True
-        self._ended.set()
         self._flush()
-        self._close_slot_session(close_reason)
-        log.debug("closing", extra={**self._log_fields(), "cause": reason})
+        self._slot_session = None
+        self.encoder.close(close_reason)
+        log.debug("closing", extra={**self.encoder.log_fields, "cause": reason})
         transport = self._transport
         loop = asyncio.get_running_loop()
         loop.call_later(_FLUSH_SECONDS, transport.close)
         # A peer that reads nothing would keep the socket open for ever.
         loop.call_later(10 * _FLUSH_SECONDS, transport.abort)
-
-    def _close_slot_session(self, reason: CloseReason | None = None) -> None:
-        slot_session, self._slot_session = self._slot_session, None
-        if slot_session is not None:
-            self._listener.counters.publishers -= 1
-            log.info("publisher off", extra={**self._log_fields(), "goodbye": self._goodbye})
-            slot_session.close(goodbye=self._goodbye, reason=reason)
 
     def _flush(self) -> None:
         """Write pending answers, but not while input is unread, unless the connection is closing.
@@ -487,9 +364,6 @@ class PublisherConnection(asyncio.Protocol):
         self._unsent, self._write_delays, self._largest_read = b"", 0, 0
         self._last_write = self._clock()
         self._transport.write(data)
-
-    def _log_fields(self) -> dict[str, object]:
-        return {"stream": self._stream, "peer": self._address, "by": self._scheme}
 
 
 def _unread_bytes(transport: asyncio.Transport) -> int:

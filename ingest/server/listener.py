@@ -13,21 +13,18 @@ from typing import Final
 import msgspec
 
 from ingest.acceptor import Acceptor
+from ingest.publishing.service import PublishingService
 from ingest.relay.client import RelayClient
 from ingest.relay.media_ring import RINGS_BYTES
 from ingest.relay.owner import RelayListener
 from ingest.rtmp.limits import Limits
-from ingest.server.admission import Admission
-from ingest.server.connection import ConnectionCounters, PublisherConnection
-from ingest.server.log_throttle import LogThrottle, SuppressedLines
+from ingest.server.connection import PublisherConnection
 from ingest.server.read_batcher import ReadBatcher
 from ingest.stream.ports import KeyDirectory, LiveJournal, SinkFactory, StreamOwnership
 from ingest.stream.registry import LiveStreams
 from media.loop_lag import LoopLag
-from media.networks import client_network
 
 log = logging.getLogger(__name__)
-security = logging.getLogger("security")
 
 _TICK_SECONDS: Final = 0.5
 # After an abort the loop needs a few turns to call the connections.
@@ -65,24 +62,20 @@ class RtmpListener:
         self,
         *,
         limits: Limits,
-        directory: KeyDirectory,
-        streams: LiveStreams,
+        publishing: PublishingService,
         tasks: asyncio.TaskGroup,
-        lag: LoopLag,
         relay: RelayListener | None = None,
         relay_client: RelayClient | None = None,
     ) -> None:
         self.relay = relay
         self.relay_client = relay_client
         self.limits = limits
-        self.lag = lag
-        self.directory = directory
-        self.streams = streams
-        self.counters = ConnectionCounters()
+        self.publishing = publishing
+        self.lag = publishing.lag
+        self.streams = publishing.streams
+        self.counters = publishing.counters
         self.read_batcher = ReadBatcher(limits.read_seconds)
         self._tasks = tasks
-        self._admission = Admission(limits)
-        self._log_throttle = LogThrottle()
         self._connections: dict[PublisherConnection, asyncio.Task[None]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._acceptors: list[Acceptor] = []
@@ -104,25 +97,20 @@ class RtmpListener:
         self._acceptors.clear()
 
     def _not_accepted(self, error: OSError) -> None:
-        if self.should_log("cannot accept", str(error.strerror), "-"):
+        if self.publishing.should_log("cannot accept", str(error.strerror), "-"):
             log.error("cannot accept", extra={"cause": str(error)})
 
     def _admit(
         self, sock: socket.socket, host: str, port: int, *, tls: ssl.SSLContext | None
     ) -> None:
-        connection = PublisherConnection(self, host, port, secure=tls is not None)
-        refusal = self._admission.admit(host, asyncio.get_running_loop().time())
-        if refusal is not None:
-            self.counters.count_refusal(refusal)
-            security.info("rate limited", extra={"peer": host, "cause": refusal})
-            if self.should_log("refused", refusal, host):
-                log.info("refused", extra={"peer": connection.peer, "cause": refusal})
+        encoder = self.publishing.admit(host, port, "rtmp" if tls is None else "rtmps")
+        if encoder is None:
             sock.close()
             return
+        connection = PublisherConnection(self, encoder)
         opening = self.start(self._open(connection, sock, tls))
         opening.add_done_callback(functools.partial(self._opened, connection, sock))
         self._connections[connection] = opening
-        self.counters.connections += 1
 
     async def _open(
         self, connection: PublisherConnection, sock: socket.socket, tls: ssl.SSLContext | None
@@ -137,11 +125,11 @@ class RtmpListener:
                 ssl_handshake_timeout=self.limits.tls_handshake_seconds if tls else None,
             )
         except OSError as error:  # the base class of TLS's errors
-            cause = "TLS handshake" if tls else "lost"
-            self.counters.count_refusal(cause)
-            if self.should_log("refused", cause, connection.host):
-                detail = f"{cause}: {error}" if tls else str(error)
-                log.info("refused", extra={"peer": connection.peer, "cause": detail})
+            if tls:
+                cause = "TLS handshake"
+                connection.encoder.refuse_connection(cause, f"{cause}: {error}")
+            else:
+                connection.encoder.refuse_connection("lost", str(error))
 
     def _opened(
         self, connection: PublisherConnection, sock: socket.socket, opening: asyncio.Task[None]
@@ -164,8 +152,6 @@ class RtmpListener:
     def remove(self, connection: PublisherConnection) -> None:
         """Remove a connection."""
         if self._connections.pop(connection, None) is not None:
-            self.counters.connections -= 1
-            self._admission.release(connection.host)
             self._check_empty()
 
     def _finished(self, task: asyncio.Task[None]) -> None:
@@ -175,15 +161,6 @@ class RtmpListener:
     def _check_empty(self) -> None:
         if not self._connections and not self._running:
             self._empty.set()
-
-    def count_wrong_key(self, address: str) -> float | None:
-        """Count a key that matched no stream (see `Admission.count_wrong_key`)."""
-        return self._admission.count_wrong_key(address, asyncio.get_running_loop().time())
-
-    def should_log(self, event: str, cause: str, address: str) -> bool:
-        """Return whether to log what happened to a peer; what is not logged is summed up later."""
-        now = asyncio.get_running_loop().time()
-        return self._log_throttle.should_log(event, cause, client_network(address), now)
 
     # -- time and the end -------------------------------------------------------------------------
 
@@ -205,7 +182,7 @@ class RtmpListener:
             task.cancel()
         for connection in list(self._connections):
             connection.abort()
-        _log_suppressed(self._log_throttle.remaining_summaries(asyncio.get_running_loop().time()))
+        self.publishing.close()
 
     async def run_ticks(self) -> None:
         """Advance the time of every connection, until cancelled."""
@@ -213,8 +190,7 @@ class RtmpListener:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             now = loop.time()
-            self._admission.expire(now)
-            _log_suppressed(self._log_throttle.finished_summaries(now))
+            self.publishing.tick(now)
             for connection in list(self._connections):
                 connection.tick(now)
 
@@ -253,10 +229,8 @@ async def listening(
             relay.listen(relay_sock)
         listener = RtmpListener(
             limits=limits,
-            directory=directory,
-            streams=streams,
+            publishing=PublishingService(limits, directory, streams, lag),
             tasks=tasks,
-            lag=lag,
             relay=relay,
             relay_client=client,
         )
@@ -300,10 +274,3 @@ def _set_socket_options(sock: socket.socket, timeout_seconds: float) -> None:
         (socket.TCP_USER_TIMEOUT, max(1, int(timeout_seconds * 1000))),
     ):
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-def _log_suppressed(summaries: Sequence[SuppressedLines]) -> None:
-    """Log how many lines were suppressed."""
-    for summary in summaries:
-        about = {"cause": summary.cause, "count": summary.count, "seconds": summary.seconds}
-        log.info("%s %d more", summary.event, summary.count, extra=about)

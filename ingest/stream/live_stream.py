@@ -14,7 +14,14 @@ from typing import Final
 
 from ingest.stream.drill import DRILL_SECONDS, DrillRefused
 from ingest.stream.journal_queue import JournalQueue
-from ingest.stream.ports import Grant, LiveJournal, LiveState, PacketSink, SinkFactory
+from ingest.stream.ports import (
+    Grant,
+    LiveJournal,
+    LiveState,
+    PacketSink,
+    PublishRefused,
+    SinkFactory,
+)
 from ingest.stream.report import stream_report
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, ConnectedPublisher, SlotSession
@@ -55,8 +62,13 @@ _FAULT_SECONDS: Final = 60.0
 _Fault = RefusedEvent | PictureUnusableEvent | SoundUnusableEvent | PictureAwaitedEvent
 
 
-class SlotOccupied(Exception):
+class SlotOccupied(PublishRefused):
     """The slot has a live publisher: the new one is refused."""
+
+    cause = "occupied"
+
+    def __init__(self) -> None:
+        super().__init__("another encoder is sending with this key")
 
 
 class LiveStream:

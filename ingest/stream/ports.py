@@ -7,7 +7,7 @@ the media on air, a journal stores what changed.
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -23,11 +23,22 @@ class PortError(Exception):
     """The service behind a port does not answer; the call can be retried."""
 
 
-class StreamEnded(Exception):
+class PublishRefused(Exception):
+    """An encoder may not publish; the message is for the encoder.
+
+    `cause` is a fixed phrase, for the log and the metrics.
+    """
+
+    cause: ClassVar[str]
+
+
+class StreamEnded(PublishRefused):
     """The owner ended the stream with this `hash`: encoders are refused.
 
-    The message is for the encoder. `seconds` is for how long if there is no further attempt.
+    `seconds` is for how long if there is no further attempt.
     """
+
+    cause = "ended"
 
     def __init__(self, hash_: str, seconds: float) -> None:
         super().__init__(

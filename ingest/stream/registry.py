@@ -21,6 +21,7 @@ from ingest.stream.ports import (
     LiveJournal,
     Ownership,
     PortError,
+    PublishRefused,
     SinkFactory,
     StreamOwnership,
 )
@@ -52,8 +53,10 @@ class OwnedElsewhere(Exception):
         self.owner = owner
 
 
-class NotRelayed(Exception):
-    """The stream's owner does not accept the publisher; the message is for the encoder."""
+class NotRelayed(PublishRefused):
+    """The stream's owner does not accept the publisher."""
+
+    cause = "not relayed"
 
 
 class LiveStreams:

@@ -82,9 +82,12 @@ async def test_handlers_beside_the_api_are_served_and_not_described(
     api_service: ApiService,
 ) -> None:
     @asgi("/live", is_mount=True, copy_scope=True)
-    async def origin(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        body = scope["path"].encode()
+    async def plain(scope: Scope, receive: Receive, send: Send) -> None:
+        asked: Any = scope  # ASGI's own maps, of several kinds
+        request: Any = await receive()
+        headers = [(b"location", b"/live/session")]
+        await send({"type": "http.response.start", "status": 201, "headers": headers})
+        body = f"{asked['method']} {asked['path']} ".encode() + request["body"]
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
     @get("/watch/{hash_:str}", sync_to_thread=False)
@@ -95,10 +98,13 @@ async def test_handlers_beside_the_api_are_served_and_not_described(
         catalog=api_service.catalog,
         addresses=ADDRESSES,
         broadcaster_key="key",
-        handlers=[origin, watch],
+        handlers=[plain, watch],
     )
     async with client_of(app) as client:
-        assert "/a/b/c.m4s" in (await client.get("/live/a/b/c.m4s")).text
+        for method in ("GET", "POST", "PATCH", "DELETE"):
+            answer = await client.request(method, "/live/a/b/c.m4s", content=b"v=0")
+            assert (answer.status_code, answer.headers["location"]) == (201, "/live/session")
+            assert answer.text == f"{method} /a/b/c.m4s/ v=0"  # Litestar ends paths with a slash
         assert (await client.get("/watch/abc")).text == "abc"
         assert (await client.get(STREAMS)).status_code == 401
         assert (await client.get(STREAMS, headers=api_service.owner)).status_code == 200

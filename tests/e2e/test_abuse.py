@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.server.log_throttle import LINES_PER_NETWORK
+from ingest.publishing.log_throttle import LINES_PER_NETWORK
 from tests.conftest import Proof
 from tests.support.e2e.attacks import LIMITS, QUICK, SLOW, TICK, Attack
 from tests.support.e2e.hls_reader import (

@@ -18,6 +18,7 @@ _PURE: Final = (
     "tests/api/pusher/",
     "tests/api/schemas/",
     "tests/headend/config/test_settings",
+    "tests/ingest/publishing/",
     "tests/ingest/report/",
     "tests/ingest/rtmp/",
     "tests/ingest/stream/",

@@ -10,6 +10,8 @@ from delivery.edge.memory import MemoryEdge
 from delivery.run.run_state import LiveWindow
 from headend.http.metrics import metrics_text
 from headend.roles.ingest_metrics import IngestMetrics
+from ingest.publishing.admission import AdmissionLimits
+from ingest.publishing.service import PublishingService
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import RtmpListener
 from ingest.stream.ports import Grant
@@ -17,8 +19,9 @@ from media.loop_lag import LoopLag
 from media.stream_keys import StreamKey
 from storage.objects.disk import DiskObjects
 from tests.support.headend.idle_ingest import idle_ingest
-from tests.support.ingest.relay_hosts import RelayHost, installation, play
+from tests.support.ingest.relay_hosts import RelayHost, installation
 from tests.support.ingest.simulated_encoders import BACKUP, PRIMARY
+from tests.support.ingest.virtual_clock import virtual_sockets
 from tests.support.transcode.live_runs import STREAM
 from transcode.live.ports import RunSettings
 from transcode.live.service import LiveTranscoding
@@ -35,10 +38,8 @@ def listener_of(host: RelayHost) -> RtmpListener:
     """Return a listener with the ends of a host's links."""
     return RtmpListener(
         limits=Limits(),
-        directory=NoKeys(),
-        streams=host.streams,
+        publishing=PublishingService(AdmissionLimits(), NoKeys(), host.streams, host.lag),
         tasks=host.tasks,
-        lag=host.lag,
         relay=host.relay,
         relay_client=host.client,
     )
@@ -58,7 +59,7 @@ async def test_a_scrape_shows_what_was_counted_until_then(tmp_path: Path) -> Non
         assert (before["headend_runs"], before["headend_ingest_bytes_total"]) == (0, 0)
         listener.counters.bytes_in += 7
         listener.counters.publishers += 1
-        listener.counters.count_refusal("unknown key")
+        listener.counters.refused["unknown key"] += 1
         lag.seconds, lag.count = 1.5, 2
         after = figures(listener, transcoding, lag)
     assert after["headend_ingest_bytes_total"] == 7
@@ -68,35 +69,31 @@ async def test_a_scrape_shows_what_was_counted_until_then(tmp_path: Path) -> Non
     assert after["headend_event_loop_lags_total"] == 2
 
 
-def test_links_to_other_hosts_have_their_figures(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with installation() as hosts:
-            owner, other = await hosts.start(), await hosts.start()
-            await owner.attach(BACKUP)
-            await other.publish(PRIMARY)
-            await asyncio.sleep(5)
-            with DiskObjects(tmp_path) as objects:
-                transcoding = LiveTranscoding(
-                    objects=objects, edge=MemoryEdge(), window=LiveWindow()
-                )
-                figures_of_hosts = [
-                    figures(listener_of(host), transcoding, LoopLag()) for host in (owner, other)
-                ]
-            at_owner, at_other = figures_of_hosts
-            for name, count in (("links", 1), ("encoders", 1), ("links_lost_total", 0)):
-                assert at_owner[f'headend_relay_{name}{{direction="in"}}'] == count
-                assert at_other[f'headend_relay_{name}{{direction="out"}}'] == count
-            sent = at_other['headend_relay_bytes_out_total{direction="out"}']
-            assert sent > 1_000
-            received = at_owner['headend_relay_bytes_in_total{direction="in"}']
-            assert received == pytest.approx(sent, rel=0.1)  # the newest may be in transit
-            assert at_owner["headend_relay_kept_bytes"] == 0
-            assert at_other["headend_relay_kept_bytes"] == other.client.memory.size_bytes > 0
-            for link in owner.links:
-                link.drop("a cable was pulled out")
-            assert owner.relay.counters.lost == 1
-
-    play(scenario())
+@virtual_sockets
+async def test_links_to_other_hosts_have_their_figures(tmp_path: Path) -> None:
+    async with installation() as hosts:
+        owner, other = await hosts.start(), await hosts.start()
+        await owner.attach(BACKUP)
+        await other.publish(PRIMARY)
+        await asyncio.sleep(5)
+        with DiskObjects(tmp_path) as objects:
+            transcoding = LiveTranscoding(objects=objects, edge=MemoryEdge(), window=LiveWindow())
+            figures_of_hosts = [
+                figures(listener_of(host), transcoding, LoopLag()) for host in (owner, other)
+            ]
+        at_owner, at_other = figures_of_hosts
+        for name, count in (("links", 1), ("encoders", 1), ("links_lost_total", 0)):
+            assert at_owner[f'headend_relay_{name}{{direction="in"}}'] == count
+            assert at_other[f'headend_relay_{name}{{direction="out"}}'] == count
+        sent = at_other['headend_relay_bytes_out_total{direction="out"}']
+        assert sent > 1_000
+        received = at_owner['headend_relay_bytes_in_total{direction="in"}']
+        assert received == pytest.approx(sent, rel=0.1)  # the newest may be in transit
+        assert at_owner["headend_relay_kept_bytes"] == 0
+        assert at_other["headend_relay_kept_bytes"] == other.client.memory.size_bytes > 0
+        for link in owner.links:
+            link.drop("a cable was pulled out")
+        assert owner.relay.counters.lost == 1
 
 
 async def test_a_run_has_its_figures_while_it_is_open(tmp_path: Path) -> None:

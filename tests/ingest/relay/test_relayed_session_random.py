@@ -14,7 +14,8 @@ from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import PortError
 from ingest.stream.registry import NotRelayed
 from media.stream_keys import Slot
-from tests.support.ingest.relay_hosts import Encoder, RelayHost, RelayHosts, installation, play
+from tests.support.ingest.relay_hosts import Encoder, RelayHost, RelayHosts, installation
+from tests.support.ingest.virtual_clock import play_fast
 
 EVENTS = 25
 SLOTS = [Slot(number) for number in range(4)]
@@ -164,7 +165,7 @@ def survive(seed: int) -> None:
             await simulation.rest(30)
             simulation.check()
 
-    play(scenario())
+    play_fast(scenario())
     assert errors == []
 
 

@@ -51,7 +51,7 @@ def test_a_denial_is_told_on_the_published_message_stream_and_ends_the_session()
     server = session()
     feed(server, [encoder.opening()], allow=False)
     server.outgoing()
-    server.deny("NetStream.Publish.BadName", "no stream has this key")
+    server.close_status("NetStream.Publish.BadName", "no stream has this key")
     assert encoder.statuses(server.outgoing()) == [(1, "error", "NetStream.Publish.BadName")]
     assert not server.publishing
     assert server.receive(MEDIA, 1.0) == []

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from headend.install.certificates import CertificateFiles
+from ingest.publishing.log_throttle import LINES_PER_NETWORK, PERIOD_SECONDS
 from ingest.rtmp.amf import Amf
 from ingest.rtmp.messages import MessageType
-from ingest.server.log_throttle import LINES_PER_NETWORK, PERIOD_SECONDS
 from tests.support.ingest import rtmp_peer
 from tests.support.ingest.loopback import (
     LIMITS,
@@ -20,9 +20,10 @@ from tests.support.ingest.loopback import (
     lines,
     loopback_listener,
     play,
-    play_fast,
+    real_time,
     server_context,
 )
+from tests.support.ingest.virtual_clock import play_fast
 from tests.support.waiting import until
 
 # -- what is not RTMP -----------------------------------------------------------------------------
@@ -85,45 +86,41 @@ SMALL_WINDOW = rtmp_peer.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
         pytest.param(rtmp_peer.command("releaseStream", 2.0, None, "x"), id="commands"),
     ],
 )
-def test_a_flood_of_messages_that_need_answers_is_closed(flood: bytes, loop: str) -> None:
-    async def scenario() -> None:
-        ports = LoopbackPorts()
-        async with loopback_listener(ports) as listener, listener.unread_socket() as sock:
-            send = asyncio.get_running_loop().sock_sendall
-            await send(sock, ports.opening())
-            await until(lambda: listener.counters.publishers == 1)
-            floods = 0
-            with contextlib.suppress(ConnectionError):
-                while listener.counters.connections:
-                    await send(sock, flood)
-                    floods += 1
-            # Ten a second, plus the commands that are allowed before publishing.
-            assert LIMITS.commands_before_publish <= floods
-            assert listener.counters.refused == {"LimitExceeded": 1}
-
-    play(scenario(), loop)
+@real_time
+async def test_a_flood_of_messages_that_need_answers_is_closed(flood: bytes, loop: str) -> None:
+    ports = LoopbackPorts()
+    async with loopback_listener(ports) as listener, listener.unread_socket() as sock:
+        send = asyncio.get_running_loop().sock_sendall
+        await send(sock, ports.opening())
+        await until(lambda: listener.counters.publishers == 1)
+        floods = 0
+        with contextlib.suppress(ConnectionError):
+            while listener.counters.connections:
+                await send(sock, flood)
+                floods += 1
+        # Ten a second, plus the commands that are allowed before publishing.
+        assert LIMITS.commands_before_publish <= floods
+        assert listener.counters.refused == {"LimitExceeded": 1}
 
 
-def test_a_peer_that_reads_nothing_is_closed_when_too_much_is_unread(loop: str) -> None:
-    async def scenario() -> None:
-        ports = LoopbackPorts()
-        async with loopback_listener(ports) as listener, listener.unread_socket() as sock:
-            send = asyncio.get_running_loop().sock_sendall
-            await send(sock, ports.opening() + SMALL_WINDOW)
-            await until(lambda: listener.counters.publishers == 1)
-            # An acknowledgement of 16 bytes for each: the most that a peer can make us write.
-            acknowledged = 0
-            with contextlib.suppress(ConnectionError):
-                while not listener.counters.refused:
-                    await send(sock, rtmp_peer.audio(rtmp_peer.audio_body(b"x")))
-                    acknowledged += 16
-                    await asyncio.sleep(0)
-            assert acknowledged < 256 << 10
-            assert listener.counters.refused == {"LimitExceeded": 1}
-            assert listener.counters.publishers == 0
-            await until(lambda: listener.counters.connections == 0)
-
-    play(scenario(), loop)
+@real_time
+async def test_a_peer_that_reads_nothing_is_closed_when_too_much_is_unread(loop: str) -> None:
+    ports = LoopbackPorts()
+    async with loopback_listener(ports) as listener, listener.unread_socket() as sock:
+        send = asyncio.get_running_loop().sock_sendall
+        await send(sock, ports.opening() + SMALL_WINDOW)
+        await until(lambda: listener.counters.publishers == 1)
+        # An acknowledgement of 16 bytes for each: the most that a peer can make us write.
+        acknowledged = 0
+        with contextlib.suppress(ConnectionError):
+            while not listener.counters.refused:
+                await send(sock, rtmp_peer.audio(rtmp_peer.audio_body(b"x")))
+                acknowledged += 16
+                await asyncio.sleep(0)
+        assert acknowledged < 256 << 10
+        assert listener.counters.refused == {"LimitExceeded": 1}
+        assert listener.counters.publishers == 0
+        await until(lambda: listener.counters.connections == 0)
 
 
 # -- every bound, through a socket ----------------------------------------------------------------
@@ -250,25 +247,22 @@ def giants(count: int) -> bytes:
         ),
     ],
 )
-def test_every_bound_closes_one_connection(
+@real_time
+async def test_every_bound_closes_one_connection(
     bound: dict[str, float], sent: bytes, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-
-    async def scenario() -> None:
-        limits = msgspec.structs.replace(LIMITS, **bound)
-        async with loopback_listener(LoopbackPorts(), limits=limits) as listener:
-            wire = await listener.dial()
-            await wire.send(sent)
-            await wire.closed()
-            await until(lambda: listener.counters.connections == 0)
-            assert sum(listener.counters.refused.values()) == 1
-            await wire.close()
-        (closed,) = [vars(record) for record in caplog.records if record.msg == "closed"]
-        assert closed["peer"] == wire.name
-        assert words in closed["cause"]
-
-    play(scenario())
+    limits = msgspec.structs.replace(LIMITS, **bound)
+    async with loopback_listener(LoopbackPorts(), limits=limits) as listener:
+        wire = await listener.dial()
+        await wire.send(sent)
+        await wire.closed()
+        await until(lambda: listener.counters.connections == 0)
+        assert sum(listener.counters.refused.values()) == 1
+        await wire.close()
+    (closed,) = [vars(record) for record in caplog.records if record.msg == "closed"]
+    assert closed["peer"] == wire.name
+    assert words in closed["cause"]
 
 
 @pytest.mark.parametrize(
@@ -303,26 +297,23 @@ def test_every_bound_closes_one_connection(
         ),
     ],
 )
-def test_every_bound_of_a_publisher_closes_one_connection(
+@real_time
+async def test_every_bound_of_a_publisher_closes_one_connection(
     bound: dict[str, float], sent: bytes, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-
-    async def scenario() -> None:
-        ports = LoopbackPorts()
-        limits = msgspec.structs.replace(LIMITS, **bound)
-        async with loopback_listener(ports, limits=limits) as listener:
-            wire = await listener.publishing(ports)
-            await wire.send(sent)
-            await wire.closed()
-            await until(lambda: listener.counters.connections == 0)
-            assert listener.counters.refused == {"LimitExceeded": 1}
-            assert listener.counters.publishers == 0
-            await wire.close()
-        (closed,) = [vars(record) for record in caplog.records if record.msg == "closed"]
-        assert words in closed["cause"]
-
-    play(scenario())
+    ports = LoopbackPorts()
+    limits = msgspec.structs.replace(LIMITS, **bound)
+    async with loopback_listener(ports, limits=limits) as listener:
+        wire = await listener.publishing(ports)
+        await wire.send(sent)
+        await wire.closed()
+        await until(lambda: listener.counters.connections == 0)
+        assert listener.counters.refused == {"LimitExceeded": 1}
+        assert listener.counters.publishers == 0
+        await wire.close()
+    (closed,) = [vars(record) for record in caplog.records if record.msg == "closed"]
+    assert words in closed["cause"]
 
 
 # -- the log --------------------------------------------------------------------------------------

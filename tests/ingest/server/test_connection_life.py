@@ -18,8 +18,9 @@ from tests.support.ingest.loopback import (
     last_description,
     loopback_listener,
     play,
-    play_fast,
+    real_time,
 )
+from tests.support.ingest.virtual_clock import virtual_sockets
 from tests.support.waiting import until
 
 SMALL_WINDOW = rtmp_peer.whole(2, MessageType.WINDOW_SIZE, struct.pack(">I", 1))
@@ -61,7 +62,8 @@ def test_a_goodbye_counts_though_the_encoder_resets_the_connection(
     assert "reset" in lost["cause"]
 
 
-def test_media_received_before_a_reset_and_the_backups_buffer_go_on_air(loop: str) -> None:
+@real_time
+async def test_media_received_before_a_reset_and_the_backups_buffer_go_on_air(loop: str) -> None:
     """The primary resets its connection while reads are deferred: the kernel's bytes are read."""
 
     def pictures(first: int, count: int, mark: bytes) -> bytes:
@@ -73,59 +75,52 @@ def test_media_received_before_a_reset_and_the_backups_buffer_go_on_air(loop: st
             for number in range(count)
         )
 
-    async def scenario() -> None:
-        ports = LoopbackPorts()
-        async with loopback_listener(ports) as listener:
-            send = asyncio.get_running_loop().sock_sendall
-            async with listener.unread_socket() as primary, listener.unread_socket() as backup:
-                tracks = rtmp_peer.video(rtmp_peer.video_config()) + rtmp_peer.audio(
-                    rtmp_peer.audio_config()
-                )
-                await send(primary, ports.opening())
-                await until(lambda: listener.counters.publishers == 1)
-                await send(primary, tracks + pictures(0, 1, b"p"))
-                await until(lambda: len(ports.packets) == 1)
-                await send(backup, ports.opening("live-backup-1"))
-                await until(lambda: listener.counters.publishers == 2)
-                before = listener.counters.bytes_in
-                await send(backup, tracks + pictures(0, 20, b"b"))
-                await until(lambda: listener.counters.bytes_in >= before + 20 * 2_000)
-                await send(primary, pictures(33, 20, b"p"))
-                primary.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                primary.close()
-                await until(lambda: listener.counters.publishers == 1)
-                await send(backup, pictures(660, 20, b"b"))
-                await until(lambda: len(ports.packets) >= 1 + 20 + 40)
-        marks = [packet.data[:1] for packet in ports.packets]
-        assert marks == [b"p"] * 21 + [b"b"] * 40
-
-    play(scenario(), loop)
+    ports = LoopbackPorts()
+    async with loopback_listener(ports) as listener:
+        send = asyncio.get_running_loop().sock_sendall
+        async with listener.unread_socket() as primary, listener.unread_socket() as backup:
+            tracks = rtmp_peer.video(rtmp_peer.video_config()) + rtmp_peer.audio(
+                rtmp_peer.audio_config()
+            )
+            await send(primary, ports.opening())
+            await until(lambda: listener.counters.publishers == 1)
+            await send(primary, tracks + pictures(0, 1, b"p"))
+            await until(lambda: len(ports.packets) == 1)
+            await send(backup, ports.opening("live-backup-1"))
+            await until(lambda: listener.counters.publishers == 2)
+            before = listener.counters.bytes_in
+            await send(backup, tracks + pictures(0, 20, b"b"))
+            await until(lambda: listener.counters.bytes_in >= before + 20 * 2_000)
+            await send(primary, pictures(33, 20, b"p"))
+            primary.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            primary.close()
+            await until(lambda: listener.counters.publishers == 1)
+            await send(backup, pictures(660, 20, b"b"))
+            await until(lambda: len(ports.packets) >= 1 + 20 + 40)
+    marks = [packet.data[:1] for packet in ports.packets]
+    assert marks == [b"p"] * 21 + [b"b"] * 40
 
 
-def test_an_encoder_that_sends_is_not_pinged_and_a_quiet_one_is() -> None:
-    async def scenario() -> None:
-        clock = asyncio.get_running_loop().time
-        ports = LoopbackPorts()
-        limits = msgspec.structs.replace(LIMITS, idle_media_seconds=100.0)
-        async with loopback_listener(ports, limits=limits) as listener:
-            began = clock()
-            wire = await listener.publishing(ports)
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(wire.closed())
-                for second in range(30):
-                    await wire.send(
-                        rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46 + 1000 * second)
-                    )
-                    await asyncio.sleep(1)
-                assert pings(wire.read) == 0
-                await asyncio.sleep(LIMITS.ping_seconds)
-                assert pings(wire.read) == 1
-                # It answers nothing: half-open.
-            assert clock() - began == pytest.approx(29 + LIMITS.silence_seconds, abs=1)
-            assert listener.counters.refused == {"TimedOut": 1}
-            await wire.close()
-
-    play_fast(scenario())
+@virtual_sockets
+async def test_an_encoder_that_sends_is_not_pinged_and_a_quiet_one_is() -> None:
+    clock = asyncio.get_running_loop().time
+    ports = LoopbackPorts()
+    limits = msgspec.structs.replace(LIMITS, idle_media_seconds=100.0)
+    async with loopback_listener(ports, limits=limits) as listener:
+        began = clock()
+        wire = await listener.publishing(ports)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(wire.closed())
+            for second in range(30):
+                await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46 + 1000 * second))
+                await asyncio.sleep(1)
+            assert pings(wire.read) == 0
+            await asyncio.sleep(LIMITS.ping_seconds)
+            assert pings(wire.read) == 1
+            # It answers nothing: half-open.
+        assert clock() - began == pytest.approx(29 + LIMITS.silence_seconds, abs=1)
+        assert listener.counters.refused == {"TimedOut": 1}
+        await wire.close()
 
 
 def pings(data: bytes) -> int:
@@ -147,61 +142,57 @@ def pings(data: bytes) -> int:
         pytest.param("ended", "closed by us", id="its owner has enough"),
     ],
 )
-def test_the_owners_event_has_the_reason_of_a_disconnect(how: str, reason: str) -> None:
-    async def scenario() -> None:
-        ports = LoopbackPorts()
-        limits = msgspec.structs.replace(LIMITS, idle_media_seconds=0.5)
-        async with loopback_listener(ports, limits=limits) as listener:
-            wire = await listener.publishing(ports)
-            match how:
-                case "goodbye":
-                    await wire.send(rtmp_peer.GOODBYE)
-                case "vanishes":
-                    wire.reset()
-                case "hangs up":
-                    await wire.close()
-                case "nonsense":
-                    await wire.send(bytes([0x00]) * 4096 + b"\xff" * 65536)
-                case "ended":
-                    await listener.listener.streams.end(1, "over")
-                case _:
-                    pass
-            await until(lambda: any(each.kind == "encoder off" for each in ports.recorded))
-            assert [each.facts for each in ports.recorded if each.kind.startswith("encoder")] == [
-                {"slot": "primary", "receiving_count": 1},
-                {"slot": "primary", "receiving_count": 0, "reason": reason},
-            ]
-            await wire.close()
-
-    play(scenario())
+@real_time
+async def test_the_owners_event_has_the_reason_of_a_disconnect(how: str, reason: str) -> None:
+    ports = LoopbackPorts()
+    limits = msgspec.structs.replace(LIMITS, idle_media_seconds=0.5)
+    async with loopback_listener(ports, limits=limits) as listener:
+        wire = await listener.publishing(ports)
+        match how:
+            case "goodbye":
+                await wire.send(rtmp_peer.GOODBYE)
+            case "vanishes":
+                wire.reset()
+            case "hangs up":
+                await wire.close()
+            case "nonsense":
+                await wire.send(bytes([0x00]) * 4096 + b"\xff" * 65536)
+            case "ended":
+                await listener.listener.streams.end(1, "over")
+            case _:
+                pass
+        await until(lambda: any(each.kind == "encoder off" for each in ports.recorded))
+        assert [each.facts for each in ports.recorded if each.kind.startswith("encoder")] == [
+            {"slot": "primary", "receiving_count": 1},
+            {"slot": "primary", "receiving_count": 0, "reason": reason},
+        ]
+        await wire.close()
 
 
-def test_a_second_encoder_is_refused_as_occupied_and_the_owner_gets_an_event() -> None:
-    async def scenario() -> None:
-        ports = LoopbackPorts()
-        async with loopback_listener(ports) as listener:
-            first = await listener.publishing(ports)
-            second = await listener.dial()
-            await second.send(ports.opening())
+@virtual_sockets
+async def test_a_second_encoder_is_refused_as_occupied_and_the_owner_gets_an_event() -> None:
+    ports = LoopbackPorts()
+    async with loopback_listener(ports) as listener:
+        first = await listener.publishing(ports)
+        second = await listener.dial()
+        await second.send(ports.opening())
 
-            async def chatting() -> None:
-                while True:
-                    await first.send(rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46))
-                    await asyncio.sleep(0.2)
+        async def chatting() -> None:
+            while True:
+                await first.send(rtmp_peer.audio(rtmp_peer.audio_body(b"more"), 46))
+                await asyncio.sleep(0.2)
 
-            async with asyncio.TaskGroup() as tasks:
-                talk = tasks.create_task(chatting())
-                assert await second.status() == BAD_NAME
-                talk.cancel()
-            assert (
-                last_description(await second.read_to_end())
-                == "another encoder is sending with this key"
-            )
-            await until(lambda: any(each.kind == "refused" for each in ports.recorded))
-            await second.close()
-            await first.close()
-
-    play_fast(scenario())
+        async with asyncio.TaskGroup() as tasks:
+            talk = tasks.create_task(chatting())
+            assert await second.status() == BAD_NAME
+            talk.cancel()
+        assert (
+            last_description(await second.read_to_end())
+            == "another encoder is sending with this key"
+        )
+        await until(lambda: any(each.kind == "refused" for each in ports.recorded))
+        await second.close()
+        await first.close()
 
 
 def test_a_fault_on_the_tick_of_one_connection_ends_no_other(

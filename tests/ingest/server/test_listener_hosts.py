@@ -17,7 +17,7 @@ from tests.support.ingest.loopback import (
     LoopbackPorts,
     Wire,
     loopback_listener,
-    play,
+    real_time,
 )
 from tests.support.ingest.relay_hosts import SECRET
 from tests.support.ingest.shared_ownership import OwnershipTable
@@ -56,85 +56,75 @@ async def two_hosts() -> AsyncGenerator[TwoHosts, None]:
         await primary.close()
 
 
-def test_an_encoder_publishes_through_a_host_that_does_not_own_its_stream(loop: str) -> None:
-    async def scenario() -> None:
-        async with two_hosts() as hosts:
-            backup = await hosts.other.standby(hosts.there)
-            await until(lambda: len(hosts.here.states[-1].sending) == 2)
-            packets = len(hosts.here.packets)
-            assert hosts.other.counters.publishers == 1
-            assert hosts.there.runs == []
-            await backup.close()
-            await until(lambda: len(hosts.here.states[-1].sending) == 1)
-            assert len(hosts.here.packets) == packets  # of the primary, which is on air
-
-    play(scenario(), loop)
+@real_time
+async def test_an_encoder_publishes_through_a_host_that_does_not_own_its_stream(loop: str) -> None:
+    async with two_hosts() as hosts:
+        backup = await hosts.other.standby(hosts.there)
+        await until(lambda: len(hosts.here.states[-1].sending) == 2)
+        packets = len(hosts.here.packets)
+        assert hosts.other.counters.publishers == 1
+        assert hosts.there.runs == []
+        await backup.close()
+        await until(lambda: len(hosts.here.states[-1].sending) == 1)
+        assert len(hosts.here.packets) == packets  # of the primary, which is on air
 
 
-def test_a_slot_that_is_taken_at_the_owner_is_refused(loop: str) -> None:
-    async def scenario() -> None:
-        async with two_hosts() as hosts:
-            backup = await hosts.other.standby(hosts.there)
-            late = await hosts.owner.dial()
-            await late.send(hosts.here.opening("live-backup-1"))
-            async with asyncio.TaskGroup() as tasks:
-                sending = tasks.create_task(keep_sending(backup))
-                assert await late.status() == BAD_NAME
-                sending.cancel()
-            await late.read_to_end()
-            await late.close()
-            await backup.close()
-
+@real_time
+async def test_a_slot_that_is_taken_at_the_owner_is_refused(loop: str) -> None:
     async def keep_sending(wire: Wire) -> None:
         while True:
             await wire.send(rtmp_peer.MEDIA)
             await asyncio.sleep(0.2)
 
-    play(scenario(), loop)
-
-
-def test_a_revoked_key_s_encoder_is_stopped_with_the_reason_of_the_owner(loop: str) -> None:
-    async def scenario() -> None:
-        async with two_hosts() as hosts:
-            backup = await hosts.other.standby(hosts.there)
-            streams = hosts.owner.listener.streams
-            assert await streams.disconnect(1, "another", "the stream key was changed") == 2
-            assert await backup.status(2) == STOPPED
-            assert b"the stream key was changed" in await backup.read_to_end()
-            await backup.close()
-
-    play(scenario(), loop)
-
-
-def test_a_key_that_is_revoked_while_its_publisher_is_relayed_is_refused(loop: str) -> None:
-    async def scenario() -> None:
-        async with two_hosts() as hosts:
-            hosts.table.answering.clear()
-            late = await hosts.other.dial()
-            await late.send(hosts.there.opening("live-backup-1"))
-            await until(lambda: len(hosts.table.claims) == 2)
-            hosts.there.key = StreamKey.new(hosts.there.key.hash)
-            hosts.table.answering.set()
+    async with two_hosts() as hosts:
+        backup = await hosts.other.standby(hosts.there)
+        late = await hosts.owner.dial()
+        await late.send(hosts.here.opening("live-backup-1"))
+        async with asyncio.TaskGroup() as tasks:
+            sending = tasks.create_task(keep_sending(backup))
             assert await late.status() == BAD_NAME
-            await late.read_to_end()
-            await late.close()
+            sending.cancel()
+        await late.read_to_end()
+        await late.close()
+        await backup.close()
 
-    play(scenario(), loop)
+
+@real_time
+async def test_a_revoked_key_s_encoder_is_stopped_with_the_reason_of_the_owner(loop: str) -> None:
+    async with two_hosts() as hosts:
+        backup = await hosts.other.standby(hosts.there)
+        streams = hosts.owner.listener.streams
+        assert await streams.disconnect(1, "another", "the stream key was changed") == 2
+        assert await backup.status(2) == STOPPED
+        assert b"the stream key was changed" in await backup.read_to_end()
+        await backup.close()
 
 
-def test_an_owner_that_stops_leaves_its_relayed_encoders_on_air_elsewhere(loop: str) -> None:
-    async def scenario() -> None:
-        table, owner_ports, other_ports = OwnershipTable(), LoopbackPorts(), LoopbackPorts()
-        other_ports.key = owner_ports.key
-        async with one_host(table, other_ports) as other:
-            async with one_host(table, owner_ports) as owner:
-                primary = await owner.publishing(owner_ports)
-                backup = await other.standby(other_ports)
-                await until(lambda: len(owner_ports.states[-1].sending) == 2)
-            await until(lambda: bool(other_ports.packets))
-            assert other.listener.streams.generations == {1: 2}
-            assert not owner_ports.runs[-1].ended
-            await backup.close()
-            await primary.close()
+@real_time
+async def test_a_key_that_is_revoked_while_its_publisher_is_relayed_is_refused(loop: str) -> None:
+    async with two_hosts() as hosts:
+        hosts.table.answering.clear()
+        late = await hosts.other.dial()
+        await late.send(hosts.there.opening("live-backup-1"))
+        await until(lambda: len(hosts.table.claims) == 2)
+        hosts.there.key = StreamKey.new(hosts.there.key.hash)
+        hosts.table.answering.set()
+        assert await late.status() == BAD_NAME
+        await late.read_to_end()
+        await late.close()
 
-    play(scenario(), loop)
+
+@real_time
+async def test_an_owner_that_stops_leaves_its_relayed_encoders_on_air_elsewhere(loop: str) -> None:
+    table, owner_ports, other_ports = OwnershipTable(), LoopbackPorts(), LoopbackPorts()
+    other_ports.key = owner_ports.key
+    async with one_host(table, other_ports) as other:
+        async with one_host(table, owner_ports) as owner:
+            primary = await owner.publishing(owner_ports)
+            backup = await other.standby(other_ports)
+            await until(lambda: len(owner_ports.states[-1].sending) == 2)
+        await until(lambda: bool(other_ports.packets))
+        assert other.listener.streams.generations == {1: 2}
+        assert not owner_ports.runs[-1].ended
+        await backup.close()
+        await primary.close()

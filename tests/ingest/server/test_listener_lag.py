@@ -19,7 +19,7 @@ from tests.support.ingest.loopback import (
     LoopbackListener,
     LoopbackPorts,
     loopback_listener,
-    play,
+    real_time,
 )
 from tests.support.waiting import until
 
@@ -39,39 +39,35 @@ async def watched(ports: LoopbackPorts) -> AsyncGenerator[LoopbackListener, None
         yield listener
 
 
-def test_an_encoder_that_sends_stays_on_air_while_the_loop_is_held_up(
+@real_time
+async def test_an_encoder_that_sends_stays_on_air_while_the_loop_is_held_up(
     loop: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        ports = LoopbackPorts()
-        async with watched(ports) as inside:
-            url = f"rtmp://127.0.0.1:{inside.port('v4')}/live/{ports.key.text}"
-            async with ffmpeg(url):
-                await until(lambda: len(ports.packets) > 20)
-                time.sleep(_HELD_UP_SECONDS)  # noqa: ASYNC251  # what must not happen
-                received = len(ports.packets)
-                await until(lambda: len(ports.packets) > received + 50 * _HELD_UP_SECONDS)
-                assert inside.counters.publishers == 1
-                assert {event.kind for event in ports.recorded} == {"encoder on"}
-                assert len(ports.runs[0].begun) == 1
-                assert "no slot on air" not in caplog.text
-
     caplog.set_level(logging.INFO)
-    play(scenario(), loop)
+    ports = LoopbackPorts()
+    async with watched(ports) as inside:
+        url = f"rtmp://127.0.0.1:{inside.port('v4')}/live/{ports.key.text}"
+        async with ffmpeg(url):
+            await until(lambda: len(ports.packets) > 20)
+            time.sleep(_HELD_UP_SECONDS)  # noqa: ASYNC251  # what must not happen
+            received = len(ports.packets)
+            await until(lambda: len(ports.packets) > received + 50 * _HELD_UP_SECONDS)
+            assert inside.counters.publishers == 1
+            assert {event.kind for event in ports.recorded} == {"encoder on"}
+            assert len(ports.runs[0].begun) == 1
+            assert "no slot on air" not in caplog.text
 
 
-def test_an_encoder_that_falls_silent_meanwhile_is_noticed_after_the_lag(
+@real_time
+async def test_an_encoder_that_falls_silent_meanwhile_is_noticed_after_the_lag(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def scenario() -> None:
-        clock = asyncio.get_running_loop().time
-        ports = LoopbackPorts()
-        async with watched(ports) as inside:
-            wire = await inside.publishing(ports)
-            time.sleep(_HELD_UP_SECONDS)  # noqa: ASYNC251  # what must not happen
-            began = clock()
-            await until(lambda: any(event.kind == "slate" for event in ports.recorded))
-            assert clock() - began < 3.0  # it was silent for longer than 2 s
-            await wire.close()
-
-    play(scenario())
+    clock = asyncio.get_running_loop().time
+    ports = LoopbackPorts()
+    async with watched(ports) as inside:
+        wire = await inside.publishing(ports)
+        time.sleep(_HELD_UP_SECONDS)  # noqa: ASYNC251  # what must not happen
+        began = clock()
+        await until(lambda: any(event.kind == "slate" for event in ports.recorded))
+        assert clock() - began < 3.0  # it was silent for longer than 2 s
+        await wire.close()

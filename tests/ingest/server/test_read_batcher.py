@@ -15,7 +15,7 @@ from tests.support.ingest.loopback import (
     LoopbackPorts,
     client_context,
     loopback_listener,
-    play,
+    real_time,
     server_context,
 )
 from tests.support.waiting import until
@@ -50,124 +50,111 @@ async def pair() -> tuple[asyncio.Transport, CountingProtocol, socket.socket]:
     return transport, reader, theirs
 
 
-def test_all_deferred_connections_are_read_in_the_same_batch(loop: str) -> None:
-    async def scenario() -> None:
-        batcher = ReadBatcher(SLOW)
-        first, first_protocol, first_peer = await pair()
-        second, second_protocol, second_peer = await pair()
-        with first_peer, second_peer:
-            batcher.defer(first, first_protocol)
-            batcher.defer(second, second_protocol)
-            for piece in (b"a", b"b"):
-                first_peer.send(piece)
-                second_peer.send(piece)
-            await asyncio.sleep(0)
-            assert not first_protocol.read
-            await until(lambda: bool(first_protocol.read or second_protocol.read))
-            assert first_protocol.read == second_protocol.read == [b"ab"]
-            assert batcher.deferred == 2
-            batcher.resume(first)
-            first_peer.send(b"c")
-            await until(lambda: first_protocol.read == [b"ab", b"c"])
-            first.close()
-            second.close()
-
-    play(scenario(), loop)
+@real_time
+async def test_all_deferred_connections_are_read_in_the_same_batch(loop: str) -> None:
+    batcher = ReadBatcher(SLOW)
+    first, first_protocol, first_peer = await pair()
+    second, second_protocol, second_peer = await pair()
+    with first_peer, second_peer:
+        batcher.defer(first, first_protocol)
+        batcher.defer(second, second_protocol)
+        for piece in (b"a", b"b"):
+            first_peer.send(piece)
+            second_peer.send(piece)
+        await asyncio.sleep(0)
+        assert not first_protocol.read
+        await until(lambda: bool(first_protocol.read or second_protocol.read))
+        assert first_protocol.read == second_protocol.read == [b"ab"]
+        assert batcher.deferred == 2
+        batcher.resume(first)
+        first_peer.send(b"c")
+        await until(lambda: first_protocol.read == [b"ab", b"c"])
+        first.close()
+        second.close()
 
 
-def test_an_interval_of_zero_defers_no_connection(loop: str) -> None:
-    async def scenario() -> None:
-        transport, protocol, sends = await pair()
-        with sends:
-            ReadBatcher(0.0).defer(transport, protocol)
-            assert transport.is_reading()
-            transport.close()
-
-    play(scenario(), loop)
+@real_time
+async def test_an_interval_of_zero_defers_no_connection(loop: str) -> None:
+    transport, protocol, sends = await pair()
+    with sends:
+        ReadBatcher(0.0).defer(transport, protocol)
+        assert transport.is_reading()
+        transport.close()
 
 
-def test_a_connection_that_closes_while_deferred_is_not_read(loop: str) -> None:
-    async def scenario() -> None:
-        batcher = ReadBatcher(SLOW)
-        transport, protocol, peer = await pair()
-        staying, staying_protocol, staying_peer = await pair()
-        with peer, staying_peer:
-            batcher.defer(transport, protocol)
-            batcher.defer(transport, protocol)  # twice is once
-            batcher.defer(staying, staying_protocol)
-            peer.send(b"a")
-            staying_peer.send(b"a")
-            transport.close()
-            await until(lambda: protocol.ended)
-            await until(lambda: staying_protocol.read != [])
-            assert not protocol.read
-            assert batcher.deferred == 1
-            staying.close()
-
-    play(scenario(), loop)
-
-
-def test_the_end_of_a_deferred_connection_is_noticed_after_all_that_came(loop: str) -> None:
-    async def scenario() -> None:
-        batcher = ReadBatcher(SLOW)
-        transport, protocol, peer = await pair()
+@real_time
+async def test_a_connection_that_closes_while_deferred_is_not_read(loop: str) -> None:
+    batcher = ReadBatcher(SLOW)
+    transport, protocol, peer = await pair()
+    staying, staying_protocol, staying_peer = await pair()
+    with peer, staying_peer:
         batcher.defer(transport, protocol)
-        peer.send(b"last")
-        peer.close()
+        batcher.defer(transport, protocol)  # twice is once
+        batcher.defer(staying, staying_protocol)
+        peer.send(b"a")
+        staying_peer.send(b"a")
+        transport.close()
         await until(lambda: protocol.ended)
-        assert protocol.read == [b"last"]
-        assert batcher.deferred == 0
-
-    play(scenario(), loop)
-
-
-def test_a_reset_of_a_deferred_connection_is_told_to_its_receiver(loop: str) -> None:
-    async def scenario() -> None:
-        batcher = ReadBatcher(SLOW)
-        transport, protocol, peer = await pair()
-        peer.send(b"last")
-        await until(lambda: protocol.read != [])
-        batcher.defer(transport, protocol)
-        transport.write(b"unread")  # for a close to be a reset
-        await asyncio.sleep(0.01)
-        peer.close()
-        await until(lambda: protocol.error is not None)
-        assert batcher.deferred == 0
-        transport.abort()
-
-    play(scenario(), loop)
+        await until(lambda: staying_protocol.read != [])
+        assert not protocol.read
+        assert batcher.deferred == 1
+        staying.close()
 
 
-def test_media_sent_just_before_the_close_of_a_deferred_connection_arrive(loop: str) -> None:
+@real_time
+async def test_the_end_of_a_deferred_connection_is_noticed_after_all_that_came(loop: str) -> None:
+    batcher = ReadBatcher(SLOW)
+    transport, protocol, peer = await pair()
+    batcher.defer(transport, protocol)
+    peer.send(b"last")
+    peer.close()
+    await until(lambda: protocol.ended)
+    assert protocol.read == [b"last"]
+    assert batcher.deferred == 0
+
+
+@real_time
+async def test_a_reset_of_a_deferred_connection_is_told_to_its_receiver(loop: str) -> None:
+    batcher = ReadBatcher(SLOW)
+    transport, protocol, peer = await pair()
+    peer.send(b"last")
+    await until(lambda: protocol.read != [])
+    batcher.defer(transport, protocol)
+    transport.write(b"unread")  # for a close to be a reset
+    await asyncio.sleep(0.01)
+    peer.close()
+    await until(lambda: protocol.error is not None)
+    assert batcher.deferred == 0
+    transport.abort()
+
+
+@real_time
+async def test_media_sent_just_before_the_close_of_a_deferred_connection_arrive(loop: str) -> None:
     """Media and the close arrive together, right after a read."""
-
-    async def scenario() -> None:
-        ports = LoopbackPorts()
-        limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
-        async with loopback_listener(ports, limits=limits) as listener:
-            wire = await listener.dial()
-            await wire.send(ports.opening())
-            await wire.status()
-            await wire.send(rtmp_peer.MEDIA)
-            stamp = 40
-            while (
-                not listener.listener.read_batcher.deferred
-            ):  # our own words keep us reading for a while
-                await wire.send(
-                    rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp := stamp + 10)
-                )
-                await asyncio.sleep(0.01)
-            sent = (stamp - 40) // 10 + 3
-            last = [
-                rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp + 10 * n)
-                for n in range(1, 9)
-            ]
-            await wire.send(b"".join(last))
-            await wire.close()
-            await until(lambda: ports.runs[0].finished == 1)
-            assert len(ports.packets) == sent + len(last)
-
-    play(scenario(), loop)
+    ports = LoopbackPorts()
+    limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
+    async with loopback_listener(ports, limits=limits) as listener:
+        wire = await listener.dial()
+        await wire.send(ports.opening())
+        await wire.status()
+        await wire.send(rtmp_peer.MEDIA)
+        stamp = 40
+        while (
+            not listener.listener.read_batcher.deferred
+        ):  # our own words keep us reading for a while
+            await wire.send(
+                rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp := stamp + 10)
+            )
+            await asyncio.sleep(0.01)
+        sent = (stamp - 40) // 10 + 3
+        last = [
+            rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp + 10 * n)
+            for n in range(1, 9)
+        ]
+        await wire.send(b"".join(last))
+        await wire.close()
+        await until(lambda: ports.runs[0].finished == 1)
+        assert len(ports.packets) == sent + len(last)
 
 
 def test_the_longest_interval_is_shorter_than_the_time_to_read_a_refusal() -> None:
@@ -175,48 +162,43 @@ def test_the_longest_interval_is_shorter_than_the_time_to_read_a_refusal() -> No
         msgspec.convert({"read_seconds": 0.2}, Limits)
 
 
-def test_connections_are_not_deferred_before_they_publish(loop: str) -> None:
-    async def scenario() -> None:
-        ports = LoopbackPorts()
-        ports.answering.clear()
-        limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
-        async with loopback_listener(ports, limits=limits) as listener:
-            wire = await listener.dial()
-            for byte in ports.opening():
-                await wire.send(bytes((byte,)))
-                assert listener.listener.read_batcher.deferred == 0
-            await until(lambda: len(ports.asked) == 1)
-            before = listener.counters.bytes_in
-            await wire.send(rtmp_peer.MEDIA)
-            await until(lambda: listener.counters.bytes_in == before + len(rtmp_peer.MEDIA))
+@real_time
+async def test_connections_are_not_deferred_before_they_publish(loop: str) -> None:
+    ports = LoopbackPorts()
+    ports.answering.clear()
+    limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
+    async with loopback_listener(ports, limits=limits) as listener:
+        wire = await listener.dial()
+        for byte in ports.opening():
+            await wire.send(bytes((byte,)))
             assert listener.listener.read_batcher.deferred == 0
-            ports.answering.set()
-            await wire.status()
-            await wire.close()
+        await until(lambda: len(ports.asked) == 1)
+        before = listener.counters.bytes_in
+        await wire.send(rtmp_peer.MEDIA)
+        await until(lambda: listener.counters.bytes_in == before + len(rtmp_peer.MEDIA))
+        assert listener.listener.read_batcher.deferred == 0
+        ports.answering.set()
+        await wire.status()
+        await wire.close()
 
-    play(scenario(), loop)
 
-
-def test_connections_over_tls_are_never_deferred(certificates: CertificateFiles, loop: str) -> None:
+@real_time
+async def test_connections_over_tls_are_never_deferred(certificates: CertificateFiles, loop: str) -> None:
     """Bytes that the TLS layer reads while a connection is deferred would be lost with a reset."""
-
-    async def scenario() -> None:
-        ports = LoopbackPorts()
-        limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
-        async with loopback_listener(
-            ports, limits=limits, tls=server_context(certificates)
-        ) as listener:
-            wire = await listener.dial("tls", client_context(certificates))
-            await wire.send(ports.opening())
-            await wire.status()
-            clock = asyncio.get_running_loop().time
-            began, stamp = clock(), 40
-            await wire.send(rtmp_peer.MEDIA)
-            while clock() - began < 5 * SLOW:  # over RTMP it would be deferred by then
-                await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp))
-                stamp += 10
-                await asyncio.sleep(0.01)
-                assert listener.listener.read_batcher.deferred == 0
-            await wire.close()
-
-    play(scenario(), loop)
+    ports = LoopbackPorts()
+    limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
+    async with loopback_listener(
+        ports, limits=limits, tls=server_context(certificates)
+    ) as listener:
+        wire = await listener.dial("tls", client_context(certificates))
+        await wire.send(ports.opening())
+        await wire.status()
+        clock = asyncio.get_running_loop().time
+        began, stamp = clock(), 40
+        await wire.send(rtmp_peer.MEDIA)
+        while clock() - began < 5 * SLOW:  # over RTMP it would be deferred by then
+            await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp))
+            stamp += 10
+            await asyncio.sleep(0.01)
+            assert listener.listener.read_batcher.deferred == 0
+        await wire.close()

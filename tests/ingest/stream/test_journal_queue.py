@@ -10,7 +10,7 @@ from ingest.stream.journal_queue import JournalQueue
 from ingest.stream.ports import LiveState, PortError
 from media.stream_events import BackOnAirEvent, StreamEvent
 from media.stream_keys import Slot
-from tests.support.ingest.virtual_clock import run
+from tests.support.ingest.virtual_clock import virtual_time
 
 HASH = "Ab3dEf6hIj9l"
 STATE = LiveState(
@@ -52,130 +52,116 @@ async def writing(journal: BlockedJournal) -> AsyncGenerator[JournalQueue, None]
         written.close()
 
 
-def test_a_state_is_written_once_with_its_events() -> None:
-    async def scenario() -> None:
-        journal = BlockedJournal()
-        async with writing(journal) as written:
-            written.add_event(number(1))
-            for _ in range(3):
-                written.set_state(STATE)
-                await asyncio.sleep(1)
-            written.set_state(OTHER)
+@virtual_time
+async def test_a_state_is_written_once_with_its_events() -> None:
+    journal = BlockedJournal()
+    async with writing(journal) as written:
+        written.add_event(number(1))
+        for _ in range(3):
+            written.set_state(STATE)
             await asyncio.sleep(1)
-            written.add_event(number(2))
-            written.set_state(OTHER)
-        assert journal.took == [(STATE, (number(1),)), (OTHER, ()), (OTHER, (number(2),))]
+        written.set_state(OTHER)
+        await asyncio.sleep(1)
+        written.add_event(number(2))
+        written.set_state(OTHER)
+    assert journal.took == [(STATE, (number(1),)), (OTHER, ()), (OTHER, (number(2),))]
 
-    run(scenario())
 
-
-def test_refused_writes_are_retried_in_order_and_logged_once(
+@virtual_time
+async def test_refused_writes_are_retried_in_order_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def scenario() -> None:
-        journal = BlockedJournal(refusals=3)
-        with caplog.at_level(logging.WARNING):
-            async with writing(journal) as written:
-                for count, state in enumerate((STATE, OTHER, STATE)):
-                    written.add_event(number(count))
-                    written.set_state(state)
-                assert written.is_pending
-                await asyncio.sleep(2)
-                assert not written.is_pending
-        assert journal.took == [(STATE, (number(0),)), (OTHER, (number(1),)), (STATE, (number(2),))]
-        assert [record.message for record in caplog.records] == ["state not written"]
-
-    run(scenario())
-
-
-def test_a_journal_that_does_not_answer_delays_the_end_by_seconds_only() -> None:
-    async def scenario() -> None:
-        journal = BlockedJournal(hangs=True)
+    journal = BlockedJournal(refusals=3)
+    with caplog.at_level(logging.WARNING):
         async with writing(journal) as written:
-            began = asyncio.get_running_loop().time()
-            written.set_state(STATE)
-            assert asyncio.get_running_loop().time() == began
-            await asyncio.sleep(1)
-        # The attempt in progress, and the last one.
-        assert asyncio.get_running_loop().time() - began == pytest.approx(10.25, abs=0.1)
-        assert journal.took == []
-        assert written.is_pending
-
-    run(scenario())
-
-
-def test_unwritten_events_are_bounded_and_the_newest_are_kept() -> None:
-    async def scenario() -> None:
-        journal = BlockedJournal()
-        async with writing(journal) as written:
-            for count in range(1_000):
+            for count, state in enumerate((STATE, OTHER, STATE)):
                 written.add_event(number(count))
-                written.set_state(STATE if count % 2 else OTHER)
-        assert len(journal.took) < 20
-        recorded = [each for _, some in journal.took for each in some]
-        assert len(recorded) < 150
-        assert recorded == sorted(recorded, key=lambda each: str(each.facts["gap_ms"]).zfill(4))
-        assert recorded[-1] == number(999)
-        assert journal.took[-1][0] == STATE
-
-    run(scenario())
-
-
-def test_events_without_states_in_between_are_bounded_too() -> None:
-    async def scenario() -> None:
-        journal = BlockedJournal()
-        async with writing(journal) as written:
-            for count in range(1_000):
-                written.add_event(number(count))
-            written.set_state(STATE)
-        ((_, recorded),) = journal.took
-        assert len(recorded) < 100
-        assert recorded[-1] == number(999)
-
-    run(scenario())
-
-
-def test_waiting_for_a_state_ends_once_it_is_written_with_all_events() -> None:
-    async def scenario() -> None:
-        journal = BlockedJournal(refusals=1)
-        async with writing(journal) as written, asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(written.wait_for(lambda: STATE))
-            written.set_state(OTHER)
+                written.set_state(state)
+            assert written.is_pending
             await asyncio.sleep(2)
-            assert not waiting.done()
-            written.set_state(STATE)
-            await asyncio.sleep(1)
-            assert waiting.done()
-            written.add_event(number(0))
-            waiting = tasks.create_task(written.wait_for(lambda: STATE))
-            await asyncio.sleep(1)
-            assert not waiting.done()
-            written.set_state(STATE)
-            await asyncio.sleep(1)
-            assert waiting.done()
-
-    run(scenario())
+            assert not written.is_pending
+    assert journal.took == [(STATE, (number(0),)), (OTHER, (number(1),)), (STATE, (number(2),))]
+    assert [record.message for record in caplog.records] == ["state not written"]
 
 
-def test_a_write_in_progress_finishes_after_the_end_of_its_queue() -> None:
-    async def scenario() -> None:
-        began, over = asyncio.Event(), asyncio.Event()
+@virtual_time
+async def test_a_journal_that_does_not_answer_delays_the_end_by_seconds_only() -> None:
+    journal = BlockedJournal(hangs=True)
+    async with writing(journal) as written:
+        began = asyncio.get_running_loop().time()
+        written.set_state(STATE)
+        assert asyncio.get_running_loop().time() == began
+        await asyncio.sleep(1)
+    # The attempt in progress, and the last one.
+    assert asyncio.get_running_loop().time() - began == pytest.approx(10.25, abs=0.1)
+    assert journal.took == []
+    assert written.is_pending
 
-        class SlowJournal(BlockedJournal):
-            async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None:
-                began.set()
-                await over.wait()
-                await super().write(state, events)
 
-        journal = SlowJournal()
-        async with writing(journal) as written:
-            written.set_state(STATE)
-            await began.wait()
-            written.discard()
-            over.set()
-            await asyncio.sleep(1)
-            written.set_state(OTHER)
-            await asyncio.sleep(1)
-        assert [state for state, _ in journal.took] == [STATE]
+@virtual_time
+async def test_unwritten_events_are_bounded_and_the_newest_are_kept() -> None:
+    journal = BlockedJournal()
+    async with writing(journal) as written:
+        for count in range(1_000):
+            written.add_event(number(count))
+            written.set_state(STATE if count % 2 else OTHER)
+    assert len(journal.took) < 20
+    recorded = [each for _, some in journal.took for each in some]
+    assert len(recorded) < 150
+    assert recorded == sorted(recorded, key=lambda each: str(each.facts["gap_ms"]).zfill(4))
+    assert recorded[-1] == number(999)
+    assert journal.took[-1][0] == STATE
 
-    run(scenario())
+
+@virtual_time
+async def test_events_without_states_in_between_are_bounded_too() -> None:
+    journal = BlockedJournal()
+    async with writing(journal) as written:
+        for count in range(1_000):
+            written.add_event(number(count))
+        written.set_state(STATE)
+    ((_, recorded),) = journal.took
+    assert len(recorded) < 100
+    assert recorded[-1] == number(999)
+
+
+@virtual_time
+async def test_waiting_for_a_state_ends_once_it_is_written_with_all_events() -> None:
+    journal = BlockedJournal(refusals=1)
+    async with writing(journal) as written, asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(written.wait_for(lambda: STATE))
+        written.set_state(OTHER)
+        await asyncio.sleep(2)
+        assert not waiting.done()
+        written.set_state(STATE)
+        await asyncio.sleep(1)
+        assert waiting.done()
+        written.add_event(number(0))
+        waiting = tasks.create_task(written.wait_for(lambda: STATE))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        written.set_state(STATE)
+        await asyncio.sleep(1)
+        assert waiting.done()
+
+
+@virtual_time
+async def test_a_write_in_progress_finishes_after_the_end_of_its_queue() -> None:
+    began, over = asyncio.Event(), asyncio.Event()
+
+    class SlowJournal(BlockedJournal):
+        async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None:
+            began.set()
+            await over.wait()
+            await super().write(state, events)
+
+    journal = SlowJournal()
+    async with writing(journal) as written:
+        written.set_state(STATE)
+        await began.wait()
+        written.discard()
+        over.set()
+        await asyncio.sleep(1)
+        written.set_state(OTHER)
+        await asyncio.sleep(1)
+    assert [state for state, _ in journal.took] == [STATE]

@@ -12,7 +12,7 @@ from media.packet import MediaPacket
 from media.stream_events import StreamEvent
 from media.stream_keys import Slot
 from media.track import AudioCodec, AudioTrack, Track, VideoCodec, VideoTrack
-from tests.support.ingest.virtual_clock import run
+from tests.support.ingest.virtual_clock import virtual_time
 
 VIDEO = VideoTrack(codec=VideoCodec.AVC, config=b"a", width=1280, height=720)
 SMALL = VideoTrack(codec=VideoCodec.AVC, config=b"c", width=640, height=360)
@@ -57,10 +57,9 @@ class Sink:
         how = ("restart the clock of" if new_clock else "go on with") if continues else how
         self.recorded.append(f"{how} " + " ".join(type(track).__name__ for track in tracks))
 
-    def offer(self, packets: Sequence[MediaPacket]) -> None:
+    def offer(self, packet: MediaPacket) -> None:
         assert self._on
-        assert packets
-        self.recorded += [f"offer {packet.dts}" for packet in packets]
+        self.recorded.append(f"offer {packet.dts}")
         self.playable = True
         self._notify()
 
@@ -189,282 +188,251 @@ async def join(live: LiveStreams, encoder: FakePublisher) -> FakePublisher:
     return encoder
 
 
-def test_packets_reach_the_run_in_order_even_while_it_opens() -> None:
-    async def scenario() -> None:
-        ports = FakePorts(opening=3.0)
-        async with streams(ports) as live:
-            encoder = await join(live, FakePublisher())
-            encoder.send()
-            await asyncio.sleep(4)
-            encoder.send(packets=1)
+@virtual_time
+async def test_packets_reach_the_run_in_order_even_while_it_opens() -> None:
+    ports = FakePorts(opening=3.0)
+    async with streams(ports) as live:
+        encoder = await join(live, FakePublisher())
+        encoder.send()
+        await asyncio.sleep(4)
+        encoder.send(packets=1)
+    assert ports.sinks[0].recorded == [
+        "begin VideoTrack AudioTrack",
+        "offer 0",
+        "offer 1",
+        "slate",  # nothing came for too long
+        "begin VideoTrack AudioTrack",
+        "offer 0",
+        "finish",
+    ]
+
+
+@virtual_time
+async def test_a_return_within_the_window_continues_the_same_run() -> None:
+    ports = FakePorts()
+    async with streams(ports) as live:
+        first = await join(live, FakePublisher())
+        first.send(packets=1)
+        await asyncio.sleep(1)
+        assert first.session is not None
+        first.session.close(goodbye=False)
+        await asyncio.sleep(59)
+        (await join(live, FakePublisher())).send(packets=1)
+        await asyncio.sleep(1)
+        assert len(ports.sinks) == 1
         assert ports.sinks[0].recorded == [
             "begin VideoTrack AudioTrack",
             "offer 0",
-            "offer 1",
-            "slate",  # nothing came for too long
+            "slate",
             "begin VideoTrack AudioTrack",
             "offer 0",
-            "finish",
         ]
-
-    run(scenario())
-
-
-def test_a_return_within_the_window_continues_the_same_run() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live:
-            first = await join(live, FakePublisher())
-            first.send(packets=1)
-            await asyncio.sleep(1)
-            assert first.session is not None
-            first.session.close(goodbye=False)
-            await asyncio.sleep(59)
-            (await join(live, FakePublisher())).send(packets=1)
-            await asyncio.sleep(1)
-            assert len(ports.sinks) == 1
-            assert ports.sinks[0].recorded == [
-                "begin VideoTrack AudioTrack",
-                "offer 0",
-                "slate",
-                "begin VideoTrack AudioTrack",
-                "offer 0",
-            ]
-
-    run(scenario())
 
 
 @pytest.mark.parametrize(("goodbye", "window"), [(False, 60.0), (True, 10.0)])
-def test_the_run_ends_when_the_window_is_over(goodbye: bool, window: float) -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live:
-            encoder = await join(live, FakePublisher())
-            encoder.send(packets=1)
-            await asyncio.sleep(1)
-            assert encoder.session is not None
-            encoder.session.close(goodbye=goodbye)
-            await asyncio.sleep(window - 0.5)
-            assert "end" not in ports.sinks[0].recorded
-            assert ports.states[-1].live
-            await asyncio.sleep(1.5)
-            assert ports.sinks[0].recorded[-1] == "end"
-            assert ports.closed == 1
-            assert not ports.states[-1].live
-            assert len(live) == 0
-
-    run(scenario())
+@virtual_time
+async def test_the_run_ends_when_the_window_is_over(goodbye: bool, window: float) -> None:
+    ports = FakePorts()
+    async with streams(ports) as live:
+        encoder = await join(live, FakePublisher())
+        encoder.send(packets=1)
+        await asyncio.sleep(1)
+        assert encoder.session is not None
+        encoder.session.close(goodbye=goodbye)
+        await asyncio.sleep(window - 0.5)
+        assert "end" not in ports.sinks[0].recorded
+        assert ports.states[-1].live
+        await asyncio.sleep(1.5)
+        assert ports.sinks[0].recorded[-1] == "end"
+        assert ports.closed == 1
+        assert not ports.states[-1].live
+        assert len(live) == 0
 
 
-def test_another_picture_size_continues_the_same_run() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live:
-            encoder = await join(live, FakePublisher())
-            encoder.send(packets=1)
-            await asyncio.sleep(1)
-            encoder.send(SMALL, packets=1)
-            await asyncio.sleep(1)
-            (sink,) = ports.sinks
-            assert sink.recorded[-1] == "offer 0"
-            assert (
-                sink.recorded.count("finish")
-                == sink.recorded.count("begin VideoTrack AudioTrack") - 1
-            )
-
-    run(scenario())
+@virtual_time
+async def test_another_picture_size_continues_the_same_run() -> None:
+    ports = FakePorts()
+    async with streams(ports) as live:
+        encoder = await join(live, FakePublisher())
+        encoder.send(packets=1)
+        await asyncio.sleep(1)
+        encoder.send(SMALL, packets=1)
+        await asyncio.sleep(1)
+        (sink,) = ports.sinks
+        assert sink.recorded[-1] == "offer 0"
+        assert (
+            sink.recorded.count("finish") == sink.recorded.count("begin VideoTrack AudioTrack") - 1
+        )
 
 
-def test_a_picture_that_comes_later_ends_the_run_and_begins_another() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live:
-            encoder = await join(live, FakePublisher())
-            assert encoder.session is not None
-            now = asyncio.get_running_loop().time()
-            encoder.session.receive_track(AUDIO, now)
-            encoder.session.receive_packets(
-                [MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x")], now
-            )
-            await asyncio.sleep(2)
-            encoder.send(packets=1, sound=False)
-            await asyncio.sleep(1)
-            first, second = ports.sinks
-            assert first.recorded == ["begin AudioTrack", "offer 0", "finish", "end"]
-            assert second.recorded == ["begin VideoTrack AudioTrack", "offer 0"]
-
-    run(scenario())
+@virtual_time
+async def test_a_picture_that_comes_later_ends_the_run_and_begins_another() -> None:
+    ports = FakePorts()
+    async with streams(ports) as live:
+        encoder = await join(live, FakePublisher())
+        assert encoder.session is not None
+        now = asyncio.get_running_loop().time()
+        encoder.session.receive_track(AUDIO, now)
+        encoder.session.receive_packets(
+            [MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x")], now
+        )
+        await asyncio.sleep(2)
+        encoder.send(packets=1, sound=False)
+        await asyncio.sleep(1)
+        first, second = ports.sinks
+        assert first.recorded == ["begin AudioTrack", "offer 0", "finish", "end"]
+        assert second.recorded == ["begin VideoTrack AudioTrack", "offer 0"]
 
 
 @pytest.mark.parametrize("sound", [True, False], ids=["both tracks", "still looking for sound"])
-def test_media_of_an_encoder_that_left_before_its_run_opened_reach_the_run(sound: bool) -> None:
-    async def scenario() -> None:
-        ports = FakePorts(opening=3.0)
-        async with streams(ports) as live:
-            encoder = await join(live, FakePublisher())
-            encoder.send(sound=sound)
-            assert encoder.session is not None
-            encoder.session.close(goodbye=True)
-            await asyncio.sleep(5)
-            (sink,) = ports.sinks
-            assert sink.recorded[1:] == ["offer 0", "offer 1", "slate"]
-            await asyncio.sleep(10)
-            assert sink.recorded[-1] == "end"
-            assert len(live) == 0
-
-    run(scenario())
-
-
-def test_an_encoder_that_is_silent_for_two_seconds_is_replaced() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live:
-            dead = await join(live, FakePublisher())
-            now = asyncio.get_running_loop().time()
-            dead.last = now
-            newcomer = await join(live, FakePublisher())
-            assert asyncio.get_running_loop().time() - now == pytest.approx(2.0, abs=0.01)
-            assert dead.disconnected is not None
-            newcomer.send(packets=1)
-            dead.send(packets=5)  # what a dead connection still had buffered counts no more
-            await asyncio.sleep(1)
-            assert ports.sinks[0].recorded == ["begin VideoTrack AudioTrack", "offer 0"]
-
-    run(scenario())
+@virtual_time
+async def test_media_of_an_encoder_that_left_before_its_run_opened_reach_the_run(
+    sound: bool,
+) -> None:
+    ports = FakePorts(opening=3.0)
+    async with streams(ports) as live:
+        encoder = await join(live, FakePublisher())
+        encoder.send(sound=sound)
+        assert encoder.session is not None
+        encoder.session.close(goodbye=True)
+        await asyncio.sleep(5)
+        (sink,) = ports.sinks
+        assert sink.recorded[1:] == ["offer 0", "offer 1", "slate"]
+        await asyncio.sleep(10)
+        assert sink.recorded[-1] == "end"
+        assert len(live) == 0
 
 
-def test_an_encoder_that_sends_keeps_its_slot() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live:
-            holder = await join(live, FakePublisher())
-            now = asyncio.get_running_loop().time()
-            with pytest.raises(SlotOccupied):
-                await live.attach(GRANT, FakePublisher())
-            waited = asyncio.get_running_loop().time() - now
-            assert waited == pytest.approx(ANSWER_SECONDS, abs=0.01)
-            assert holder.disconnected is None
-
-    run(scenario())
-
-
-def test_an_encoder_that_leaves_frees_its_slot_at_once() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live, asyncio.TaskGroup() as tasks:
-            holder = await join(live, FakePublisher())
-            waiting = tasks.create_task(join(live, FakePublisher()))
-            await asyncio.sleep(1)
-            assert not waiting.done()
-            assert holder.session is not None
-            holder.session.close(goodbye=False)
-            await asyncio.sleep(0.01)
-            assert waiting.done()
-
-    run(scenario())
+@virtual_time
+async def test_an_encoder_that_is_silent_for_two_seconds_is_replaced() -> None:
+    ports = FakePorts()
+    async with streams(ports) as live:
+        dead = await join(live, FakePublisher())
+        now = asyncio.get_running_loop().time()
+        dead.last = now
+        newcomer = await join(live, FakePublisher())
+        assert asyncio.get_running_loop().time() - now == pytest.approx(2.0, abs=0.01)
+        assert dead.disconnected is not None
+        newcomer.send(packets=1)
+        dead.send(packets=5)  # what a dead connection still had buffered counts no more
+        await asyncio.sleep(1)
+        assert ports.sinks[0].recorded == ["begin VideoTrack AudioTrack", "offer 0"]
 
 
-def test_a_drain_keeps_the_run_and_disconnects_the_encoders() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live:
-            encoder = await join(live, FakePublisher())
-            encoder.send(packets=1)
-            await asyncio.sleep(1)
-        assert ports.sinks[0].recorded[-1] == "finish"
-        assert ports.closed == 1
-        assert encoder.disconnected is not None
+@virtual_time
+async def test_an_encoder_that_sends_keeps_its_slot() -> None:
+    ports = FakePorts()
+    async with streams(ports) as live:
+        holder = await join(live, FakePublisher())
+        now = asyncio.get_running_loop().time()
         with pytest.raises(SlotOccupied):
             await live.attach(GRANT, FakePublisher())
-
-    run(scenario())
-
-
-def test_a_state_that_was_not_written_is_written_later() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        ports.refusals = 3
-        async with streams(ports) as live:
-            (await join(live, FakePublisher())).send()
-            await asyncio.sleep(1.5)
-            state = ports.states[-1]
-            assert (state.live, state.on_air, state.sending) == (True, Slot(0), {Slot(0)})
-
-    run(scenario())
+        waited = asyncio.get_running_loop().time() - now
+        assert waited == pytest.approx(ANSWER_SECONDS, abs=0.01)
+        assert holder.disconnected is None
 
 
-def test_a_fault_of_a_stream_disconnects_its_encoder_which_may_return() -> None:
-    async def scenario() -> None:
-        ports = FakePorts(broken=True)
-        async with streams(ports) as live:
-            encoder = await join(live, FakePublisher())
-            encoder.send()
-            await asyncio.sleep(1)
-            assert encoder.disconnected is not None
-            assert len(live) == 0
-            await join(live, FakePublisher())
-            assert len(live) == 1
-
-    run(scenario())
-
-
-def test_sound_alone_is_on_air_after_the_patience() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live:
-            encoder = await join(live, FakePublisher())
-            assert encoder.session is not None
-            now = asyncio.get_running_loop().time()
-            encoder.session.receive_track(AUDIO, now)
-            encoder.session.receive_packets(
-                [MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x")], now
-            )
-            await asyncio.sleep(2)
-            assert ports.sinks[0].recorded == ["begin AudioTrack", "offer 0"]
-            assert not ports.states[-1].no_audio
-
-    run(scenario())
+@virtual_time
+async def test_an_encoder_that_leaves_frees_its_slot_at_once() -> None:
+    ports = FakePorts()
+    async with streams(ports) as live, asyncio.TaskGroup() as tasks:
+        holder = await join(live, FakePublisher())
+        waiting = tasks.create_task(join(live, FakePublisher()))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        assert holder.session is not None
+        holder.session.close(goodbye=False)
+        await asyncio.sleep(0.01)
+        assert waiting.done()
 
 
-def test_until_its_run_is_open_a_stream_keeps_the_state_of_its_last_owner() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live:
-            encoder = await join(live, FakePublisher())
-            await asyncio.sleep(1)
-            assert (ports.state.live, ports.state.opening) == (False, True)
-            encoder.send()
-            await asyncio.sleep(1)
-            assert (ports.state.live, ports.state.opening) == (True, False)
-            await live.end(GRANT.stream, "ended")
-            await asyncio.sleep(1)
-            assert (ports.state.live, ports.state.opening) == (False, False)
-
-    run(scenario())
+@virtual_time
+async def test_a_drain_keeps_the_run_and_disconnects_the_encoders() -> None:
+    ports = FakePorts()
+    async with streams(ports) as live:
+        encoder = await join(live, FakePublisher())
+        encoder.send(packets=1)
+        await asyncio.sleep(1)
+    assert ports.sinks[0].recorded[-1] == "finish"
+    assert ports.closed == 1
+    assert encoder.disconnected is not None
+    with pytest.raises(SlotOccupied):
+        await live.attach(GRANT, FakePublisher())
 
 
-def test_a_stream_without_media_does_not_keep_its_previous_state_for_ever() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live:
-            await join(live, FakePublisher())
-            await asyncio.sleep(9)
-            assert ports.state.opening
-            await asyncio.sleep(2)
-            assert not ports.state.opening
-
-    run(scenario())
+@virtual_time
+async def test_a_state_that_was_not_written_is_written_later() -> None:
+    ports = FakePorts()
+    ports.refusals = 3
+    async with streams(ports) as live:
+        (await join(live, FakePublisher())).send()
+        await asyncio.sleep(1.5)
+        state = ports.states[-1]
+        assert (state.live, state.on_air, state.sending) == (True, Slot(0), {Slot(0)})
 
 
-def test_a_stream_whose_encoder_leaves_before_its_run_is_open_is_off_the_air() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with streams(ports) as live:
-            encoder = await join(live, FakePublisher())
-            await asyncio.sleep(1)
-            assert encoder.session is not None
-            encoder.session.close(goodbye=False)
-            await asyncio.sleep(1)
-            assert (ports.state.live, ports.state.opening) == (False, False)
+@virtual_time
+async def test_a_fault_of_a_stream_disconnects_its_encoder_which_may_return() -> None:
+    ports = FakePorts(broken=True)
+    async with streams(ports) as live:
+        encoder = await join(live, FakePublisher())
+        encoder.send()
+        await asyncio.sleep(1)
+        assert encoder.disconnected is not None
+        assert len(live) == 0
+        await join(live, FakePublisher())
+        assert len(live) == 1
 
-    run(scenario())
+
+@virtual_time
+async def test_sound_alone_is_on_air_after_the_patience() -> None:
+    ports = FakePorts()
+    async with streams(ports) as live:
+        encoder = await join(live, FakePublisher())
+        assert encoder.session is not None
+        now = asyncio.get_running_loop().time()
+        encoder.session.receive_track(AUDIO, now)
+        encoder.session.receive_packets(
+            [MediaPacket(track=AUDIO, dts=0, pts=0, key=True, data=b"x")], now
+        )
+        await asyncio.sleep(2)
+        assert ports.sinks[0].recorded == ["begin AudioTrack", "offer 0"]
+        assert not ports.states[-1].no_audio
+
+
+@virtual_time
+async def test_until_its_run_is_open_a_stream_keeps_the_state_of_its_last_owner() -> None:
+    ports = FakePorts()
+    async with streams(ports) as live:
+        encoder = await join(live, FakePublisher())
+        await asyncio.sleep(1)
+        assert (ports.state.live, ports.state.opening) == (False, True)
+        encoder.send()
+        await asyncio.sleep(1)
+        assert (ports.state.live, ports.state.opening) == (True, False)
+        await live.end(GRANT.stream, "ended")
+        await asyncio.sleep(1)
+        assert (ports.state.live, ports.state.opening) == (False, False)
+
+
+@virtual_time
+async def test_a_stream_without_media_does_not_keep_its_previous_state_for_ever() -> None:
+    ports = FakePorts()
+    async with streams(ports) as live:
+        await join(live, FakePublisher())
+        await asyncio.sleep(9)
+        assert ports.state.opening
+        await asyncio.sleep(2)
+        assert not ports.state.opening
+
+
+@virtual_time
+async def test_a_stream_whose_encoder_leaves_before_its_run_is_open_is_off_the_air() -> None:
+    ports = FakePorts()
+    async with streams(ports) as live:
+        encoder = await join(live, FakePublisher())
+        await asyncio.sleep(1)
+        assert encoder.session is not None
+        encoder.session.close(goodbye=False)
+        await asyncio.sleep(1)
+        assert (ports.state.live, ports.state.opening) == (False, False)

@@ -19,7 +19,7 @@ from tests.support.ingest.simulated_encoders import (
     SimulatedStream,
     simulated_stream,
 )
-from tests.support.ingest.virtual_clock import hold_up, run
+from tests.support.ingest.virtual_clock import hold_up, virtual_time
 
 
 @asynccontextmanager
@@ -36,78 +36,72 @@ async def stream_on_a_watched_loop(
 
 @pytest.mark.parametrize("policy", [Policy(), LOW_LATENCY_POLICY], ids=["normal", "low"])
 @pytest.mark.parametrize("phase", [0.0, 0.03, 0.07])
-def test_healthy_encoders_keep_their_places_while_the_loop_is_held_up(
+@virtual_time
+async def test_healthy_encoders_keep_their_places_while_the_loop_is_held_up(
     phase: float, policy: Policy
 ) -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with stream_on_a_watched_loop(ports, policy) as stage:
-            await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP, phase=phase)
-            await asyncio.sleep(7.0 + phase)
-            # The shortest delay is just below the threshold of a lag.
-            for seconds in (0.24, 0.5, 0.8, 2.5, 30.0, 2.5):
-                hold_up(seconds)
-                await asyncio.sleep(1.0)
-                assert stage.on_air == PRIMARY
-            assert ports.events == []
-            assert stage.recorded == ["begin VideoTrack AudioTrack"]
-
-    run(scenario())
-
-
-def test_an_encoder_that_fails_while_the_loop_is_held_up_again_and_again_is_replaced() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with stream_on_a_watched_loop(ports) as stage:
-            primary = await stage.add_encoder(PRIMARY)
-            await stage.add_encoder(BACKUP)
-            await asyncio.sleep(7.0)
-            primary.stalled = True
-            for _ in range(6):
-                hold_up(0.9)
-                await asyncio.sleep(0.05)
-            await asyncio.sleep(0.5)
-            assert stage.on_air == BACKUP
-
-    run(scenario())
-
-
-def test_a_run_waits_longer_for_its_encoder_when_none_could_connect() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        async with stream_on_a_watched_loop(ports) as stage:
-            encoder = await stage.add_encoder(PRIMARY)
-            await asyncio.sleep(3.0)
-            stage.stop()
-            encoder.leave()
+    ports = FakePorts()
+    async with stream_on_a_watched_loop(ports, policy) as stage:
+        await stage.add_encoder(PRIMARY)
+        await stage.add_encoder(BACKUP, phase=phase)
+        await asyncio.sleep(7.0 + phase)
+        # The shortest delay is just below the threshold of a lag.
+        for seconds in (0.24, 0.5, 0.8, 2.5, 30.0, 2.5):
+            hold_up(seconds)
             await asyncio.sleep(1.0)
-            hold_up(GRANT.reconnect_seconds)
-            await asyncio.sleep(2.0)  # the encoder's dialogue takes its time
-            await stage.add_encoder(PRIMARY)
-            await asyncio.sleep(2.0)
             assert stage.on_air == PRIMARY
-            assert len(ports.sinks) == 1
-            stage.stop()
-            await asyncio.sleep(GRANT.reconnect_seconds)
-            assert len(ports.sinks) == 1
-
-    run(scenario())
+        assert ports.events == []
+        assert stage.recorded == ["begin VideoTrack AudioTrack"]
 
 
-def test_an_encoder_keeps_its_slot_while_its_packets_cannot_be_read() -> None:
-    async def scenario() -> None:
-        ports = FakePorts()
-        clock = asyncio.get_running_loop().time
-        async with stream_on_a_watched_loop(ports) as stage:
-            holder = await stage.add_encoder(PRIMARY)
-            await asyncio.sleep(1.0)
-            holder.last = clock()
-            hold_up(ANSWER_SECONDS + 1)
-            # It is read on the loop's next turn.
-            asyncio.get_running_loop().call_soon(setattr, holder, "last", None)
-            with pytest.raises(SlotOccupied):
-                await stage.live.attach(GRANT, FakePublisher())
-            assert holder.disconnected is None
+@virtual_time
+async def test_an_encoder_that_fails_while_the_loop_is_held_up_again_and_again_is_replaced() -> (
+    None
+):
+    ports = FakePorts()
+    async with stream_on_a_watched_loop(ports) as stage:
+        primary = await stage.add_encoder(PRIMARY)
+        await stage.add_encoder(BACKUP)
+        await asyncio.sleep(7.0)
+        primary.stalled = True
+        for _ in range(6):
+            hold_up(0.9)
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
+        assert stage.on_air == BACKUP
 
-    run(scenario())
+
+@virtual_time
+async def test_a_run_waits_longer_for_its_encoder_when_none_could_connect() -> None:
+    ports = FakePorts()
+    async with stream_on_a_watched_loop(ports) as stage:
+        encoder = await stage.add_encoder(PRIMARY)
+        await asyncio.sleep(3.0)
+        stage.stop()
+        encoder.leave()
+        await asyncio.sleep(1.0)
+        hold_up(GRANT.reconnect_seconds)
+        await asyncio.sleep(2.0)  # the encoder's dialogue takes its time
+        await stage.add_encoder(PRIMARY)
+        await asyncio.sleep(2.0)
+        assert stage.on_air == PRIMARY
+        assert len(ports.sinks) == 1
+        stage.stop()
+        await asyncio.sleep(GRANT.reconnect_seconds)
+        assert len(ports.sinks) == 1
+
+
+@virtual_time
+async def test_an_encoder_keeps_its_slot_while_its_packets_cannot_be_read() -> None:
+    ports = FakePorts()
+    clock = asyncio.get_running_loop().time
+    async with stream_on_a_watched_loop(ports) as stage:
+        holder = await stage.add_encoder(PRIMARY)
+        await asyncio.sleep(1.0)
+        holder.last = clock()
+        hold_up(ANSWER_SECONDS + 1)
+        # It is read on the loop's next turn.
+        asyncio.get_running_loop().call_soon(setattr, holder, "last", None)
+        with pytest.raises(SlotOccupied):
+            await stage.live.attach(GRANT, FakePublisher())
+        assert holder.disconnected is None

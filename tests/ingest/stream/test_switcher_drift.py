@@ -17,7 +17,7 @@ from tests.support.ingest.simulated_encoders import (
     simulated_stream,
     whole_at,
 )
-from tests.support.ingest.virtual_clock import run
+from tests.support.ingest.virtual_clock import virtual_time
 
 FRAME = 1 / 30
 
@@ -54,28 +54,26 @@ def losses(recorded: list[str]) -> list[float]:
 
 # Seeds with which the losses add up to 2.5 s and more unless they are balanced.
 @pytest.mark.parametrize("seed", [1, 2, 10])
-def test_after_many_drills_the_runs_time_is_near_the_clock(seed: int) -> None:
-    async def scenario() -> None:
-        moments = random.Random(seed)
-        ports = FakePorts()
-        async with simulated_stream(ports, Policy(return_seconds=1.0)) as stream:
-            encoders = await add_pair(stream, moments.uniform(0, 2))
-            for _ in range(20):
-                await asyncio.sleep(moments.uniform(6, 8))
-                assert "refused" not in await stream.live.drill(1)
-                assert stream.on_air == BACKUP
-            await asyncio.sleep(6)
-            (sink,) = ports.sinks
-            lost = losses(sink.recorded)
-            assert len(lost) == 40
-            behind = list(accumulate(lost, initial=0.0))
-            assert max(map(abs, behind)) <= 2.1  # a second, and half of a GOP
-            for each, before in zip(lost, behind, strict=False):
-                assert abs(each) <= 1.05 + max(0.0, abs(before) - 0.95)
-            assert sum(abs(each) > 1.05 for each in lost) <= 5
-            # The slate lasts by as much longer or shorter, so after it nothing is left of that.
-            assert abs(behind[-1]) > 0.3
-            assert await show_slate(encoders, sink) == pytest.approx(2.1 + behind[-1], abs=0.25)
-            assert await show_slate(encoders, sink) == pytest.approx(2.1, abs=0.25)
-
-    run(scenario())
+@virtual_time
+async def test_after_many_drills_the_runs_time_is_near_the_clock(seed: int) -> None:
+    moments = random.Random(seed)
+    ports = FakePorts()
+    async with simulated_stream(ports, Policy(return_seconds=1.0)) as stream:
+        encoders = await add_pair(stream, moments.uniform(0, 2))
+        for _ in range(20):
+            await asyncio.sleep(moments.uniform(6, 8))
+            assert "refused" not in await stream.live.drill(1)
+            assert stream.on_air == BACKUP
+        await asyncio.sleep(6)
+        (sink,) = ports.sinks
+        lost = losses(sink.recorded)
+        assert len(lost) == 40
+        behind = list(accumulate(lost, initial=0.0))
+        assert max(map(abs, behind)) <= 2.1  # a second, and half of a GOP
+        for each, before in zip(lost, behind, strict=False):
+            assert abs(each) <= 1.05 + max(0.0, abs(before) - 0.95)
+        assert sum(abs(each) > 1.05 for each in lost) <= 5
+        # The slate lasts by as much longer or shorter, so after it nothing is left of that.
+        assert abs(behind[-1]) > 0.3
+        assert await show_slate(encoders, sink) == pytest.approx(2.1 + behind[-1], abs=0.25)
+        assert await show_slate(encoders, sink) == pytest.approx(2.1, abs=0.25)

@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ParamSpec
 
 import uvloop
 
@@ -22,8 +23,9 @@ from media.stream_events import StreamEvent
 from media.stream_keys import Slot, StreamKey
 from media.track import Track
 from tests.support.ingest import rtmp_peer
-from tests.support.ingest.virtual_clock import run as run_virtual
 from tests.support.waiting import until
+
+P = ParamSpec("P")
 
 # Tests open connections faster than real encoders do.
 LIMITS = Limits(new_per_address_per_second=1_000, wrong_keys_per_minute=1_000)
@@ -38,16 +40,21 @@ _PATIENCE = 15.0  # seconds, for a busy machine
 def play(scenario: Coroutine[Any, Any, None], loop: str = "uvloop") -> None:
     """Run a coroutine with a time limit; `loop` is one of LOOPS."""
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        runner.run(_bounded(scenario, _PATIENCE))
+        runner.run(_bounded(scenario))
 
 
-def play_fast(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine on a virtual clock; both ends of its sockets must be in this loop."""
-    run_virtual(_bounded(scenario, 120.0), linger=0.005)
+def real_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test in real time, with a limit; its argument `loop`, if it has one, as in `play`."""
+
+    @functools.wraps(test)
+    def play_on(*args: P.args, **kwargs: P.kwargs) -> None:
+        play(test(*args, **kwargs), str(kwargs.get("loop", "uvloop")))
+
+    return play_on
 
 
-async def _bounded(scenario: Coroutine[Any, Any, None], seconds: float) -> None:
-    async with asyncio.timeout(seconds):
+async def _bounded(scenario: Coroutine[Any, Any, None]) -> None:
+    async with asyncio.timeout(_PATIENCE):
         await scenario
 
 

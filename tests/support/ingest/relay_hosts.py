@@ -6,9 +6,9 @@ closes its sockets without a message; the network cable of a host can be cut.
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -24,19 +24,8 @@ from media.stream_keys import Slot
 from tests.ingest.stream.test_live_stream import GRANT, FakePorts
 from tests.support.ingest.shared_ownership import OwnershipTable
 from tests.support.ingest.simulated_encoders import PRIMARY, SimulatedEncoder
-from tests.support.ingest.virtual_clock import run as run_virtual
 
 SECRET: Final = b"the secret of this installation"
-
-
-def play(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine on a virtual clock."""
-    run_virtual(_bounded(scenario), linger=0.005)
-
-
-async def _bounded(scenario: Coroutine[Any, Any, None]) -> None:
-    async with asyncio.timeout(300):
-        await scenario
 
 
 class Encoder(SimulatedEncoder):

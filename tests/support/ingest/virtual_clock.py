@@ -4,11 +4,18 @@ Sockets work if both ends are in the same loop: written bytes are read before th
 """
 
 import asyncio
+import functools
 import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+# Virtual seconds that a test with sockets may take.
+_PATIENCE: Final = 300.0
+# Real seconds that sockets have before the clock advances.
+_LINGER: Final = 0.005
 
 
 class _Jumping(selectors.SelectSelector):
@@ -48,6 +55,36 @@ def run(main: Coroutine[Any, Any, T], *, linger: float = 0.0) -> T:
     """
     with asyncio.Runner(loop_factory=lambda: _Loop(linger)) as runner:
         return runner.run(main)
+
+
+def virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test on a virtual clock."""
+
+    @functools.wraps(test)
+    def play(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(test(*args, **kwargs))
+
+    return play
+
+
+def virtual_sockets(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test on a virtual clock; both ends of its sockets must be in this loop."""
+
+    @functools.wraps(test)
+    def play(*args: P.args, **kwargs: P.kwargs) -> None:
+        play_fast(test(*args, **kwargs))
+
+    return play
+
+
+def play_fast(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine on a virtual clock; both ends of its sockets must be in this loop."""
+    run(_bounded(scenario), linger=_LINGER)
+
+
+async def _bounded(scenario: Coroutine[Any, Any, None]) -> None:
+    async with asyncio.timeout(_PATIENCE):
+        await scenario
 
 
 def hold_up(seconds: float) -> None:

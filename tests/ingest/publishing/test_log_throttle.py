@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.server.log_throttle import (
+from ingest.publishing.log_throttle import (
     LINES_PER_CAUSE,
     LINES_PER_NETWORK,
     PERIOD_SECONDS,

@@ -1,9 +1,8 @@
 import msgspec
 
-from ingest.rtmp.limits import Limits
-from ingest.server.admission import Admission
+from ingest.publishing.admission import Admission, AdmissionLimits
 
-LIMITS = Limits(
+LIMITS = AdmissionLimits(
     connections=5,
     connections_per_address=3,
     new_per_address_per_second=2,
