@@ -1,7 +1,7 @@
 """Records live runs: follows the steps that they list, and turns each ended run into a video.
 
-A publication reports its steps to a `RecordingQueue`, which only queues them, so recording never
-delays a run. One task per run links the listed media (`delivery.recording.recording_store`).
+A `RecordingQueue` observes each run and only queues its steps, so recording never delays a run. One
+task per run links the listed media (`delivery.recording.recording_store`).
 Another task looks for recordings of ended runs by the state on disk, not by notifications: a run
 that a restart cut off, or that ended during a database outage, becomes a video, too.
 
@@ -18,8 +18,7 @@ from typing import Final, Protocol
 
 from delivery.recording.finalize import RecordingFinisher, finalize
 from delivery.recording.recording_store import ListedStep, RecordingStore
-from delivery.run.observers import RunObserver
-from delivery.run.publication import Publication
+from delivery.run.observers import ObservedRun, QueueingObserver
 from delivery.run.run_state import RunState, Step
 from delivery.run.run_store import StoredRun, newest_run, read_state
 from media.stream_events import RecordingNotBegunEvent, RecordingStoppedEvent, StreamEvent
@@ -43,8 +42,6 @@ _BEGINNING_US: Final = 120 * MICROSECONDS
 _RETRY_SECONDS: Final = 1.0
 # Attempts to open the recording of a run that has already ended.
 _MAX_LATE_TRIES: Final = 120
-# The longest that `release` waits for the last step to be linked.
-_SETTLE_SECONDS: Final = 1.0
 
 WriteEvent = Callable[[str, StreamEvent], Awaitable[None]]
 
@@ -70,25 +67,23 @@ class RecordingCatalog(RecordingFinisher, Protocol):
         ...
 
 
-class RecordingQueue(RunObserver):
+class RecordingQueue(QueueingObserver[ListedStep]):
     """The listed steps of a run that wait to be recorded.
 
-    `may_begin` allows a new recording; an existing one continues in any case.
+    If too many wait, the oldest are dropped, which leaves a gap. A new recording begins if the
+    run's policy says so; an existing one continues in any case.
     """
 
-    def __init__(self, stream: str, run: str, *, may_begin: bool, keep_days: int) -> None:
-        self.stream = stream
-        self.run = run
-        self.may_begin = may_begin
-        self.keep_days = keep_days
-        self.has_ended = False
+    def __init__(self, run: ObservedRun) -> None:
+        super().__init__(run, _MAX_QUEUED)
+        recording = None if run.policy is None else run.policy.recording
+        self.keep_days = None if recording is None or not recording.enabled else recording.keep_days
         self.is_closed = False  # no more steps are accepted
-        self.settled = asyncio.Event()
-        self._waiting: deque[ListedStep] = deque(maxlen=_MAX_QUEUED)
-        self._more = asyncio.Event()
+        self.settled = asyncio.Event()  # no task records it
+        self.settled.set()
 
     def on_step_listed(self, step: Step, state: RunState, codecs: Mapping[str, str]) -> None:
-        """Queue a step; if too many wait, drop the oldest, which leaves a gap."""
+        """Queue a step."""
         if not self.is_closed:
             listed = ListedStep(
                 step=step,
@@ -96,20 +91,12 @@ class RecordingQueue(RunObserver):
                 codecs=codecs or state.announced_codecs,
                 folders=(live_run(self.stream, self.run),),
             )
-            self._waiting.append(listed)
-            self._more.set()
+            self.put(listed)
 
-    def on_ended(self) -> None:
-        """Handle the end of the run."""
-        self.has_ended = True
-        self._more.set()
-
-    async def next(self) -> ListedStep | None:
-        """Wait for the next step and return it, or None once the run has ended."""
-        while not self._waiting and not self.has_ended:
-            self._more.clear()
-            await self._more.wait()
-        return self._waiting.popleft() if self._waiting else None
+    async def release(self) -> None:
+        """Wait until the last step is linked."""
+        self.on_ended()
+        await self.settled.wait()
 
 
 class Recorder:
@@ -140,57 +127,42 @@ class Recorder:
         self._more = asyncio.Event()
         self._due = asyncio.Event()
         self._warned: set[tuple[str, str]] = set()
-        self._running = False
 
     # -- called by runs ---------------------------------------------------------------------------
 
-    def follow(self, publication: Publication, *, may_begin: bool, keep_days: int) -> None:
-        """Record the steps that a publication lists, and those that it has on disk already."""
-        key = publication.hash, publication.run
-        queue = RecordingQueue(*key, may_begin=may_begin, keep_days=keep_days)
+    def observe(self, run: ObservedRun) -> RecordingQueue:
+        """Record the steps that a run lists, and those that it has stored already."""
+        key = run.stream, run.run
+        queue = RecordingQueue(run)
         previous = self._queues.get(key)
         if previous is not None:  # the run was interrupted and resumed
             previous.is_closed = True
             previous.on_ended()
         self._queues[key] = queue
-        publication.add_observer(queue)
         self._new.append(queue)
         self._more.set()
+        self.check_ended()  # for the run before it, which is over
+        return queue
 
     def check_ended(self) -> None:
         """Look for recordings of ended runs now, since a run may have ended."""
         self._due.set()
 
-    async def release(self, stream: str) -> None:
-        """End the queues of a stream; wait up to a second until its last step is linked."""
-        queues = [queue for queue in self._queues.values() if queue.stream == stream]
-        for queue in queues:
-            queue.on_ended()
-        if not self._running:
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_SETTLE_SECONDS):
-                for queue in queues:
-                    await queue.settled.wait()
-
     # -- tasks ------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Record runs and finalize recordings, until cancelled."""
-        self._running = True
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._finalize_ended_runs())
-                while True:
-                    while self._new:
-                        tasks.create_task(self._follow(self._new.popleft()))
-                    self._more.clear()
-                    await self._more.wait()
-        finally:
-            self._running = False
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._finalize_ended_runs())
+            while True:
+                while self._new:
+                    tasks.create_task(self._follow(self._new.popleft()))
+                self._more.clear()
+                await self._more.wait()
 
     async def _follow(self, queue: RecordingQueue) -> None:
         key = queue.stream, queue.run
+        queue.settled.clear()
         try:
             await self._record(queue)
         except Exception:  # a failed recording must not end the run or other recordings
@@ -238,7 +210,7 @@ class Recorder:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _begin(self, queue: RecordingQueue) -> RecordingRow | None:
-        if not queue.may_begin:
+        if queue.keep_days is None:
             return None
         cause = await self._too_full()
         if cause is not None:

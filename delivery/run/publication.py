@@ -58,7 +58,7 @@ import msgspec
 
 from delivery.edge.base import EdgeWriter
 from delivery.run.borrowed_media import BorrowedMedia
-from delivery.run.observers import RunObserver
+from delivery.run.observers import ObserverFactory
 from delivery.run.run_objects import SOLE_OWNER, RunObjects, RunOwner
 from delivery.run.run_state import (
     LiveWindow,
@@ -86,6 +86,7 @@ from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, 
 from media.hls.timeline import Timeline
 from media.hls.timeline_segments import ClosedSegment
 from media.ladder import Rendition
+from media.run_policy import ResolvedPolicy
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.errors import StorageError
 from storage.objects.addresses import (
@@ -343,9 +344,16 @@ class Publication:
             self._queue.add(StepToList(step, *self._timelines.beginning))
         self._borrowed.begin(self._steps.next_sequence)
 
-    def add_observer(self, observer: RunObserver) -> None:
-        """Tell one more observer of the run, first of the newest steps that are stored."""
-        self._writer.observers.add(observer, self._writer.state)
+    def add_observer(self, make: ObserverFactory, policy: ResolvedPolicy | None = None) -> None:
+        """Tell one more observer of the run, first of the newest steps that are stored.
+
+        `policy` is what is set for the run, None if it is resumed only to be ended.
+        """
+        self._writer.observers.add(make, policy, self._writer.state)
+
+    async def release_observers(self) -> None:
+        """Wait up to a second until the observers have finished what is under way."""
+        await self._writer.observers.release()
 
     # -- properties -------------------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ async def run_ingest(
         now_us=now_us,
         record_event=events.add,
         posters=posters,
-        recorder=recorder,
+        observers=[recorder.observe],
         lag=context.lag,
         fenced=fenced,
     )

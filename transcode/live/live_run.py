@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -268,6 +268,15 @@ class LiveRun:
         else:
             await self._publication.suspend()
         self._report_stored(self._publication)
+
+    @contextlib.asynccontextmanager
+    async def observed(self) -> AsyncGenerator[None, None]:
+        """Let the run's observers finish what is under way at the end of the block."""
+        try:
+            yield
+        finally:
+            if self._publication is not None:
+                await self._publication.release_observers()
 
     def _report_stored(self, publication: Publication) -> None:
         self._report_playable(publication)

@@ -3,20 +3,20 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final, Never
+from typing import Final
 from weakref import WeakValueDictionary
 
 from delivery.edge.base import EdgeWriter
-from delivery.recording.recorder import Recorder
+from delivery.run.observers import ObserverFactory
 from delivery.run.publication import Publication
 from delivery.run.run_objects import RunOwner
 from delivery.run.run_state import LiveWindow
 from delivery.run.run_store import newest_run
 from media.loop_lag import LoopLag
 from media.no_op import do_nothing
-from media.run_policy import RunRecording
+from media.run_policy import ResolvedPolicy
 from media.stream_events import StreamEvent
 from storage.errors import StorageError
 from storage.objects.base import Objects
@@ -49,10 +49,10 @@ class LiveTranscoding:
     """Opens live runs and connects them to storage.
 
     `record_event` records events for the streams' owners (see `transcode.live.event_queue`).
-    `posters` stores posters of the streams (None: none are made); `recorder` turns runs into videos
-    (None: none are recorded). `lag` is that of the event loop. With `fenced` other hosts may write
-    to the same store. `wall_us` is this host's clock. `now_us` is the one that all these hosts
-    share, by which runs are named and dated; None: this host's.
+    `posters` stores posters of the streams (None: none are made); each run is offered to
+    `observers`. `lag` is that of the event loop. With `fenced` other hosts may write to the same
+    store. `wall_us` is this host's clock. `now_us` is the one that all these hosts share, by which
+    runs are named and dated; None: this host's.
 
     Attributes:
         on_lost: Called with a stream and the generation by which this host owned it, once another
@@ -71,7 +71,7 @@ class LiveTranscoding:
         now_us: Callable[[], int] | None = None,
         record_event: RecordEvent = do_nothing,
         posters: LivePosters | None = None,
-        recorder: Recorder | None = None,
+        observers: Sequence[ObserverFactory] = (),
         lag: LoopLag | None = None,
         fenced: bool = False,
     ) -> None:
@@ -88,9 +88,8 @@ class LiveTranscoding:
         self._edge = edge
         self._window = window
         self._posters = posters
-        self._recorder = recorder
+        self._observers = observers
         self._fenced = fenced
-        self._keep_days: dict[str, int] = {}  # by stream: for how long its recordings are kept
         # One run of a stream is opened or ended at a time.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._deaths: dict[str, EngineDeaths] = {}  # of recent engines, by stream
@@ -151,9 +150,9 @@ class LiveTranscoding:
             )
             if resumed is not None:
                 if bool(resumed.renditions) is picture:
-                    self._record(resumed)
+                    self._observe(resumed, policy)
                     return resumed
-                await resumed.finish()
+                await self._finish(resumed)
             publication = await Publication.open(
                 self._objects,
                 self._edge,
@@ -163,7 +162,7 @@ class LiveTranscoding:
                 low_latency=policy.is_low_latency,
                 owner=owner,
             )
-            self._record(publication)
+            self._observe(publication, policy)
             return publication
 
     def _opening(self, stream: str) -> asyncio.Lock:
@@ -176,12 +175,14 @@ class LiveTranscoding:
             on_lost=lambda: self.on_lost(stream, generation),
         )
 
-    def _record(self, publication: Publication) -> None:
-        """Record a run if its stream is recorded; resume a recording that a restart interrupted."""
-        if self._recorder is not None:
-            days = self._keep_days.get(publication.hash)
-            self._recorder.follow(publication, may_begin=days is not None, keep_days=days or 0)
-            self._recorder.check_ended()  # for the run before it, which is over
+    def _observe(self, publication: Publication, policy: ResolvedPolicy | None) -> None:
+        for make in self._observers:
+            publication.add_observer(make, policy)
+
+    async def _finish(self, interrupted: Publication) -> None:
+        """End a run that was resumed only for that."""
+        self._observe(interrupted, None)
+        await interrupted.finish()
 
     async def end_older(self, streams: Collection[str], window: float) -> None:
         """End the runs that a stop interrupted more than `window` seconds ago.
@@ -234,10 +235,8 @@ class LiveTranscoding:
                 None if resumed else await self._resume(stream, _ANY_AGE, self._window, owner)
             )
             if interrupted is not None:
-                await interrupted.finish()
+                await self._finish(interrupted)
                 log.info("run ended", extra={"stream": stream, "run": interrupted.run})
-                if self._recorder is not None:
-                    self._recorder.check_ended()
             return interrupted is not None
 
     async def _resume(
@@ -284,7 +283,7 @@ class LiveTranscoding:
             posters=self._posters,
             slate=slate,
         )
-        async with self._recording(stream, settings.policy.recording), asyncio.TaskGroup() as tasks:
+        async with run.observed(), asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(run.serve())
             self.runs[stream] = run
             try:
@@ -313,17 +312,3 @@ class LiveTranscoding:
             if name not in self.runs:
                 del self._deaths[name]
         return self._deaths.setdefault(stream, EngineDeaths())
-
-    @asynccontextmanager
-    async def _recording(
-        self, stream: str, recording: RunRecording[Never]
-    ) -> AsyncGenerator[None, None]:
-        """Record the stream's runs within the block, if they are to be recorded."""
-        if recording.enabled:
-            self._keep_days[stream] = recording.keep_days
-        try:
-            yield
-        finally:
-            self._keep_days.pop(stream, None)
-            if self._recorder is not None:
-                await self._recorder.release(stream)

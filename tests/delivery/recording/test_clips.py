@@ -50,7 +50,7 @@ async def go_live(
     """Begin a run of so many steps of 2 s; the live window has the last six."""
     publication = await fixture.open()
     if not recorded:
-        fixture.recorder.follow(publication, may_begin=False, keep_days=0)
+        fixture.follow(publication)
     maker = maker or ReportMaker(TOP, LOW)
     await begin_epoch(publication, maker)
     await more(fixture, publication, maker, number)

@@ -59,7 +59,7 @@ async def test_a_recording_offers_what_is_whole_and_plays_it_in_whole(
         media = (InitSection, SegmentStart, GapStart, Part, Segment)
         await append_all(publication, [each for each in shed.reports if isinstance(each, media)])
         await publication.finish()
-        await fixture.recorder.release(publication.hash)
+        await fixture.release()
         (video,) = await fixture.all_over()
         await fixture.check(video)
         folder = fixture.folder(video)

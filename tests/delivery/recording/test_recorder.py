@@ -104,12 +104,12 @@ async def test_a_run_that_is_not_to_be_recorded_is_not(tmp_path: Path) -> None:
         await publication.finish()  # nothing was ever listed
         await begin_epoch(publication, other)
         again = await fixture.open(now_us=LATER_US)
-        fixture.recorder.follow(again, may_begin=False, keep_days=0)
+        fixture.follow(again)
         maker = ReportMaker(TOP)
         await begin_epoch(again, maker)
         await steps(fixture, maker, again, 3)
         await again.finish()
-        await fixture.recorder.release(HASH)
+        await fixture.release()
         assert await fixture.all_over() == []
         await until(fixture.is_bare)
 
@@ -121,7 +121,7 @@ async def test_a_moment_is_no_video(tmp_path: Path) -> None:
         await begin_epoch(publication, maker)
         await append_all(publication, maker.step(TWO // 2))
         await publication.finish()
-        await fixture.recorder.release(HASH)
+        await fixture.release()
         assert await fixture.all_over() == []
         await until(fixture.is_bare)
 
@@ -132,12 +132,12 @@ async def test_a_run_that_a_restart_cut_off_is_recorded_further(tmp_path: Path) 
         maker = ReportMaker(TOP, salt="first")
         await begin_epoch(publication, maker)
         await steps(fixture, maker, publication, 20)
-        await fixture.recorder.release(HASH)
+        await fixture.release()
     async with run_recorder(tmp_path) as fixture:
         resumed = await resume_run(fixture.objects, fixture.edge, fixture.clock)
         assert resumed is not None
         # Changed settings apply from the next run on.
-        fixture.recorder.follow(resumed, may_begin=False, keep_days=0)
+        fixture.follow(resumed)
         maker = ReportMaker.continuing(resumed, salt="second")
         await begin_epoch(resumed, maker)
         await append_all(resumed, maker.step(discontinuity=True))
@@ -203,7 +203,7 @@ async def test_below_the_least_room_no_recording_begins(tmp_path: Path) -> None:
         maker = ReportMaker(TOP)
         await begin_epoch(publication, maker)
         await steps(fixture, maker, publication, 3)
-        await fixture.recorder.release(HASH)
+        await fixture.release()
         (facts,) = fixture.events_of("recording not begun")
         assert "free space is 1000 bytes" in str(facts["cause"])
         await publication.finish()
@@ -300,7 +300,7 @@ async def test_a_disk_that_takes_no_playlists_is_tried_again(tmp_path: Path) -> 
         await fixture.caught_up(publication)
         fixture.objects.full = {"1-1/index.m3u8"}
         await publication.finish()
-        await fixture.recorder.release(HASH)
+        await fixture.release()
         for _ in range(3):
             fixture.recorder.check_ended()
             await asyncio.sleep(0.05)
@@ -339,7 +339,7 @@ async def test_a_deleted_streams_recording_becomes_a_video_for_its_owner(tmp_pat
         (stream,) = await fixture.catalog.streams.find_all()
         await fixture.catalog.streams.remove(stream.id, Change(NOON_US))
         await publication.finish()
-        await fixture.recorder.release(HASH)
+        await fixture.release()
         await fixture.disk.delete_tree(f"live/{HASH}")
         (video,) = await fixture.all_over()
         await fixture.check(video)

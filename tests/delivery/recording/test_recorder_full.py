@@ -9,7 +9,6 @@ import pytest
 from delivery.run.publication import Publication
 from media.ladder import AUDIO_RENDITION
 from tests.support.storage.engine_reports import (
-    HASH,
     LOW,
     TOP,
     ReportMaker,
@@ -67,7 +66,7 @@ async def test_a_recording_that_fills_the_disk_stops_before_the_run_does(
         await publication.finish()
         live = on_disk(fixture.disk, TOP.name).segments
         assert not any(one.gap or one.discontinuity for one in live)
-        await fixture.recorder.release(HASH)
+        await fixture.release()
         assert await fixture.all_over() == [video]
 
 

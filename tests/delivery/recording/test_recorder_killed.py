@@ -11,7 +11,6 @@ import pytest
 
 from media.ladder import AUDIO_RENDITION
 from tests.support.storage.engine_reports import (
-    HASH,
     TOP,
     Killed,
     ReportMaker,
@@ -39,7 +38,7 @@ async def one_life(fixture: RecorderFixture) -> int:
             fixture.clock.now += 2.0
             await asyncio.sleep(0.002)  # let the recorder run, too
         await publication.finish()
-    await fixture.recorder.release(HASH)
+    await fixture.release()
     fixture.recorder.check_ended()
     for _ in range(20):
         if fixture.objects.writes_left == 0 or not await fixture.catalog.recordings.find_all():
@@ -86,12 +85,13 @@ async def test_a_recording_is_resumed_wherever_its_process_was_killed(
         async with run_recorder(folder) as fixture:
             resumed = await resume_run(fixture.objects, fixture.edge, fixture.clock)
             if resumed is not None:
-                fixture.recorder.follow(resumed, may_begin=True, keep_days=7)
+                fixture.follow(resumed, keep_days=7)
                 maker = ReportMaker.continuing(resumed, salt="second")
                 await begin_epoch(resumed, maker)
                 for number in range(2):
                     await append_all(resumed, maker.step(discontinuity=number == 0))
                 await resumed.finish()
+                await fixture.release()  # or no recording may have begun yet
             await check(fixture, listed, 2 if resumed is not None else 0)
         lives += 1
     assert lives > 72 // stride

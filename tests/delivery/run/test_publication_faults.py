@@ -122,7 +122,7 @@ class StreamLifetime:
             now_us += 1000 * self.births
             publication = await open_run(stage.objects, stage.edge, self.clock, now_us=now_us)
         self.publication: Publication = publication
-        publication.add_observer(self.viewers)
+        publication.add_observer(lambda _: self.viewers)
         await self.begin_engine()
 
     async def begin_engine(self) -> None:

@@ -57,7 +57,7 @@ def test_a_disk_that_fills_up_costs_the_largest_rungs_and_heals_by_itself(
             ReportMaker(TOP, LOW),
             PlaylistViewers(publication_fixture, publication_fixture.clock),
         )
-        publication.add_observer(viewers)
+        publication.add_observer(lambda _: viewers)
         await begin_epoch(publication, maker)
         for leave, steps in ((None, 16), (150_000, 12), (0, 12), (None, 16)):
             for _ in range(steps):
@@ -109,7 +109,7 @@ def test_a_disk_that_is_filled_and_freed_at_any_moment_makes_no_playlist_wrong(
             ReportMaker(TOP, LOW),
             PlaylistViewers(publication_fixture, publication_fixture.clock),
         )
-        publication.add_observer(viewers)
+        publication.add_observer(lambda _: viewers)
         await begin_epoch(publication, maker)
         other = threading.Thread(target=fill_and_free)
         other.start()
@@ -199,7 +199,7 @@ def test_a_run_whose_process_is_killed_on_a_full_disk_can_be_resumed(
             now_us=NOON_US,
         )
         assert again is not None
-        again.add_observer(viewers)
+        again.add_observer(lambda _: viewers)
         assert (again.run, publication_fixture.disk.path(f"live/{HASH}").name) == (RUN, HASH)
         await viewers.check_playlists(again)
         maker = ReportMaker.continuing(again, salt="again")

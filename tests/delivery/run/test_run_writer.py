@@ -73,14 +73,14 @@ async def test_an_observer_is_told_of_steps_with_media_and_of_the_holes_between_
 ) -> None:
     publication = await publication_fixture.open()
     observer = Observer()
-    publication.add_observer(observer)
+    publication.add_observer(lambda _: observer)
     maker = ReportMaker(TOP, LOW)
     await begin_epoch(publication, maker)
     for gaps in ((), ("720p",), ("720p", "360p"), (), ()):
         await append_all(publication, maker.step(gaps=gaps))
     assert observer.steps == [0, 1, -3, 4]
     late = Observer()
-    publication.add_observer(late)
+    publication.add_observer(lambda _: late)
     assert late.steps == observer.steps
     await publication.finish()
     assert late.ended
@@ -91,7 +91,7 @@ async def test_a_step_is_reported_although_its_notes_cannot_be_written(
 ) -> None:
     publication = await publication_fixture.open()
     observer = Observer()
-    publication.add_observer(observer)
+    publication.add_observer(lambda _: observer)
     maker = ReportMaker(TOP, LOW)
     await begin_epoch(publication, maker)
     publication_fixture.objects.full = {"/state.json"}

@@ -282,7 +282,7 @@ async def test_the_first_steps_of_a_run_are_stored_and_recorded_as_viewers_saw_t
         await next_host(disk, store)
         host = await next_host(disk, store, THIRD)
         observer = StepObserver()
-        host.publication.add_observer(observer)
+        host.publication.add_observer(lambda _: observer)
         assert await append_until_full(former.publication, reports[-9:]) > 0
         await former.edge.publish()
         await check_unchanged(store, before, host, disk)
@@ -404,7 +404,7 @@ async def test_a_recording_gets_what_the_next_host_stores(
         await host.show(*interleaved(host.maker.step(part=PART))[:9])
         host = await next_host(disk, store)
         observer = StepObserver()
-        host.publication.add_observer(observer)
+        host.publication.add_observer(lambda _: observer)
         await host.begin()
         await host.make(2, discontinuity=True)
         steps = observer.steps

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Never
 
 import msgspec
 
@@ -13,6 +14,7 @@ from delivery.recording.recording_store import RecordingStore
 from delivery.run.publication import Publication
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
+from media.run_policy import DEFAULTS, RunRecording
 from media.stream_events import StreamEvent
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import Change
@@ -77,6 +79,7 @@ class RecorderFixture(msgspec.Struct):
     recorder: Recorder
     events: list[StreamEvent]
     free: int = 1 << 40
+    publications: list[Publication] = []
 
     @property
     def disk(self) -> DiskObjects:
@@ -84,8 +87,20 @@ class RecorderFixture(msgspec.Struct):
 
     async def open(self, *, now_us: int = NOON_US, keep_days: int = 7) -> Publication:
         publication = await open_run(self.objects, self.edge, self.clock, now_us=now_us)
-        self.recorder.follow(publication, may_begin=True, keep_days=keep_days)
+        return self.follow(publication, keep_days=keep_days)
+
+    def follow(self, publication: Publication, *, keep_days: int | None = None) -> Publication:
+        """Record a run; without `keep_days` only if its recording has begun."""
+        recording = RunRecording[Never](enabled=keep_days is not None, keep_days=keep_days or 1)
+        policy = msgspec.structs.replace(DEFAULTS, recording=recording)
+        publication.add_observer(self.recorder.observe, policy)
+        self.publications.append(publication)
         return publication
+
+    async def release(self) -> None:
+        """Wait until what is listed of all runs is linked, as their process does when it ends."""
+        for publication in self.publications:
+            await publication.release_observers()
 
     async def caught_up(self, publication: Publication) -> None:
         """Wait until the newest listed step is linked."""

@@ -4,16 +4,18 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from delivery.edge.memory import MemoryEdge
+from delivery.run.observers import ObservedRun, RunObserver
 from delivery.run.publication import Publication
-from delivery.run.run_state import LiveWindow
+from delivery.run.run_state import LiveWindow, RunState, Step
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
-from media.run_policy import RunPolicy, resolve
+from media.run_policy import DEFAULTS, RunPolicy, resolve
 from media.stream_events import RungShedEvent, StreamEvent
 from media.ticks import VIDEO_SCALE
 from storage.objects.disk import DiskObjects
@@ -92,6 +94,42 @@ async def test_a_publication_lists_what_the_runs_settings_ask_for(
             parsed = m3u8.parse(path.read_text())
             assert isinstance(parsed, MediaPlaylist)
             assert sum(segment.duration for segment in parsed.segments) == listed * VIDEO_SCALE
+
+
+async def test_observers_are_offered_each_run_that_opens_is_resumed_or_is_only_ended(
+    tmp_path: Path,
+) -> None:
+    offered: list[ObservedRun] = []
+
+    class Told(RunObserver):
+        def on_step_listed(self, step: Step, state: RunState, codecs: Mapping[str, str]) -> None:
+            told.append(step.sequence)
+
+        def on_ended(self) -> None:
+            told.append("end")
+
+    def make(run: ObservedRun) -> RunObserver:
+        offered.append(run)
+        return Told()
+
+    with DiskObjects(tmp_path) as objects:
+        home = LiveTranscoding(
+            objects=objects, edge=MemoryEdge(), window=WINDOW, observers=[make, lambda _: None]
+        )
+        told: list[int | str] = []
+        publication = await home.open_publication(HASH, RunSettings(), picture=True)
+        maker = ReportMaker(LOW)
+        await publication.prepare(maker.epoch, (LOW,), NOON_US)
+        await append_all(publication, [*maker.begin(), *maker.step()])
+        assert told == [0]
+        await publication.suspend()
+        resumed = await home.open_publication(HASH, RunSettings(), picture=True)
+        assert resumed.run == publication.run
+        await resumed.suspend()
+        assert await home.end_interrupted(HASH)
+    assert told == [0, 0, 0, "end"]
+    assert {(each.stream, each.run) for each in offered} == {(HASH, publication.run)}
+    assert [each.policy for each in offered] == [DEFAULTS, DEFAULTS, None]
 
 
 async def test_a_host_is_told_that_another_has_taken_over_its_run(tmp_path: Path) -> None:
