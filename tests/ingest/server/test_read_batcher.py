@@ -142,14 +142,11 @@ async def test_media_sent_just_before_the_close_of_a_deferred_connection_arrive(
         while (
             not listener.listener.read_batcher.deferred
         ):  # our own words keep us reading for a while
-            await wire.send(
-                rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp := stamp + 10)
-            )
+            await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp := stamp + 10))
             await asyncio.sleep(0.01)
         sent = (stamp - 40) // 10 + 3
         last = [
-            rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp + 10 * n)
-            for n in range(1, 9)
+            rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp + 10 * n) for n in range(1, 9)
         ]
         await wire.send(b"".join(last))
         await wire.close()
@@ -183,7 +180,9 @@ async def test_connections_are_not_deferred_before_they_publish(loop: str) -> No
 
 
 @real_time
-async def test_connections_over_tls_are_never_deferred(certificates: CertificateFiles, loop: str) -> None:
+async def test_connections_over_tls_are_never_deferred(
+    certificates: CertificateFiles, loop: str
+) -> None:
     """Bytes that the TLS layer reads while a connection is deferred would be lost with a reset."""
     ports = LoopbackPorts()
     limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)

@@ -57,9 +57,10 @@ class Sink:
         how = ("restart the clock of" if new_clock else "go on with") if continues else how
         self.recorded.append(f"{how} " + " ".join(type(track).__name__ for track in tracks))
 
-    def offer(self, packet: MediaPacket) -> None:
+    def offer(self, packets: Sequence[MediaPacket]) -> None:
         assert self._on
-        self.recorded.append(f"offer {packet.dts}")
+        assert packets
+        self.recorded += [f"offer {packet.dts}" for packet in packets]
         self.playable = True
         self._notify()
 

@@ -7,9 +7,9 @@ from storage.catalog import Catalog
 from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.videos.imports import NewImport
-from storage.catalog.videos.jobs import IMPORT
+from storage.catalog.work.jobs import IMPORT
 from storage.errors import VideoNotFailed
-from storage.job_leases import HeldJob
+from storage.leases import Lease
 from tests.support.shared_engines import ON_BOTH
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 NOW = 1_800_000_000_000_000
 
 
-async def leased_import(catalog: Catalog, url: str) -> HeldJob:
+async def leased_import(catalog: Catalog, url: str) -> Lease:
     """Ask for an import, and lease its job."""
     new = NewImport(
         url=url,
@@ -41,7 +41,7 @@ async def test_a_failed_import_forgets_an_address_that_may_hold_a_signature(
     assert "secret" in (await catalog.imports.begin(job, NOW)).url
     await catalog.imports.fail(job, "The server answered 403.", NOW)
     with pytest.raises(VideoNotFailed) as refused:
-        await catalog.videos.retry(job.video, Change(NOW))
+        await catalog.videos.retry(job.subject, Change(NOW))
     assert refused.value.state == "failed"
 
 
@@ -51,7 +51,7 @@ async def test_a_failed_import_of_a_plain_address_can_be_tried_again(catalog: Ca
     url = "https://media.example/film.mp4"
     failed = await leased_import(catalog, url)
     await catalog.imports.fail(failed, "The server is down.", NOW)
-    assert await catalog.videos.retry(failed.video, Change(NOW)) is not None
+    assert await catalog.videos.retry(failed.subject, Change(NOW)) is not None
     again = await catalog.jobs.lease("worker", NOW, IMPORT)
     assert again is not None
-    assert (again.video, (await catalog.imports.begin(again, NOW)).url) == (failed.video, url)
+    assert (again.subject, (await catalog.imports.begin(again, NOW)).url) == (failed.subject, url)

@@ -13,7 +13,7 @@ from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.migrations import migrate
 from storage.catalog.records.common import Change
-from storage.catalog.videos.jobs import IMPORT, TRANSCODE
+from storage.catalog.work.jobs import IMPORT, SPAN, TRANSCODE
 from tests.support.sql import run_sql
 from tests.support.storage.query_plans import caught_statements, plan_of
 
@@ -92,7 +92,7 @@ async def test_leases_and_polls_read_by_the_indexes_of_the_queues(
     run_sql(location, "ANALYZE")
     catalog = Catalog(database)
     plans = await _plans(database, lambda: catalog.jobs.lease("one", NOW, after=after))
-    plans |= await _plans(database, lambda: catalog.spans.lease("one", NOW, after=after))
+    plans |= await _plans(database, lambda: catalog.jobs.lease("one", NOW, SPAN, after=after))
     plans |= await _plans(database, lambda: catalog.jobs.lease("one", NOW, IMPORT))
     plans |= await _plans(database, lambda: catalog.jobs.has_due(NOW))
     assert plans
@@ -134,7 +134,7 @@ async def _typical_ms(catalog: Catalog, *, leased: bool) -> tuple[float, float]:
         began = time.perf_counter()
         job = await catalog.jobs.lease("job", NOW, after=after)
         between = time.perf_counter()
-        span = await catalog.spans.lease("span", NOW, after=after)
+        span = await catalog.jobs.lease("span", NOW, SPAN, after=after)
         of_spans.append(1000 * (time.perf_counter() - between))
         of_jobs.append(1000 * (between - began))
         assert (job is not None, span is not None) == (leased, leased)
