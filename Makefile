@@ -90,13 +90,14 @@ e2e: setup tools ## only the whole service against foreign software
 bench: setup tools ## only the peers that are measured or watched (pyrtmp)
 	$(BIN)/pytest tests/bench $(ARGS)
 
-fuzz: setup ## only the property tests, round after round with new examples (ROUNDS=20)
+fuzz: setup ## only the property tests, with many examples, round after round with new ones (ROUNDS=20)
 	@round=0; while [ $$round -lt $(ROUNDS) ]; do \
 		round=$$((round + 1)); echo "round $$round of $(ROUNDS)"; \
-		$(BIN)/pytest -q -m "hypothesis and not e2e" $(ARGS) || exit; \
+		$(BIN)/pytest -q -m "hypothesis and not e2e" --hypothesis-profile=many $(ARGS) || exit; \
 	done
 
-prove: test engines proofs ## all checks: `make test`, `make engines`, `make proofs`
+prove: ROUNDS := 1
+prove: test engines fuzz proofs ## all checks: `make test`, `make engines`, `make fuzz` once, `make proofs`
 
 proofs: setup compiled ## the checks that take long; writes docs/proofs.md (or in parts of an hour: PART=1/7 to 7/7)
 	@scripts/test-tools.sh all

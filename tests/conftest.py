@@ -44,11 +44,14 @@ _NICE: Final = 2
 
 Proof = Callable[[str, str, str], None]
 
-# Both checks measure time and would fail on a busy machine.
+# The deadline and the check measure time, and would fail on a busy machine.
 hypothesis.settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "few", max_examples=25, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("any machine")
+hypothesis.settings.register_profile(  # of `make fuzz` and `make prove`
+    "many", hypothesis.settings.get_profile("few"), max_examples=100
+)
+hypothesis.settings.load_profile("few")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
