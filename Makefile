@@ -13,8 +13,6 @@ ROUNDS ?= 20
 PART ?= 1/1
 # The demo encodes what its two encoders send, in real time: beside other tests it falls behind.
 ALONE := tests/e2e/test_demo.py
-# As new as the compiled tests.
-COMPILED := .venv/.tests-compiled
 # What pyright said beside the last `make test`.
 TYPES := .venv/.types
 
@@ -58,14 +56,9 @@ house: setup ## import rules, and the project's own rules (tests/test_house.py)
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/test_house.py
 
-# The processes of a test run begin at once, and would all compile the same modules. Services and
-# engines start hundreds of times: none shall compile the code anew.
-compiled: setup ## compile the code and the tests
+# Services and engines start hundreds of times: none shall compile the code anew.
+compiled: setup ## compile the code
 	@$(BIN)/python -m compileall -q $(ROOMS)
-	@if [ ! -e $(COMPILED) ] || [ -n "$$(find tests bench -name '*.py' -newer $(COMPILED))" ]; then \
-		output=$$(env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --collect-only -q) \
-			|| { echo "$$output" | tail -n 40; exit 1; }; touch $(COMPILED); \
-	fi
 
 quick: setup ## the pure ring: no process, socket, browser or database server
 	@scripts/tests.sh 2 --quick $(ARGS)
@@ -90,13 +83,14 @@ e2e: setup tools ## only the whole service against foreign software
 bench: setup tools ## only the peers that are measured or watched (pyrtmp)
 	$(BIN)/pytest tests/bench $(ARGS)
 
-fuzz: setup ## only the property tests, round after round with new examples (ROUNDS=20)
+fuzz: setup ## only the property tests, with many examples, round after round with new ones (ROUNDS=20)
 	@round=0; while [ $$round -lt $(ROUNDS) ]; do \
 		round=$$((round + 1)); echo "round $$round of $(ROUNDS)"; \
-		$(BIN)/pytest -q -m "hypothesis and not e2e" $(ARGS) || exit; \
+		$(BIN)/pytest -q -m "hypothesis and not e2e" --hypothesis-profile=many $(ARGS) || exit; \
 	done
 
-prove: test engines proofs ## all checks: `make test`, `make engines`, `make proofs`
+prove: ROUNDS := 1
+prove: test engines fuzz proofs ## all checks: `make test`, `make engines`, `make fuzz` once, `make proofs`
 
 proofs: setup compiled ## the checks that take long; writes docs/proofs.md (or in parts of an hour: PART=1/7 to 7/7)
 	@scripts/test-tools.sh all

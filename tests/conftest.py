@@ -1,6 +1,6 @@
 """Fixtures and hooks for all tests: the table that `make prove` prints, and the database servers.
 
-Tests may run in several processes (pytest-xdist): each sends its rows to the reporting process.
+Tests may run in several processes (`tests.support.crew`), each of which ends with its rows.
 """
 
 import asyncio
@@ -19,10 +19,9 @@ from typing import Final
 import hypothesis
 import msgspec
 import pytest
-from xdist.remote import Producer
-from xdist.workermanage import WorkerController
 
 from storage.catalog import open_catalog
+from tests.support.crew import run_in_forks
 from tests.support.engine.engine_forks import begin_at_once
 from tests.support.made_media import forget_old
 from tests.support.memory_folder import memory_folder, writes_in_memory
@@ -44,15 +43,19 @@ _NICE: Final = 2
 
 Proof = Callable[[str, str, str], None]
 
-# Both checks measure time and would fail on a busy machine.
+# The deadline and the check measure time, and would fail on a busy machine.
 hypothesis.settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "few", max_examples=25, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("any machine")
+hypothesis.settings.register_profile(  # of `make fuzz` and `make prove`
+    "many", hypothesis.settings.get_profile("few"), max_examples=100
+)
+hypothesis.settings.load_profile("few")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="run the pure ring only")
+    parser.addoption("--processes", type=int, default=0, help="run in so many forks of this one")
     parser.addoption("--part", default="1/1", help="run the N-th of M parts, as N/M")
 
 
@@ -60,9 +63,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_rows] = []
     if os.environ.get("HEADEND_TEST_FORKS"):
         begin_at_once()
-    process = os.environ.get("PYTEST_XDIST_WORKER")
-    if process and not prefers_services(process):
-        os.nice(_NICE)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -118,9 +118,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = chosen
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Spread:
-    return Spread(config, log)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    config = session.config
+    processes: int = config.getoption("--processes")
+    if not processes or config.option.collectonly or session.testsfailed:
+        return None
+    spread = Spread([item.nodeid for item in session.items])
+    ends = run_in_forks(session, processes, spread.next_for, _begin, lambda: config.stash[_rows])
+    for rows in ends:
+        config.stash[_rows] += msgspec.convert(rows, _Rows)
+    return True
+
+
+def _begin(process: int) -> None:
+    if not prefers_services(process):
+        os.nice(_NICE)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -129,23 +142,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send the rows to the reporting process; write the durations if the environment says so."""
-    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output["rows"] = session.config.stash[_rows]
-        return
+    """Write the durations if the environment says so."""
     forget_old(time.time())
     if os.environ.get("HEADEND_TEST_DURATIONS") and _seconds:  # none if tests were only collected
         proofs = session.config.getoption("markexpr") == "prove"
         write_durations(_seconds, proofs=proofs)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: WorkerController) -> None:
-    output: dict[str, list[tuple[str, str, str]]] = getattr(node, "workeroutput", {})
-    node.config.stash[_rows] += [
-        (claim, measured, required) for claim, measured, required in output.get("rows", [])
-    ]
 
 
 def _part(config: pytest.Config) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """The interface, operation by operation: every form complete, every value as documented.
 
-All of it runs on both databases, through the whole application; the shapes are those of
+All of it runs through the whole application, in `make prove` on both databases: what is different
+on them is tried where the statements are (`tests/storage/catalog`). The shapes are those of
 `tests.support.api.contract_shapes`. Lists are in `test_contract_lists`, refusals in
 `test_contract_refusals`.
 """
@@ -16,6 +17,7 @@ from tests.support.api import contract_shapes
 from tests.support.api.application import STREAMS, ApiService, Json
 from tests.support.api.contract_shapes import faults
 from tests.support.api.upload_clips import VIDEOS, clip, picture, upload
+from tests.support.shared_engines import mostly_on
 
 
 @pytest.fixture
@@ -85,6 +87,7 @@ def test_a_body_of_another_shape_is_noticed() -> None:
     assert contract_shapes.refusal_faults({"message": "x", "errors": {"a": ["b"]}}) == []
 
 
+@mostly_on("sqlite")
 async def test_a_video_has_its_documented_forms(api_service: ApiService) -> None:
     body = await upload(api_service, name="Über 1.Mai.mov", texts={"description": "Some"})
     assert faults(body, contract_shapes.UPLOAD_VIDEO) == []
@@ -129,6 +132,7 @@ async def test_a_video_has_its_documented_forms(api_service: ApiService) -> None
     assert body["data"] == [subset(full, contract_shapes.VIDEO_ITEM)]
 
 
+@mostly_on("sqlite")
 async def test_a_transcoded_video_is_complete_in_every_form(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
@@ -161,6 +165,7 @@ async def test_a_transcoded_video_is_complete_in_every_form(
         assert body["data"] == [subset(full, contract_shapes.VIDEO_ITEM)] * total
 
 
+@mostly_on("sqlite")
 async def test_a_stream_has_its_documented_forms(api_service: ApiService) -> None:
     body = await call(api_service, "POST", STREAMS, {"title": "Știri"}, 201)
     assert faults(body, contract_shapes.CHANGE_STREAM) == []
@@ -199,6 +204,7 @@ async def test_a_stream_has_its_documented_forms(api_service: ApiService) -> Non
     assert faults(await call(api_service, "GET", path), {"data": contract_shapes.STREAM}) == []
 
 
+@mostly_on("sqlite")
 async def test_labels_have_their_documented_forms(api_service: ApiService) -> None:
     tag = await add_label(api_service, "tag", "Old")
     await add_label(api_service, "category", "Chess")
@@ -217,6 +223,7 @@ async def test_labels_have_their_documented_forms(api_service: ApiService) -> No
 LONG = ("x", "é", "日", "\U0001d518", "👩", "ﷺ", "'", "\\", "%")
 
 
+@mostly_on("sqlite")
 @pytest.mark.parametrize("kind", ["video", "stream"])
 async def test_texts_hold_any_characters_up_to_the_stated_lengths(
     api_service: ApiService, kind: str
@@ -248,6 +255,7 @@ async def test_texts_hold_any_characters_up_to_the_stated_lengths(
     assert subset((await call(api_service, "GET", path))["data"], texts) == texts
 
 
+@mostly_on("sqlite")
 async def test_every_listed_country_can_be_set_and_is_shown_the_same_way(
     api_service: ApiService,
 ) -> None:
@@ -267,6 +275,7 @@ async def test_every_listed_country_can_be_set_and_is_shown_the_same_way(
     assert by_code["stream"]["countries"] == countries
 
 
+@mostly_on("sqlite")
 @pytest.mark.parametrize("kind", ["video", "stream"])
 async def test_an_edit_changes_what_is_sent_and_null_clears(
     api_service: ApiService, kind: str
@@ -311,6 +320,7 @@ async def test_an_edit_changes_what_is_sent_and_null_clears(
             assert set(refused["errors"]) == {"title"}
 
 
+@mostly_on("sqlite")
 async def test_an_upload_without_a_title_is_named_by_its_file(api_service: ApiService) -> None:
     for texts in ({}, {"title": ""}, {"title": "  "}):
         video = (await upload(api_service, name="My film.final.mp4", texts=texts))["video"]
@@ -321,6 +331,7 @@ async def test_an_upload_without_a_title_is_named_by_its_file(api_service: ApiSe
     assert video["title"] == "影"
 
 
+@mostly_on("sqlite")
 @pytest.mark.parametrize("kind", ["video", "stream"])
 async def test_tags_link_by_number_or_name_and_make_no_twins(
     api_service: ApiService, kind: str
@@ -347,6 +358,7 @@ async def test_tags_link_by_number_or_name_and_make_no_twins(
     assert (await call(api_service, "GET", path))["data"]["tags"] == tags[:1]
 
 
+@mostly_on("sqlite")
 @pytest.mark.parametrize(
     ("kind", "plural", "noun"), [("tag", "tags", "tag"), ("category", "categories", "category")]
 )

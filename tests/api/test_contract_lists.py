@@ -1,4 +1,4 @@
-"""The interface's lists, page by page: envelope, order, filters, on both databases."""
+"""The interface's lists, page by page; what is searched and ordered by, on both databases."""
 
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -111,6 +111,7 @@ def same_links(body: Json, expected: Json) -> None:
     assert normalized({"links": body["links"], "meta": body["meta"]}) == normalized(expected)
 
 
+@mostly_on("sqlite")
 @pytest.mark.parametrize("kind", LISTS)
 async def test_pages_are_as_documented_from_the_first_to_beyond_the_end(
     api_service: ApiService, kind: str
@@ -207,6 +208,7 @@ async def test_lists_come_in_the_order_that_was_asked_for(
         assert [each["active"] for each in active] == [True, True, True, True, False, False]
 
 
+@mostly_on("sqlite")
 async def test_days_are_whole_and_recent_is_a_week(api_service: ApiService) -> None:
     for name, moment_us in (
         ("week and more", NOW_US - 7 * DAY_US - 1),
@@ -237,6 +239,7 @@ async def test_days_are_whole_and_recent_is_a_week(api_service: ApiService) -> N
         same_links(body, expected_envelope(VIDEOS, filters, 30, 1, len(titles)))
 
 
+@mostly_on("sqlite")
 async def test_our_own_lists_come_in_the_same_envelope(api_service: ApiService) -> None:
     """The keys of their items are those in our own description and on the page of decisions."""
     integer, string, boolean = (

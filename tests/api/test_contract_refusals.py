@@ -247,6 +247,7 @@ async def test_another_projects_records_are_as_if_they_were_not_there(
     assert await populated_service.all_records() == before
 
 
+@mostly_on("sqlite")
 async def test_lists_show_only_records_of_the_callers_project(
     populated_service: PopulatedService,
 ) -> None:

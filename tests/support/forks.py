@@ -184,13 +184,13 @@ def _serve(control: socket.socket) -> None:
             os.environ.update(environment)
             os.chdir(folder)
             gc.enable()
-            _run(main, arguments)
+            run_to_the_end(main, arguments)
         for file in files:
             os.close(file)
         _forget_ended()
 
 
-def _run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoReturn:
+def run_to_the_end(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoReturn:
     """Exit with the result of `main`, without tearing down the loaded modules.
 
     The teardown would often take longer than the work of the process.

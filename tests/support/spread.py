@@ -1,4 +1,4 @@
-"""The pytest-xdist scheduler of `make test`: in which order and process the tests run.
+"""In which order and process the tests of `make test` run (`tests.support.crew`).
 
 The unit of work is a file, whose tests share expensive fixtures; all files that use the S3 server
 form one unit. Two of four processes prefer units that run whole services and browsers, which mostly
@@ -11,14 +11,12 @@ HEADEND_TEST_DURATIONS rewrites it. The parts of `make proofs` are balanced in t
 """
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import pytest
-from xdist.scheduler.loadscope import LoadScopeScheduling
-from xdist.workermanage import WorkerController
 
 _DURATIONS: Final = Path(__file__).parents[1] / "durations.json"
 _DURATIONS_OF_PROOFS: Final = _DURATIONS.with_name("durations-of-proofs.json")
@@ -56,40 +54,36 @@ USE_BUCKETS: Final = (
 )
 
 
-def prefers_services(process: str) -> bool:
-    """Return whether a worker of pytest-xdist ("gw0"...) prefers units that mostly wait."""
-    return int(process.removeprefix("gw")) % 4 in (0, 2)
+def prefers_services(process: int) -> bool:
+    """Return whether a process of the run prefers units that mostly wait."""
+    return process % 4 in (0, 2)
 
 
-class Spread(LoadScopeScheduling):
-    """Assigns each worker the longest remaining unit of the kind that it prefers."""
+class Spread:
+    """Gives each process the longest remaining unit of the kind that it prefers."""
 
-    def schedule(self) -> None:
-        """Start with all units, the longest first."""
-        self.config.option.loadscopereorder = False
-        super().schedule()
+    def __init__(self, nodeids: Sequence[str]) -> None:
+        tests: dict[str, list[int]] = defaultdict(list)
+        for index, nodeid in enumerate(nodeids):
+            tests[_unit(nodeid)].append(index)
+        costs = _costs(Counter(map(_file, nodeids)))
+        seconds: dict[str, float] = defaultdict(float)
+        for file, cost in costs.items():
+            seconds[_unit(file)] += cost
+        self._units = sorted(tests.items(), key=lambda unit: -seconds[unit[0]])
 
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        chosen = self._next_for(node)
-        self.workqueue.move_to_end(chosen, last=False)
-        super()._assign_work_unit(node)
-
-    def _next_for(self, node: WorkerController) -> str:
-        process = cast("str", node.gateway.id)  # pyright: ignore[reportUnknownMemberType]  # execnet's
+    def next_for(self, process: int) -> Sequence[int]:
+        """Return the indices of the next tests for a process; none if all were given out."""
         wants_services = prefers_services(process)
-        costs = _costs_of_pieces(self.workqueue)
-        preferred = [piece for piece in costs if piece.startswith(_OF_SERVICES) == wants_services]
-        return max(preferred or costs, key=lambda piece: costs[piece])
+        for place, (unit, _) in enumerate(self._units):
+            if unit.startswith(_OF_SERVICES) == wants_services:
+                return self._units.pop(place)[1]
+        return self._units.pop(0)[1] if self._units else ()
 
-    def _split_scope(self, nodeid: str) -> str:
-        file = _file(nodeid)
-        return _WITH_BUCKETS if file.startswith(USE_BUCKETS) else file
 
-    def _reschedule(self, node: WorkerController) -> None:
-        # A worker runs a test only once it has the next one: two pending tests are enough.
-        if self.workqueue and self._pending_of(self.assigned_work[node]) > 1:
-            return
-        super()._reschedule(node)
+def _unit(nodeid: str) -> str:
+    file = _file(nodeid)
+    return _WITH_BUCKETS if file.startswith(USE_BUCKETS) else file
 
 
 def _costs(counts: Mapping[str, int]) -> dict[str, float]:
@@ -106,16 +100,6 @@ def _guess(file: str, count: int) -> float:
     if file.startswith(_OF_SERVICES):
         return count * _SECONDS_WITH_A_SERVICE
     return min(_LEAST, count * _SECONDS_OF_A_TEST)
-
-
-def _costs_of_pieces(pieces: Mapping[str, Iterable[str]]) -> dict[str, float]:
-    """Return the expected seconds of each unit, given its tests."""
-    counts = {
-        piece: Counter(map(_file, tests)) if piece == _WITH_BUCKETS else {piece: len(list(tests))}
-        for piece, tests in pieces.items()
-    }
-    costs = _costs({file: count for files in counts.values() for file, count in files.items()})
-    return {piece: sum(costs[file] for file in files) for piece, files in counts.items()}
 
 
 def part_of(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from delivery.run.publication import Publication
@@ -163,7 +163,6 @@ class StreamLifetime:
         EngineStep(gaps=GAP, cut=1, restart=True),
     ]
 )
-@settings(max_examples=60)
 @given(st.lists(moves, max_size=30))
 def test_playlists_list_what_exists_whatever_fails(script: list[EngineStep]) -> None:
     with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:

@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp.amf import Amf, Date
@@ -128,7 +128,6 @@ VALUES: st.SearchStrategy[Amf] = st.recursive(
 
 
 @given(st.lists(VALUES, max_size=4))
-@settings(max_examples=150)
 def test_written_values_are_read_back(values: list[Amf]) -> None:
     wide = Limits(amf_depth=64, amf_nodes=10_000)
     assert decode(encode(*values), wide) == values
@@ -147,7 +146,6 @@ MARKED = st.lists(
 
 
 @given(st.binary(max_size=200) | MARKED)
-@settings(max_examples=300)
 def test_any_bytes_give_values_or_an_error(data: bytes) -> None:
     try:
         values = decode(data, LIMITS)

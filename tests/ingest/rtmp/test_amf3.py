@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp.amf import Amf, AmfCursor
@@ -115,7 +115,6 @@ MARKERS = [bytes((marker,)) for marker in range(18)]
         max_size=12,
     )
 )
-@settings(max_examples=400)
 def test_any_bytes_give_values_or_an_error(parts: list[bytes]) -> None:
     data = b"".join(parts)
     try:

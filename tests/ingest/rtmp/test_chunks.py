@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp.chunks import ChunkReader, ChunkWriter, Message
@@ -311,7 +311,6 @@ def test_finished_and_aborted_messages_leave_the_bound() -> None:
     st.integers(128, 700),
     st.lists(st.integers(0, 4000), max_size=12),
 )  # fmt: skip
-@settings(max_examples=120)
 def test_the_reader_reads_what_the_writer_writes(
     messages: list[tuple[int, int, int, int, bytes]], size: int, places: list[int]
 ) -> None:
@@ -352,7 +351,6 @@ PIECES = st.lists(
 
 
 @given(PIECES, st.lists(st.integers(0, 600), max_size=6))
-@settings(max_examples=300)
 def test_any_bytes_give_the_same_messages_or_the_same_error(data: bytes, places: list[int]) -> None:
     limits = Limits(unfinished_bytes=500, chunk_streams=4)
     assert outcome(data, [], limits) == outcome(data, places, limits)

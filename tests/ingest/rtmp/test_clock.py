@@ -1,7 +1,7 @@
 """One continuous timeline from 32-bit timestamps."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp.clock import TimestampClock, TimestampFit
@@ -90,7 +90,6 @@ def test_a_track_that_never_follows_the_jump_is_accepted_again() -> None:
     st.lists(st.tuples(st.sampled_from([A, V]), st.integers(0, 4000)), max_size=300),
     st.sampled_from([31, 32]),
 )
-@settings(max_examples=100)
 def test_time_goes_on_through_every_wrap(
     start: int, steps: list[tuple[int, int]], bits: int
 ) -> None:
@@ -105,7 +104,6 @@ def test_time_goes_on_through_every_wrap(
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, V]), st.integers(0, 2**32 - 1)), max_size=200))
-@settings(max_examples=100)
 def test_within_an_epoch_a_track_never_steps_back_far(stamps: list[tuple[int, int]]) -> None:
     clock = TimestampClock()
     last: dict[int, int] = {}

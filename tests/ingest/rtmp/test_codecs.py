@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from av.codec.context import CodecContext
 from av.packet import Packet
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp.codecs import AUDIO_FOURCCS, VIDEO_FOURCCS
@@ -349,7 +349,6 @@ def test_byte_by_byte_it_is_the_same(picture: str, sound: str) -> None:
     st.sampled_from(list(SOUNDS)),
     st.lists(st.integers(0, 12_000), max_size=20),
 )
-@settings(max_examples=40)
 def test_cuts_change_nothing(picture: str, sound: str, places: list[int]) -> None:
     data = wire(flv(picture, sound))
     assert received(data, places) == received(data)

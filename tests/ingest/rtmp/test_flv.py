@@ -4,7 +4,7 @@
 """
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp.errors import MessageError, RtmpError, UnsupportedMedia
@@ -338,7 +338,6 @@ BODIES = st.binary(max_size=60) | st.builds(
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 2**32 - 1), BODIES), max_size=8))
-@settings(max_examples=400)
 def test_any_bodies_give_events_or_an_error(bodies: list[tuple[bool, int, bytes]]) -> None:
     tags_ = Tags()
     tags_.video(video_config())
@@ -352,7 +351,6 @@ def test_any_bodies_give_events_or_an_error(bodies: list[tuple[bool, int, bytes]
 
 
 @given(st.binary(max_size=100))
-@settings(max_examples=100)
 def test_any_aggregate_is_split_or_an_error(body: bytes) -> None:
     try:
         parts = list(split_aggregate(0, memoryview(body)))

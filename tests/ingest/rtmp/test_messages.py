@@ -1,7 +1,7 @@
 """Commands as values (RTMP 1.0, 7.1 and 7.2)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import amf0
@@ -64,7 +64,6 @@ def test_a_command_hides_its_arguments_in_repr() -> None:
 
 
 @given(st.binary(max_size=120))
-@settings(max_examples=150)
 def test_any_bytes_are_a_command_or_an_error(body: bytes) -> None:
     try:
         parsed = parse_command(COMMAND, body, LIMITS)

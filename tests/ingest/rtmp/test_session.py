@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import amf0
@@ -345,7 +345,6 @@ def test_byte_by_byte_a_session_is_the_same() -> None:
 
 
 @given(st.lists(st.integers(0, len(WHOLE)), max_size=20))
-@settings(max_examples=60)
 def test_cuts_change_nothing(places: list[int]) -> None:
     assert found_in(places) == found_in([])
 
@@ -381,7 +380,6 @@ SOME = st.one_of(
 
 
 @given(st.sampled_from(list(State)), st.lists(SOME, max_size=10))
-@settings(max_examples=250)
 def test_any_bytes_give_events_or_an_error_within_the_bounds(
     state: State, pieces: list[bytes]
 ) -> None:

@@ -5,7 +5,7 @@ import functools
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp.errors import RtmpError
@@ -149,7 +149,6 @@ def test_byte_by_byte_it_is_the_same(name: str) -> None:
 
 
 @given(st.sampled_from(NAMES), st.lists(st.integers(0, 66_000), max_size=30))
-@settings(max_examples=40)
 def test_cuts_change_nothing(name: str, places: list[int]) -> None:
     data, asked, events = expected(name)
     assert replay(data, [asked, *places])[0] == events
@@ -166,7 +165,6 @@ def expected(name: str) -> tuple[bytes, int, list[Event]]:
     st.sampled_from(NAMES),
     st.lists(st.tuples(st.integers(3073, 66_000), st.integers(0, 255)), min_size=1, max_size=6),
 )
-@settings(max_examples=100)
 def test_a_damaged_capture_gives_events_or_an_error(
     name: str, damage: list[tuple[int, int]]
 ) -> None:

@@ -3,7 +3,7 @@
 import functools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp.events import Event, Goodbye, PublishRequested, TrackFound
@@ -92,7 +92,6 @@ def expected(name: str) -> tuple[int, list[Event]]:
 
 
 @given(st.sampled_from(list(SENT)), st.lists(st.integers(0, 61_000), max_size=30))
-@settings(max_examples=40)
 def test_cuts_change_nothing(name: str, places: list[int]) -> None:
     asked, events = expected(name)
     assert replay(capture(name), [asked, *places])[0] == events

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from media.hls.live_m3u8 import render_timeline
@@ -228,7 +228,6 @@ def test_very_short_segments_are_skipped_by_the_page() -> None:
     assert parse_timeline(delta(timeline), timeline)[0].count == 1000
 
 
-@settings(max_examples=50)
 @given(timeline_runs())
 def test_an_older_playlist_and_a_delta_update_make_the_full_one(run: TimelineRun) -> None:
     last = run.timelines[-1]
@@ -242,7 +241,6 @@ def test_an_older_playlist_and_a_delta_update_make_the_full_one(run: TimelineRun
         assert low(updated) == low(last)
 
 
-@settings(max_examples=50)
 @given(timeline_runs())
 def test_a_delta_update_skips_only_what_is_older_than_the_boundary(run: TimelineRun) -> None:
     for timeline in run.timelines:
@@ -287,7 +285,6 @@ def maps(timeline: Timeline) -> dict[str, str]:
     return uris
 
 
-@settings(max_examples=50)
 @given(timeline_runs())
 def test_listed_lines_never_change(run: TimelineRun) -> None:
     for before, after in pairwise(run.timelines):
@@ -310,7 +307,6 @@ def test_listed_lines_never_change(run: TimelineRun) -> None:
         assert all(now[line] == uri for line, uri in maps(before).items() if line in now)
 
 
-@settings(max_examples=50)
 @given(timeline_runs())
 def test_what_is_rendered_is_read_back(run: TimelineRun) -> None:
     for timeline in run.timelines:
@@ -323,7 +319,6 @@ def test_what_is_rendered_is_read_back(run: TimelineRun) -> None:
             assert again.parts == timeline.parts
 
 
-@settings(max_examples=50)
 @given(timeline_runs())
 def test_players_without_low_latency_read_the_same_closed_segments(run: TimelineRun) -> None:
     for timeline in run.timelines:

@@ -1,7 +1,7 @@
 """Timelines: how a live rendition grows and is trimmed, and answers blocking requests."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from media.hls.live_m3u8 import render_timeline
@@ -333,7 +333,6 @@ def test_old_segments_are_gathered_in_pages_that_all_renditions_share(first: int
     assert [int(one.uri[:-4]) for one in timeline.segments] == [*range(first, first + 1000)]
 
 
-@settings(max_examples=50)
 @given(st.lists(st.integers(0, 150), max_size=6), st.integers(0, 200))
 def test_trimming_pages_is_trimming_segments(counts: list[int], first: int) -> None:
     timeline = with_closed(400, first=first)
@@ -408,7 +407,6 @@ def position(timeline: Timeline) -> tuple[int, int]:
     return msn, -1 if index is None else index
 
 
-@settings(max_examples=50)
 @given(timeline_runs())
 def test_numbers_never_fall_and_what_was_listed_is_final(run: TimelineRun) -> None:
     numbers: dict[str, tuple[int, int]] = {}
@@ -427,7 +425,6 @@ def test_numbers_never_fall_and_what_was_listed_is_final(run: TimelineRun) -> No
         before = after
 
 
-@settings(max_examples=50)
 @given(timeline_runs())
 def test_a_request_that_can_be_answered_stays_answerable(run: TimelineRun) -> None:
     last = run.timelines[-1].next_msn + 3
@@ -445,7 +442,6 @@ def test_a_request_that_can_be_answered_stays_answerable(run: TimelineRun) -> No
         answerable = now
 
 
-@settings(max_examples=50)
 @given(timeline_runs())
 def test_parts_are_listed_within_three_target_durations_of_the_end(run: TimelineRun) -> None:
     for timeline in run.timelines:

@@ -4,7 +4,7 @@ import itertools
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from transcode.live.load_shedding import (
@@ -198,7 +198,6 @@ def test_all_returns_when_the_load_is_over() -> None:
     assert not any(machine.off.values())
 
 
-@settings(max_examples=60)
 @given(
     runs=st.integers(1, 10),
     cores=st.lists(st.floats(1.0, 8.0), min_size=1, max_size=6),

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
@@ -86,7 +86,6 @@ def test_an_order_is_no_report() -> None:
         reader.feed(pack(Finish()))
 
 
-@settings(max_examples=300)
 @given(st.lists(st.binary(max_size=40), max_size=8))
 def test_any_bytes_are_messages_or_a_wire_error(portions: list[bytes]) -> None:
     reader: WireReader[EngineOrder] = WireReader(EngineOrder)

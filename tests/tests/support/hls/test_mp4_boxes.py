@@ -3,7 +3,7 @@
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from media.hls.fmp4 import Sample, audio_init, fragment, video_init
@@ -79,7 +79,6 @@ def test_what_is_no_init_section_is_an_error(data: bytes) -> None:
         read_init(data)
 
 
-@settings(max_examples=150)
 @given(st.integers(0, len(PICTURE + PICTURES) - 1), st.integers(0, 255))
 def test_any_byte_may_be_another(offset: int, value: int) -> None:
     data = bytearray(PICTURE + PICTURES)

@@ -8,7 +8,7 @@ from math import ceil
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from media.hls.fmp4 import Sample
@@ -308,7 +308,6 @@ def test_the_last_part_of_a_segment_is_half_a_part_where_that_is_possible(
         assert_no_last_part_is_tiny(in_segments(times, target, gop=gop, reuse=reuse), target, step)
 
 
-@settings(max_examples=40)
 @given(
     st.fractions(1, 120, max_denominator=1001),
     st.integers(200, 1000).map(lambda ms: ms * MS),
@@ -325,7 +324,6 @@ def test_that_holds_at_any_rate_part_target_and_distance_of_keyframes(
     assert_no_last_part_is_tiny(in_segments(times, target, gop=gop, reuse=True), target, step)
 
 
-@settings(max_examples=40)
 @given(st.integers(200, 1000).map(lambda ms: ms * MS), st.integers(0, 1023))
 def test_the_last_part_of_sound_is_never_tiny(target: int, begin: int) -> None:
     times = [480_000 + begin + number * 1024 for number in range(600)]
