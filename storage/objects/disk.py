@@ -39,6 +39,7 @@ from storage.objects.base import (
     ObjectChanged,
     ObjectError,
     ObjectMissing,
+    Objects,
     ObjectStat,
     StoreFailed,
     StoreFull,
@@ -67,7 +68,7 @@ SYNC_SECONDS: Final = 60.0
 T = TypeVar("T")
 
 
-class DiskObjects:
+class DiskObjects(Objects):
     """An object store on one file system (see `storage.objects.base.Objects`).
 
     Raises:
@@ -191,10 +192,6 @@ class DiskObjects:
 
     # -- objects ----------------------------------------------------------------------------------
 
-    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
-        """Write an object and replace any that has the address (`vital`: see `Objects`)."""
-        await self.put_all({address: data}, vital=vital)
-
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects by address, one after the other, as many as possible (see `Objects`)."""
         for address in objects:
@@ -259,15 +256,14 @@ class DiskObjects:
 
         await self._run(address, sync, SYNC_SECONDS)
 
-    async def get(self, address: str) -> bytes:
-        """Return the bytes of an object, or raise `ObjectMissing`."""
-        return await self._run(address, self.path(address).read_bytes)
-
     async def get_all(self, addresses: Collection[str]) -> list[bytes | None]:
         """Return the bytes of objects, None for those that do not exist."""
 
         def read() -> list[bytes | None]:
-            return [_read(self.path(address)) for address in addresses]
+            found = [_read(self.path(address)) for address in addresses]
+            if None in found:
+                self._require_disk()
+            return found
 
         return await self._run(next(iter(addresses), STORE), read)
 
@@ -278,10 +274,6 @@ class DiskObjects:
         except ObjectMissing:
             return None
         return to_object_stat(file_stat)
-
-    async def delete(self, address: str) -> None:
-        """Delete an object, if it exists."""
-        await self.delete_all((address,))
 
     async def delete_all(self, addresses: Collection[str]) -> None:
         """Delete objects that exist, as many as possible (see `Objects`)."""
