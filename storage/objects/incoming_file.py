@@ -21,8 +21,9 @@ from typing import Final, TypeVar
 
 from storage.errors import StorageError
 from storage.objects.base import StoreFailed
-from storage.objects.disk import SYNC_SECONDS, disk_failure
+from storage.objects.disk import SYNC_SECONDS
 from storage.objects.disk_threads import FILES, DiskThreads
+from storage.objects.read_only import disk_failure
 from storage.objects.store import MediaStore
 
 PIECE_BYTES: Final = 1 << 19
