@@ -17,7 +17,7 @@ from api.pusher.protocol import APP
 from api.schemas.text_fields import Name
 from headend.config.listen_sockets import parse, public_base
 from headend.config.section import explain
-from headend.config.settings import ServiceSettings, SettingsError
+from headend.config.settings import ServiceSettings, SettingsError, warnings
 from headend.config.settings import load as load_settings
 from headend.console_link import NoSuchToken, console_link
 from headend.install import findings
@@ -119,9 +119,12 @@ def _read(config: Path | None, **arguments: str | None) -> tuple[ServiceSettings
         for name in _SETTINGS[key]
     }
     try:
-        return load_settings(file=config, environment=os.environ, options=options)
+        settings, sources = load_settings(file=config, environment=os.environ, options=options)
     except SettingsError as error:
         raise _Failure(str(error)) from error
+    for warning in warnings(sources):
+        click.echo(f"Warning: {printable(warning)}", err=True)
+    return settings, sources
 
 
 @click.group()

@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from media.setting import describe
 from media.ticks import MICROSECONDS
 
 _HOUR_US: Final = 3600 * MICROSECONDS
@@ -14,20 +15,16 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     most_bytes: Annotated[
         int,
-        msgspec.Meta(
-            description="longest upload",
-            extra={"unit": "bytes", "reason": "hours of a camera's own recording"},
-            ge=1,
-            le=1 << 50,
-        ),
+        describe("longest upload", "bytes", 1, 1 << 50, reason="hours of a camera's own recording"),
     ] = 50 << 30
     keep_hours: Annotated[
         float,
-        msgspec.Meta(
-            description="an unfinished upload is kept for so long after its last byte",
-            extra={"unit": "h", "reason": "a laptop that was closed for the night goes on"},
-            ge=0.1,
-            le=8760,
+        describe(
+            "an unfinished upload is kept for so long after its last byte",
+            "h",
+            0.1,
+            8760,
+            reason="a laptop that was closed for the night goes on",
         ),
     ] = 24.0
 

@@ -7,6 +7,8 @@ from typing import Annotated, Final
 
 import msgspec
 
+from media.setting import describe
+
 # Fixed by the protocol and known to its client and server libraries, so not settings.
 MAX_NAME: Final = 200  # characters in the name of a channel or an event
 MAX_DATA_BYTES: Final = 10_240  # bytes of the data of an event
@@ -16,29 +18,19 @@ MAX_CHANNELS: Final = 100  # per signed request
 MAX_MESSAGE_BYTES: Final = 10_000
 
 
-def _about(
-    description: str, unit: str, least: float, most: float | None = None, *, reason: str
-) -> msgspec.Meta:
-    extra = {"unit": unit, "reason": reason}
-    return msgspec.Meta(description=description, extra=extra, ge=least, le=most)
-
-
 class PusherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The web-socket broadcaster. Names carry their unit: `_bytes`, `_seconds`; others count."""
 
     origins: Annotated[
         str,
-        msgspec.Meta(
-            description="origins whose pages may connect, with commas between; empty: all",
-            extra={
-                "unit": "",
-                "reason": "what public channels tell is public; programs name no origin anyway",
-            },
+        describe(
+            "origins whose pages may connect, with commas between; empty: all",
+            reason="what public channels tell is public; programs name no origin anyway",
         ),
     ] = ""
     sockets: Annotated[
         int,
-        _about(
+        describe(
             "connections that one process holds",
             "",
             1,
@@ -48,7 +40,7 @@ class PusherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = 10_000
     channels: Annotated[
         int,
-        _about(
+        describe(
             "channels that one connection is subscribed to",
             "",
             1,
@@ -57,7 +49,7 @@ class PusherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = 100
     waiting: Annotated[
         int,
-        _about(
+        describe(
             "messages that wait for a slow connection; past them it is closed with 4100",
             "",
             8,
@@ -66,7 +58,7 @@ class PusherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = 64
     waiting_bytes: Annotated[
         int,
-        _about(
+        describe(
             "the same in bytes",
             "bytes",
             MAX_MESSAGE_BYTES * 2,
@@ -75,7 +67,7 @@ class PusherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = 128 * 1024
     messages_per_second: Annotated[
         float,
-        _about(
+        describe(
             "messages of one connection, over a longer time",
             "",
             1,
@@ -84,7 +76,7 @@ class PusherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = 10.0
     messages_at_once: Annotated[
         int,
-        _about(
+        describe(
             "the same at one moment",
             "",
             10,
@@ -93,7 +85,7 @@ class PusherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = 250
     activity_seconds: Annotated[
         float,
-        _about(
+        describe(
             "silence after which either side asks whether the other is there",
             "s",
             1,
@@ -103,7 +95,7 @@ class PusherSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = 30.0
     pong_seconds: Annotated[
         float,
-        _about(
+        describe(
             "time for the answer; then the connection is closed with 4201",
             "s",
             1,

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from headend.config.section import Section, describe
+from headend.config.section import Section
 from ingest.relay.media_ring import RINGS_BYTES
+from media.setting import describe
 
 
 class HostsSettings(Section, frozen=True, kw_only=True):

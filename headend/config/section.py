@@ -1,4 +1,4 @@
-"""A section of the settings: what describes each setting, and how it is shown."""
+"""A section of the settings, and how its settings are shown."""
 
 from collections.abc import Mapping
 from typing import Final, cast, get_type_hints
@@ -19,27 +19,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def describe(
-    description: str,
-    unit: str = "",
-    ge: float | None = None,
-    le: float | None = None,
-    *,
-    max_length: int | None = None,
-    secret: bool = False,
-    reason: str = "",
-) -> msgspec.Meta:
-    """Describe a setting; the value of a `secret` one is never shown.
-
-    Numbers are bounded by `ge` and `le`, texts by `max_length`. `reason` explains the default on
-    the settings page.
-    """
-    extra = {"unit": unit, "secret": "yes" if secret else "", "reason": reason}
-    if max_length is not None:
-        return msgspec.Meta(description=description, extra=extra, max_length=max_length)
-    return msgspec.Meta(description=description, extra=extra, ge=ge, le=le)
-
-
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings that belong together; its `repr` shows no secrets."""
 
@@ -51,7 +30,8 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def explain(section: msgspec.Struct, sources: Mapping[str, str], prefix: str = "") -> list[Setting]:
     """Return every setting of a section, and of those in it, with its value and description.
 
-    `sources` are those of settings that are not defaults, by name (`http.listen`).
+    A field without a description is a constant and not among them. `sources` are those of settings
+    that are not defaults, by name (`http.listen`).
     """
     lines: list[Setting] = []
     hints = get_type_hints(type(section), include_extras=True)
@@ -62,7 +42,9 @@ def explain(section: msgspec.Struct, sources: Mapping[str, str], prefix: str = "
             lines += explain(value, sources, f"{name}.")
             continue
         metas = getattr(hints[field.name], "__metadata__", ())
-        meta = next((meta for meta in metas if isinstance(meta, msgspec.Meta)), msgspec.Meta())
+        meta = next((meta for meta in metas if isinstance(meta, msgspec.Meta)), None)
+        if meta is None:
+            continue
         extra = cast("dict[str, str]", meta.extra or {})  # every setting's has only texts
         lines.append(
             Setting(

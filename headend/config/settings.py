@@ -15,11 +15,12 @@ import msgspec
 from api.intake.limits import UploadLimits
 from api.pusher.limits import PusherSettings
 from headend.config.host_settings import HostsSettings
-from headend.config.section import Section, describe, explain
+from headend.config.section import Section, explain
 from headend.config.storage_settings import StorageSettings
 from headend.http.connections import CONNECTIONS
 from ingest.rtmp.limits import Limits
 from media.hls.playlist import TARGET_SECONDS
+from media.setting import describe
 from outbound.policy import Network, parse_networks
 
 PREFIX: Final = "HEADEND_"
@@ -407,7 +408,8 @@ def load(
 ) -> tuple[ServiceSettings, dict[str, str]]:
     """Return the settings, and the sources of those that are not defaults, by setting name.
 
-    `options` are those of the command line, by setting name (`http.listen`).
+    A former setting that is named has a source too, but no effect: see `warnings`. `options` are
+    those of the command line, by setting name (`http.listen`).
 
     Raises:
         SettingsError: a name is unknown, a value is invalid, or the file cannot be read.
@@ -442,6 +444,16 @@ def load(
     return settings, sources
 
 
+def warnings(sources: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each former setting that a source names."""
+    return [
+        f"{source}: {name} has no effect: it is no setting any longer, but always"
+        f" {_FORMER[name]:g}. Remove it: the next release refuses to start with it"
+        for name, source in sources.items()
+        if name in _FORMER
+    ]
+
+
 def _read(file: Path) -> _Values:
     try:
         return tomllib.loads(file.read_text())
@@ -464,6 +476,9 @@ def _flat(tree: _Values, prefix: str = "") -> list[tuple[str, object]]:
 def _set_value(
     values: _Values, sources: dict[str, str], name: str, value: object, source: str
 ) -> None:
+    if name in _FORMER:
+        sources[name] = source
+        return
     if name not in _NAMES:
         raise SettingsError(f"{source}: there is no setting {name!r}")
     *sections, last = name.split(".")
@@ -481,3 +496,9 @@ def _sentence(error: str, sources: Mapping[str, str]) -> str:
 
 
 _NAMES: Final = {setting.name: setting for setting in explain(ServiceSettings(), {})}
+# Before 0.3 every limit was a setting.
+_FORMER: Final = {
+    f"limits.{field.name}": cast("float", field.default)
+    for field in msgspec.structs.fields(Limits)
+    if f"limits.{field.name}" not in _NAMES
+}

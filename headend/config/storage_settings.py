@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from headend.config.section import Section, describe
+from headend.config.section import Section
+from media.setting import describe
 
 # Names as S3 allows them ("General purpose bucket naming rules"), prefixes of plain ones.
 _URL: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[0-9A-Za-z_][0-9A-Za-z_.-]*)*/?")

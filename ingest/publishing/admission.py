@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 from media.networks import client_network
+from media.setting import describe
 
 _PERIOD = 60.0  # seconds over which wrong keys are counted
 # The longest that an answer is held back: less than an encoder's silence may last, and short enough
@@ -19,36 +20,39 @@ _PERIOD = 60.0  # seconds over which wrong keys are counted
 _LONGEST_DELAY = 12.0
 
 
-def _meta(description: str, unit: str, reason: str) -> msgspec.Meta:
-    return msgspec.Meta(description=description, extra={"unit": unit, "reason": reason}, ge=1)
-
-
 class AdmissionLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The limits of all encoders together, and of those of one address."""
 
     connections: Annotated[
-        int, _meta("open connections", "", "more encoders than one machine can transcode for")
+        int,
+        describe(
+            "open connections", ge=1, reason="more encoders than one machine can transcode for"
+        ),
     ] = 1_000
     connections_per_address: Annotated[
         int,
-        _meta(
-            "open connections of one address", "", "a studio behind one address, an office's NAT"
+        describe(
+            "open connections of one address",
+            ge=1,
+            reason="a studio behind one address, an office's NAT",
         ),
     ] = 20
     new_per_address_per_second: Annotated[
         int,
-        _meta(
+        describe(
             "new connections of one address",
             "1/s",
-            "a studio's encoders may all come back at once; a flood is more",
+            1,
+            reason="a studio's encoders may all come back at once; a flood is more",
         ),
     ] = 10
     wrong_keys_per_minute: Annotated[
         int,
-        _meta(
+        describe(
             "wrong keys of one address that are answered at once; further ones at this rate",
             "1/min",
-            "a mistyped key is tried a few times; right keys are let in beside them",
+            1,
+            reason="a mistyped key is tried a few times; right keys are let in beside them",
         ),
     ] = 10
 

@@ -89,14 +89,17 @@ class ObjectStat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Objects(Protocol):
-    """An object store. Every call may raise `BadAddress` and `ObjectError`."""
+    """An object store. Every call may raise `BadAddress` and `ObjectError`.
+
+    Stores that derive from it need no calls for one object beside those for several.
+    """
 
     async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
         """Write an object and replace any that has the address.
 
         A `vital` object is small and leads to others; it may use the room reserved for these.
         """
-        ...
+        await self.put_all({address: data}, vital=vital)
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects by address, in any order, as `put` does.
@@ -147,7 +150,10 @@ class Objects(Protocol):
 
     async def get(self, address: str) -> bytes:
         """Return the bytes of an object, or raise `ObjectMissing`."""
-        ...
+        (data,) = await self.get_all((address,))
+        if data is None:
+            raise ObjectMissing(address)
+        return data
 
     async def get_all(self, addresses: Collection[str]) -> list[bytes | None]:
         """Return the bytes of objects, None for those that do not exist."""
@@ -159,7 +165,7 @@ class Objects(Protocol):
 
     async def delete(self, address: str) -> None:
         """Delete an object, if it exists."""
-        ...
+        await self.delete_all((address,))
 
     async def delete_all(self, addresses: Collection[str]) -> None:
         """Delete objects that exist, as many as possible; the last error is raised."""

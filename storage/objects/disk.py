@@ -15,7 +15,6 @@ Temporary files are in a folder of their own per process, under a lock that the 
 the process. Opening a store removes the folders of processes that are gone, and no others.
 """
 
-import asyncio
 import contextlib
 import copy
 import errno
@@ -31,35 +30,36 @@ from itertools import count
 from pathlib import Path
 from typing import Final, TypeVar
 
-from storage.objects.addresses import checked
 from storage.objects.base import (
     STORE,
     UNGUARDED,
     Guard,
     ObjectChanged,
-    ObjectError,
     ObjectMissing,
+    Objects,
     ObjectStat,
     StoreFailed,
-    StoreFull,
 )
 from storage.objects.disk_check import check_folder
-from storage.objects.disk_threads import FILES, DiskThreads
+from storage.objects.disk_threads import DiskThreads
 from storage.objects.durable import place_file, sync_file, sync_tree
-from storage.objects.file_trees import addresses_below, remove_tree, run_steps, subfolders
-from storage.objects.read_only import to_object_stat
+from storage.objects.file_trees import addresses_below, remove_tree
+from storage.objects.read_only import (
+    FULL,
+    MISSING,
+    ReadOnlyObjects,
+    disk_failure,
+    to_object_stat,
+    translated,
+)
 from storage.objects.reserve import RESERVE_BYTES, Reserve
 
 # It begins with a dot, so no address leads there.
 _TEMPORARIES: Final = ".temporary"
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_MISSING: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 # The file system has no hard links, forbids them, or has no more of them for this file.
 _NO_LINK: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS}
 )
-# A disk that does not answer for this long is treated as broken; a live segment is 2 s.
-_SECONDS: Final = 20.0
 _MOST_BYTES: Final = (1 << 63) - 1
 # A hard disk writes 6 GB in that time; more is waiting to be written only where memory is ample.
 SYNC_SECONDS: Final = 60.0
@@ -67,7 +67,7 @@ SYNC_SECONDS: Final = 60.0
 T = TypeVar("T")
 
 
-class DiskObjects:
+class DiskObjects(ReadOnlyObjects, Objects):
     """An object store on one file system (see `storage.objects.base.Objects`).
 
     Raises:
@@ -75,7 +75,7 @@ class DiskObjects:
     """
 
     def __init__(self, root: Path, *, reserve_bytes: int = RESERVE_BYTES) -> None:
-        self.root = root
+        super().__init__(root)
         try:
             (root / _TEMPORARIES).mkdir(parents=True, exist_ok=True)
             self._remove_abandoned()
@@ -85,7 +85,6 @@ class DiskObjects:
         self._numbers = count()
         self._reserve = Reserve(self._own / "reserve", reserve_bytes)
         self._comparing = threading.Lock()  # from reading a version to replacing it
-        self.threads = FILES
         self.guard: Guard = UNGUARDED
 
     def using(self, threads: DiskThreads) -> "DiskObjects":
@@ -107,10 +106,6 @@ class DiskObjects:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def path(self, address: str) -> Path:
-        """Return the path of an object's file, for callers that read the file itself."""
-        return self.root / checked(address)
 
     def temporary(self) -> Path:
         """Return a new path for a temporary file, which is deleted with this process."""
@@ -136,11 +131,6 @@ class DiskObjects:
     def files(self) -> Path:
         """The folder of the objects."""
         return self.root
-
-    @property
-    def location(self) -> str:
-        """The folder of the objects, for messages."""
-        return str(self.root)
 
     @property
     def most_bytes(self) -> int:
@@ -190,10 +180,6 @@ class DiskObjects:
         return to_object_stat(file_stat) == stat
 
     # -- objects ----------------------------------------------------------------------------------
-
-    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
-        """Write an object and replace any that has the address (`vital`: see `Objects`)."""
-        await self.put_all({address: data}, vital=vital)
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects by address, one after the other, as many as possible (see `Objects`)."""
@@ -259,29 +245,16 @@ class DiskObjects:
 
         await self._run(address, sync, SYNC_SECONDS)
 
-    async def get(self, address: str) -> bytes:
-        """Return the bytes of an object, or raise `ObjectMissing`."""
-        return await self._run(address, self.path(address).read_bytes)
-
     async def get_all(self, addresses: Collection[str]) -> list[bytes | None]:
         """Return the bytes of objects, None for those that do not exist."""
 
         def read() -> list[bytes | None]:
-            return [_read(self.path(address)) for address in addresses]
+            found = [_read(self.path(address)) for address in addresses]
+            if None in found:
+                self._require_disk()
+            return found
 
         return await self._run(next(iter(addresses), STORE), read)
-
-    async def stat(self, address: str) -> ObjectStat | None:
-        """Return the size and age of an object, or None if there is none."""
-        try:
-            file_stat = await self._run(address, self.path(address).stat)
-        except ObjectMissing:
-            return None
-        return to_object_stat(file_stat)
-
-    async def delete(self, address: str) -> None:
-        """Delete an object, if it exists."""
-        await self.delete_all((address,))
 
     async def delete_all(self, addresses: Collection[str]) -> None:
         """Delete objects that exist, as many as possible (see `Objects`)."""
@@ -289,22 +262,9 @@ class DiskObjects:
             self.guard.require_delete(address)
         await self._run_all(addresses, lambda address: self.path(address).unlink(missing_ok=True))
 
-    async def addresses(self, prefix: str) -> list[str]:
-        """Return the sorted addresses of all objects below `prefix`."""
-        return sorted(await self._run_steps(prefix, addresses_below(self.root, self.path(prefix))))
-
     async def sizes(self, prefix: str) -> dict[str, int]:
         """Return the sizes in bytes of all objects below `prefix`, by address."""
         return dict(await self._run_steps(prefix, self._sizes(self.path(prefix))))
-
-    async def folder_names(self, prefix: str) -> set[str]:
-        """Return the names of the folders below `prefix`."""
-        return set(await self._run_steps(prefix, subfolders(self.path(prefix))))
-
-    async def has_changed(self, prefix: str, since_us: int) -> bool:
-        """Return whether what is directly in a folder has changed since then (see `Objects`)."""
-        stat = await self.stat(prefix)
-        return stat is not None and stat.modified_us >= since_us
 
     async def delete_tree(self, prefix: str) -> None:
         """Delete all objects below `prefix`."""
@@ -328,23 +288,9 @@ class DiskObjects:
 
     # -- in threads -------------------------------------------------------------------------------
 
-    async def _run(self, address: str, work: Callable[[], T], seconds: float = _SECONDS) -> T:
-        """Run blocking work in a thread and translate its errors."""
-        try:
-            async with asyncio.timeout(seconds):
-                return await self.threads.run(partial(self._answer, work))
-        except TimeoutError as error:
-            raise StoreFailed(address, f"no answer within {seconds:.0f} s") from error
-        except OSError as error:
-            raise _translated(address, error) from error
-
     async def _run_steps(self, prefix: str, steps: Iterator[T]) -> list[T]:
-        """Run blocking steps in a thread, some at a time, and return what they yield.
-
-        They take a folder that is not there for an empty one, which it is not where the disk is
-        away.
-        """
-        return await run_steps(self._steps_of_disk(steps), partial(self._run, prefix))
+        """Run blocking steps; a folder that is not there is no empty one where the disk is away."""
+        return await super()._run_steps(prefix, self._steps_of_disk(steps))
 
     def _steps_of_disk(self, steps: Iterator[T]) -> Iterator[T]:
         """Yield what blocking steps do; if that is nothing, check that the disk is there."""
@@ -369,13 +315,13 @@ class DiskObjects:
 
         failure = await self._run(next(iter(addresses), STORE), run)
         if failure is not None:
-            raise _translated(*failure) from failure[1]
+            raise translated(*failure) from failure[1]
 
     def _answer(self, work: Callable[[], T]) -> T:
         """Do blocking work; where the disk is away, what it does not find may be on the disk."""
         try:
             return work()
-        except _MISSING:
+        except MISSING:
             self._require_disk()
             raise
 
@@ -388,7 +334,7 @@ class DiskObjects:
         try:
             self._write(path, data, given_up)
         except OSError as error:
-            if not vital or error.errno not in _FULL:
+            if not vital or error.errno not in FULL:
                 raise
             with self._reserve.borrowed():
                 self._write(path, data, given_up)
@@ -474,7 +420,7 @@ def _version(path: Path) -> str | None:
 
 
 def _read(path: Path) -> bytes | None:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    with contextlib.suppress(*MISSING):
         return path.read_bytes()
     return None
 
@@ -486,18 +432,3 @@ def _link_or_copy(source: Path, path: Path) -> None:
         if error.errno not in _NO_LINK:
             raise
         shutil.copyfile(source, path)
-
-
-def _translated(address: str, error: OSError) -> ObjectError:
-    if isinstance(error, _MISSING):
-        return ObjectMissing(address)
-    return disk_failure(address, error)
-
-
-def disk_failure(name: str, error: OSError) -> ObjectError:
-    """Return the failure of a disk, which happened to the object or file `name`."""
-    if error.errno == errno.ENODEV:
-        return StoreFailed(name, "its folder is not there: is its disk mounted?")
-    kind = StoreFull if error.errno in _FULL else StoreFailed
-    # The text of the OSError would name the path on this machine.
-    return kind(name, os.strerror(error.errno) if error.errno else type(error).__name__)

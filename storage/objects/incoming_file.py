@@ -21,8 +21,9 @@ from typing import Final, TypeVar
 
 from storage.errors import StorageError
 from storage.objects.base import StoreFailed
-from storage.objects.disk import SYNC_SECONDS, disk_failure
+from storage.objects.disk import SYNC_SECONDS
 from storage.objects.disk_threads import FILES, DiskThreads
+from storage.objects.read_only import disk_failure
 from storage.objects.store import MediaStore
 
 PIECE_BYTES: Final = 1 << 19
@@ -89,15 +90,6 @@ class IncomingFile:
         pieces, self._pieces, self._waiting = self._pieces, [], 0
         await in_thread(lambda: self._write(pieces))
 
-    async def restart(self) -> None:
-        """Empty the file: it will be received again from the beginning.
-
-        Raises:
-            StoreFailed: the disk failed.
-        """
-        self._pieces, self._waiting, self.size = [], 0, 0
-        await in_thread(self._restart)
-
     async def keep(self, address: str) -> None:
         """Turn the file into the object at `address`, which must not exist.
 
@@ -139,12 +131,6 @@ class IncomingFile:
             if self._unsynced >= _SYNC_EVERY:
                 os.fdatasync(self._file)
                 self._unsynced = 0
-
-    def _restart(self) -> None:
-        with self._lock:
-            if self._file is not None:
-                os.ftruncate(self._file, 0)
-                os.lseek(self._file, 0, os.SEEK_SET)
 
     def _place(self, place: Callable[[int, Path], Path]) -> None:
         with self._lock:

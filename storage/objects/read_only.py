@@ -1,19 +1,22 @@
-"""Read-only access to a disk store: creates nothing, not even a temporary file."""
+"""Read access to a folder of objects: creates nothing, not even a temporary file."""
 
 import asyncio
 import contextlib
+import errno
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from storage.objects.addresses import checked
-from storage.objects.base import ObjectMissing, ObjectStat, StoreFailed
+from storage.objects.base import ObjectError, ObjectMissing, ObjectStat, StoreFailed, StoreFull
 from storage.objects.disk_threads import FILES
 from storage.objects.file_trees import addresses_below, run_steps, subfolders
 
-# As for a store: a disk that does not answer for this long is treated as broken.
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+MISSING: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+# A disk that does not answer for this long is treated as broken; a live segment is 2 s.
 _SECONDS: Final = 20.0
 
 T = TypeVar("T")
@@ -26,53 +29,67 @@ class ReadOnlyObjects:
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
-        self.location = str(root)
+        self.root = root
+        self.threads = FILES
+
+    @property
+    def location(self) -> str:
+        """The folder of the objects, for messages."""
+        return str(self.root)
+
+    def path(self, address: str) -> Path:
+        """Return the path of an object's file, for callers that read the file itself."""
+        return self.root / checked(address)
 
     async def folder_names(self, prefix: str) -> set[str]:
         """Return the names of the folders below `prefix`."""
-        return set(await self._run_steps(prefix, subfolders))
+        return set(await self._run_steps(prefix, subfolders(self.path(prefix))))
 
     async def has_changed(self, prefix: str, since_us: int) -> bool:
-        """Return whether what is directly in a folder has changed since then."""
+        """Return whether what is directly in a folder has changed since then (see `Objects`)."""
         stat = await self.stat(prefix)
         return stat is not None and stat.modified_us >= since_us
 
     async def addresses(self, prefix: str) -> list[str]:
         """Return the sorted addresses of all objects below `prefix`."""
-        return sorted(await self._run_steps(prefix, partial(addresses_below, self._root)))
+        return sorted(await self._run_steps(prefix, addresses_below(self.root, self.path(prefix))))
 
     async def stat(self, address: str) -> ObjectStat | None:
         """Return the size and age of an object, or None if there is none."""
-        return await self._run(address, _stat, None)
+        try:
+            file_stat = await self._run(address, self.path(address).stat)
+        except ObjectMissing:
+            return None
+        return to_object_stat(file_stat)
 
     async def get(self, address: str) -> bytes:
         """Return the bytes of an object, or raise `ObjectMissing`."""
-        data = await self._run(address, Path.read_bytes, None)
-        if data is None:
-            raise ObjectMissing(address)
-        return data
+        return await self._run(address, self.path(address).read_bytes)
 
     async def size(self, prefix: str) -> int:
         """Return the size in bytes of an object or a folder; hard links count in full."""
-        return sum(await self._run_steps(prefix, partial(_sizes, self._root)))
+        return sum(await self._run_steps(prefix, _sizes(self.root, self.path(prefix))))
 
-    async def _run_steps(self, address: str, walk: Callable[[Path], Iterator[T]]) -> list[T]:
-        def run(some: Callable[[], list[T]]) -> Awaitable[list[T]]:
-            return self._run(address, lambda _: some(), [])
-
-        return await run_steps(walk(self._root / checked(address)), run)
-
-    async def _run(self, address: str, read: Callable[[Path], T], default: T) -> T:
+    async def _run(self, address: str, work: Callable[[], T], seconds: float = _SECONDS) -> T:
+        """Run blocking work in a thread and translate its errors."""
         try:
-            async with asyncio.timeout(_SECONDS):
-                return await FILES.run(partial(read, self._root / checked(address)))
+            async with asyncio.timeout(seconds):
+                return await self.threads.run(partial(self._answer, work))
         except TimeoutError as error:
-            raise StoreFailed(address, f"no answer within {_SECONDS:.0f} s") from error
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return default
+            raise StoreFailed(address, f"no answer within {seconds:.0f} s") from error
         except OSError as error:
-            raise StoreFailed(address, error.strerror or type(error).__name__) from error
+            raise translated(address, error) from error
+
+    async def _run_steps(self, prefix: str, steps: Iterator[T]) -> list[T]:
+        """Run blocking steps in a thread, some at a time, and return what they yield.
+
+        They take a folder that is not there for an empty one.
+        """
+        return await run_steps(steps, partial(self._run, prefix))
+
+    def _answer(self, work: Callable[[], T]) -> T:
+        """Do blocking work."""
+        return work()
 
 
 def to_object_stat(file_stat: os.stat_result) -> ObjectStat:
@@ -80,13 +97,24 @@ def to_object_stat(file_stat: os.stat_result) -> ObjectStat:
     return ObjectStat(size=file_stat.st_size, modified_us=file_stat.st_mtime_ns // 1000)
 
 
-def _stat(path: Path) -> ObjectStat:
-    return to_object_stat(path.stat())
+def translated(address: str, error: OSError) -> ObjectError:
+    """Return what an error of the disk says of the object that was asked for."""
+    return ObjectMissing(address) if isinstance(error, MISSING) else disk_failure(address, error)
+
+
+def disk_failure(name: str, error: OSError) -> ObjectError:
+    """Return the failure of a disk, which happened to the object or file `name`."""
+    if error.errno == errno.ENODEV:
+        return StoreFailed(name, "its folder is not there: is its disk mounted?")
+    kind = StoreFull if error.errno in FULL else StoreFailed
+    # The text of the OSError would name the path on this machine.
+    return kind(name, os.strerror(error.errno) if error.errno else type(error).__name__)
 
 
 def _sizes(root: Path, path: Path) -> Iterator[int]:
-    if not path.is_dir():
-        yield path.stat().st_size
+    with contextlib.suppress(*MISSING):  # it was deleted just now, or there is none
+        if not path.is_dir():
+            yield path.stat().st_size
     for address in addresses_below(root, path):
-        with contextlib.suppress(FileNotFoundError):  # it was deleted just now
+        with contextlib.suppress(FileNotFoundError):
             yield (root / address).lstat().st_size

@@ -23,7 +23,13 @@ from typing import Final, Protocol
 from storage.errors import StorageError
 from storage.objects.disk import SYNC_SECONDS
 from storage.objects.disk_threads import FILES
-from storage.objects.incoming_file import PIECE_BYTES, check_free, disk_errors, in_thread
+from storage.objects.incoming_file import (
+    PIECE_BYTES,
+    IncomingFileTooLarge,
+    check_free,
+    disk_errors,
+    in_thread,
+)
 from storage.objects.store import MediaStore
 
 # A disk that cannot write or sync half a megabyte in this time is treated as broken.
@@ -49,7 +55,7 @@ class Digest(Protocol):
 class ResumableFile:
     """A locked file. Only one task at a time may use it.
 
-    `position` is the offset of the next byte.
+    `position` is the offset of the next byte: how many were received, with those in memory.
     """
 
     # How often the catalog records how many bytes are safe, which takes a sync.
@@ -58,13 +64,21 @@ class ResumableFile:
     unrecorded: Final = ()
 
     def __init__(
-        self, objects: MediaStore, path: Path, home: Path, file: int, *, min_free_bytes: int
+        self,
+        objects: MediaStore,
+        path: Path,
+        home: Path,
+        file: int,
+        *,
+        max_bytes: int | None,
+        min_free_bytes: int,
     ) -> None:
         self.path = path
         self._objects = objects
         self._home = home
         self.position = 0
         self._file = file
+        self._max_bytes = max_bytes
         self._min_free_bytes = min_free_bytes
         self._written = 0
         self._pieces: list[bytes] = []
@@ -91,9 +105,12 @@ class ResumableFile:
         """Append bytes, which must not be changed afterwards.
 
         Raises:
+            IncomingFileTooLarge: the file would exceed its limit.
             StoreFull: the disk has no room, or less than `min_free_bytes`.
             StoreFailed: the disk failed.
         """
+        if self._max_bytes is not None and self.position + len(data) > self._max_bytes:
+            raise IncomingFileTooLarge(self._max_bytes)
         self._pieces.append(data)
         self._waiting += len(data)
         self.position += len(data)
@@ -130,7 +147,7 @@ class ResumableFile:
         return self.size()
 
     async def keep(self, address: str) -> None:
-        """Make the file the object at `address`, which survives power cuts; it stays locked.
+        """Make what was flushed the object at `address`; it survives power cuts, and stays locked.
 
         On a disk the file is moved; otherwise it stays until `remove_remains`.
 
@@ -283,12 +300,13 @@ async def open_resumable_file(
     final_address: str,
     *,
     wait_seconds: float,
+    max_bytes: int | None = None,
     min_free_bytes: int = 0,
 ) -> AsyncGenerator[ResumableFile, None]:
     """Open and lock the file at an address for the length of the block; create it if needed.
 
     `final_address` is where the file is moved at the end, so it is looked for there, too.
-    `min_free_bytes` of the disk stay free.
+    It takes at most `max_bytes`, if that is given. `min_free_bytes` of the disk stay free.
 
     Raises:
         FileStillLocked: the previous writer did not release it within `wait_seconds`.
@@ -303,7 +321,9 @@ async def open_resumable_file(
             raise FileStillLocked
         await asyncio.sleep(_RETRY_SECONDS)
     path, file = locked
-    resumable = ResumableFile(objects, path, home, file, min_free_bytes=min_free_bytes)
+    resumable = ResumableFile(
+        objects, path, home, file, max_bytes=max_bytes, min_free_bytes=min_free_bytes
+    )
     try:
         yield resumable
     finally:

@@ -36,6 +36,7 @@ from storage.objects.base import (
     ObjectChanged,
     ObjectError,
     ObjectMissing,
+    Objects,
     ObjectStat,
     StoreClaimed,
     StoreFailed,
@@ -116,7 +117,7 @@ class S3Location(msgspec.Struct, frozen=True, kw_only=True):
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
 
 
-class S3Bucket:
+class S3Bucket(Objects):
     """The objects in a bucket (see `storage.objects.base.Objects`).
 
     The credentials are those of the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`), or
@@ -145,10 +146,6 @@ class S3Bucket:
     async def identity(self) -> str:
         """Return the bucket and the prefix: a copy has another one."""
         return self.location
-
-    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
-        """Write an object and replace any that has the address (see `Objects`)."""
-        await self.put_all({address: data}, vital=vital)
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects by address, at the same time (see `Objects`)."""
@@ -268,10 +265,6 @@ class S3Bucket:
         """Return the size and age of an object, or None if there is none."""
         meta = await self._head(address)
         return None if meta is None else _stat(meta)
-
-    async def delete(self, address: str) -> None:
-        """Delete an object, if it exists."""
-        await self.delete_all((address,))
 
     async def delete_all(self, addresses: Collection[str]) -> None:
         """Delete objects that exist (see `Objects`)."""

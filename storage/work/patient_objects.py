@@ -6,7 +6,7 @@ from storage.objects.base import Objects, ObjectStat
 from storage.work.store_health import StoreHealth
 
 
-class PatientObjects:
+class PatientObjects(Objects):
     """`objects` (see `storage.objects.base.Objects`), written to only while `health` is well.
 
     A write that fails because the store is not well is repeated when it is well again; work under
@@ -16,10 +16,6 @@ class PatientObjects:
     def __init__(self, objects: Objects, health: StoreHealth) -> None:
         self._objects = objects
         self._health = health
-
-    async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
-        """Write an object once the store is well."""
-        await self._health.write(lambda: self._objects.put(address, data, vital=vital))
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects once the store is well."""
@@ -49,10 +45,6 @@ class PatientObjects:
         """
         await self._objects.make_durable(address)
 
-    async def get(self, address: str) -> bytes:
-        """Return the bytes of an object."""
-        return await self._objects.get(address)
-
     async def get_all(self, addresses: Collection[str]) -> list[bytes | None]:
         """Return the bytes of objects."""
         return await self._objects.get_all(addresses)
@@ -64,10 +56,6 @@ class PatientObjects:
     async def move(self, source: str, target: str) -> None:
         """Move an object or a folder to another address."""
         await self._objects.move(source, target)
-
-    async def delete(self, address: str) -> None:
-        """Delete an object, if it exists."""
-        await self._objects.delete(address)
 
     async def delete_all(self, addresses: Collection[str]) -> None:
         """Delete objects that exist."""

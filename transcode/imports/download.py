@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Final, Protocol
+from typing import Final
 
 import httpcore
 import msgspec
@@ -19,6 +19,7 @@ import msgspec
 from outbound.http_client import CheckedClient, FetchInterrupted, FetchRefused
 from outbound.policy import BadWebAddress, WebAddress
 from storage.objects.incoming_file import IncomingFileTooLarge
+from storage.objects.resumable_file import ResumableFile
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 # Another attempt may get another response.
@@ -33,23 +34,6 @@ _OLD_ENOUGH: Final = timedelta(seconds=60)
 _PROGRESS_BYTES: Final = 1 << 20
 
 OnProgress = Callable[[int, int | None], Awaitable[None]]  # bytes received, bytes in all if known
-
-
-class Inflow(Protocol):
-    """The file that a download is written to."""
-
-    @property
-    def size(self) -> int:
-        """The bytes received so far."""
-        ...
-
-    async def write(self, data: bytes) -> None:
-        """Append bytes."""
-        ...
-
-    async def restart(self) -> None:
-        """Empty the file."""
-        ...
 
 
 class FileVersion(msgspec.Struct):
@@ -81,7 +65,7 @@ class DownloadLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 async def download(
     address: WebAddress,
-    inflow: Inflow,
+    inflow: ResumableFile,
     *,
     client: CheckedClient,
     limits: DownloadLimits,
@@ -101,8 +85,8 @@ async def download(
     version = version or FileVersion()
     fetching = _Download(address, inflow, version, client, limits, on_progress)
     try:
-        if inflow.size and version.validator is None:
-            await inflow.restart()
+        if inflow.position and version.validator is None:
+            await inflow.truncate(0)
         async with asyncio.timeout(limits.seconds):
             await fetching.run()
     except TimeoutError as error:
@@ -118,7 +102,7 @@ class _Download:
     def __init__(
         self,
         address: WebAddress,
-        inflow: Inflow,
+        inflow: ResumableFile,
         version: FileVersion,
         client: CheckedClient,
         limits: DownloadLimits,
@@ -134,15 +118,15 @@ class _Download:
 
     async def run(self) -> None:
         """Try until the file is whole or further attempts are of no use."""
-        failures, furthest = 0, self._inflow.size
+        failures, furthest = 0, self._inflow.position
         while True:
             try:
                 await self._fetch()
             except FetchInterrupted as error:
                 enough = max(_PROGRESS_BYTES, self._limits.least_bytes)
-                progressed = self._inflow.size - furthest >= enough
+                progressed = self._inflow.position - furthest >= enough
                 failures = 1 if progressed else failures + 1
-                furthest = max(furthest, self._inflow.size)
+                furthest = max(furthest, self._inflow.position)
                 if failures >= self._limits.tries:
                     raise FetchRefused(error.reason) from error
             else:
@@ -153,7 +137,7 @@ class _Download:
 
     async def _restart(self) -> None:
         self._size = self._version.validator = None
-        await self._inflow.restart()
+        await self._inflow.truncate(0)
 
     async def _fetch(self) -> None:
         """Request the missing bytes, following redirects."""
@@ -174,18 +158,21 @@ class _Download:
 
     def _request_headers(self) -> dict[str, str]:
         headers = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "headend"}
-        if self._version.validator is not None and self._inflow.size:
-            headers |= {"Range": f"bytes={self._inflow.size}-", "If-Range": self._version.validator}
+        if self._version.validator is not None and self._inflow.position:
+            headers |= {
+                "Range": f"bytes={self._inflow.position}-",
+                "If-Range": self._version.validator,
+            }
         return headers
 
     async def _receive(self, response: httpcore.Response, headers: Mapping[str, str]) -> None:
         continues = await self._check(response.status, headers)
         if self._size is not None and self._size > self._limits.max_bytes:
             raise _too_large(self._limits)
-        await self._on_progress(self._inflow.size, self._size)
+        await self._on_progress(self._inflow.position, self._size)
         if continues:
             await self._read(response)
-        if self._size is not None and self._inflow.size != self._size:
+        if self._size is not None and self._inflow.position != self._size:
             raise FetchInterrupted("The server broke off before the file was whole.")
 
     async def _check(self, status: int, headers: Mapping[str, str]) -> bool:
@@ -197,18 +184,18 @@ class _Download:
             raise FetchInterrupted(f"The server answered {status}.")
         if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
             raise FetchRefused("The server sends the file compressed, which was not asked for.")
-        if status == 206 and self._inflow.size and self._version.validator is not None:
+        if status == 206 and self._inflow.position and self._version.validator is not None:
             await self._check_range(headers)
         elif status == 200:
-            if self._inflow.size:
+            if self._inflow.position:
                 await self._restart()
             length = headers.get("content-length", "")
             self._size = int(length) if _LENGTH.fullmatch(length) else None
             self._version.validator = _validator(headers)
         elif status == 416 and self._has_all(headers):
-            self._size = self._inflow.size
+            self._size = self._inflow.position
             return False
-        elif status == 416 and self._inflow.size:
+        elif status == 416 and self._inflow.position:
             await self._restart()
             raise FetchInterrupted("The server answered 416.")
         else:
@@ -220,14 +207,14 @@ class _Download:
 
         The range is checked only after `If-Range` (RFC 9110, section 13.2.2).
         """
-        size = self._inflow.size
+        size = self._inflow.position
         return size > 0 and headers.get("content-range", "") == f"bytes */{size}"
 
     async def _check_range(self, headers: Mapping[str, str]) -> None:
         match = _RANGE.fullmatch(headers.get("content-range", ""))
         start, end, size = (int(text) for text in match.groups()) if match else (0, 0, 0)
         tag = headers.get("etag", self._version.validator)
-        continues = match is not None and start == self._inflow.size and end == size - 1
+        continues = match is not None and start == self._inflow.position and end == size - 1
         same = self._size in (None, size) and (
             tag == self._version.validator or not _is_tag(self._version.validator)
         )
@@ -257,7 +244,7 @@ class _Download:
                 raise FetchInterrupted(reason) from error
             waited += clock() - began
             await self._inflow.write(data)
-            await self._on_progress(self._inflow.size, self._size)
+            await self._on_progress(self._inflow.position, self._size)
             recent += len(data)
             if recent >= least:
                 waited, recent = 0.0, 0

@@ -27,13 +27,13 @@ from storage.file_intake import FileRefused, Probe, probe_source
 from storage.leases import Lease
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
-from storage.objects.resumable_file import FileStillLocked
+from storage.objects.resumable_file import FileStillLocked, ResumableFile
 from storage.objects.store import MediaStore
 from storage.work.context import WorkContext
 from storage.work.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 from storage.work.worker_pool import WorkSource
 from transcode.imports.download import DownloadLimits, FileVersion, download
-from transcode.imports.partial_file import PartialFile, open_partial_file
+from transcode.imports.partial_file import open_partial_file
 
 log = logging.getLogger(__name__)
 
@@ -167,9 +167,9 @@ class ImportJob(LeasedTask[ImportContext, VideoFile]):
             max_bytes=limits.max_bytes,
             min_free_bytes=context.least_free,
         ) as inflow:
-            version = FileVersion(validator=work.validator if inflow.size else None)
-            if inflow.size:
-                log.info("import resumed", extra={**self.facts, "bytes": inflow.size})
+            version = FileVersion(validator=work.validator if inflow.position else None)
+            if inflow.position:
+                log.info("import resumed", extra={**self.facts, "bytes": inflow.position})
             await download(
                 address,
                 inflow,
@@ -179,8 +179,10 @@ class ImportJob(LeasedTask[ImportContext, VideoFile]):
                 version=version,
             )
             await inflow.flush()
-            await self._require_quota(0 if self._is_size_recorded else inflow.size)
-            video_file = await probe_source(context.probe, inflow.path, self._source, inflow.size)
+            await self._require_quota(0 if self._is_size_recorded else inflow.position)
+            video_file = await probe_source(
+                context.probe, inflow.path, self._source, inflow.position
+            )
             # If the lease is lost, the file should not be put where it has to be removed again.
             await self.extend_lease()
             await inflow.keep(self._source)
@@ -230,7 +232,7 @@ class ImportJob(LeasedTask[ImportContext, VideoFile]):
                     await self._context.objects.delete(address)
 
     async def _record_progress(
-        self, inflow: PartialFile, version: FileVersion, _received: int, size: int | None
+        self, inflow: ResumableFile, version: FileVersion, _received: int, size: int | None
     ) -> None:
         """Record how much is on the disk, and of which version, every `_PROGRESS_SECONDS`.
 

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from headend.config.section import Section, Setting, describe, explain
+from headend.config.section import Section, Setting, explain
 from headend.config.settings import ServiceSettings
+from media.setting import describe
 
 
 class Door(Section, frozen=True, kw_only=True):
@@ -11,6 +12,7 @@ class Door(Section, frozen=True, kw_only=True):
 
     width: Annotated[int, describe("how wide it is", "cm", reason="for a wheelchair")] = 90
     code: Annotated[str, describe("what opens it", secret=True)] = ""
+    hinges: int = 2  # a constant: no line of `headend settings`
 
 
 class House(Section, frozen=True, kw_only=True):

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from headend.config.settings import ServiceSettings, SettingsError, load
+from headend.config.settings import ServiceSettings, SettingsError, load, warnings
+from ingest.rtmp.limits import Limits
 
 
 def test_without_sources_all_settings_have_their_defaults() -> None:
@@ -48,10 +49,26 @@ def test_environment_variables_are_converted_to_the_settings_type() -> None:
     assert settings.http.public_url == "https://tv.example.org"
 
 
+def test_a_limit_that_is_a_constant_now_is_warned_about(tmp_path: Path) -> None:
+    file = tmp_path / "headend.toml"
+    file.write_text("[limits]\namf_depth = 99\nconnections = 3\n")
+    environment = {"HEADEND_LIMITS__READ_SECONDS": "soon"}
+    settings, sources = load(file=file, environment=environment, options={})
+    assert settings.limits == Limits(connections=3)
+    told = warnings(sources)
+    assert [words.split(" has no effect")[0] for words in told] == [
+        f"{file}: limits.amf_depth",
+        "HEADEND_LIMITS__READ_SECONDS: limits.read_seconds",
+    ]
+    assert "always 16." in told[0]
+    assert "always 0.05." in told[1]
+
+
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
         ({"HEADEND_HTTP__PORT": "1"}, ("HEADEND_HTTP__PORT", "http.port")),
+        ({"HEADEND_LIMITS__NONE": "1"}, ("HEADEND_LIMITS__NONE", "limits.none")),
         ({"HEADEND_HTTP": "1"}, ("HEADEND_HTTP", "'http'")),
         ({"HEADEND_LIVE__LISTED_SECONDS": "long"}, ("HEADEND_LIVE__LISTED_SECONDS", "float")),
         ({"HEADEND_LIVE__LISTED_SECONDS": "1"}, ("HEADEND_LIVE__LISTED_SECONDS", ">= 12")),

@@ -37,4 +37,4 @@ def test_limits_are_read_like_settings_and_unknown_ones_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="chunk_streamz"):
         msgspec.convert({"chunk_streamz": 5}, Limits)
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"chunk_streams": 0}, Limits)
+        msgspec.convert({"connections": 0}, Limits)

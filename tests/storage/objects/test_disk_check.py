@@ -130,6 +130,8 @@ async def test_a_folder_whose_disk_is_away_gets_nothing_in_its_place(tmp_path: P
             for read in (objects.get, objects.stat, objects.folder_names):
                 with pytest.raises(StoreFailed, match="is its disk mounted"):
                     await read("sources")
+            with pytest.raises(StoreFailed, match="is its disk mounted"):
+                await objects.get_all(["sources/AAAAAAAAAAAA/1"])
             assert all_paths(root) == []
             root.rmdir()
             away.rename(root)

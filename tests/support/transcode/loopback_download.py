@@ -12,9 +12,10 @@ import pytest
 from outbound.http_client import CheckedClient, FetchRefused
 from outbound.policy import parse_networks, parse_web_address
 from storage.objects.disk import DiskObjects
-from storage.objects.incoming_file import IncomingFile, open_incoming_file
+from storage.objects.resumable_file import ResumableFile
 from tests.support.transcode.web_servers import Responder, WebRequest, web_server
 from transcode.imports.download import DownloadLimits, download
+from transcode.imports.partial_file import open_partial_file
 
 LOOPBACK = parse_networks("127.0.0.1")
 MiB = 1 << 20
@@ -32,9 +33,11 @@ class Downloaded(msgspec.Struct):
 
 
 @asynccontextmanager
-async def open_file(folder: Path, most: int) -> AsyncGenerator[IncomingFile]:
+async def open_file(folder: Path, most: int) -> AsyncGenerator[ResumableFile]:
     with DiskObjects(folder / "objects", reserve_bytes=0) as objects:
-        async with open_incoming_file(objects, max_bytes=most) as inflow:
+        async with open_partial_file(
+            objects, "abcdefghijkl", attempt=1, received=0, max_bytes=most, min_free_bytes=0
+        ) as inflow:
             yield inflow
 
 

@@ -9,7 +9,8 @@ import pytest
 from storage.objects.addresses import imported_source, partial_import
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import IncomingFileTooLarge
-from transcode.imports.partial_file import PartialFile, open_partial_file
+from storage.objects.resumable_file import ResumableFile
+from transcode.imports.partial_file import open_partial_file
 
 HASH = "abcdefghijkl"
 
@@ -22,7 +23,7 @@ def objects(tmp_path: Path) -> Generator[DiskObjects]:
 
 def attempt(
     objects: DiskObjects, number: int, received: int = 0
-) -> AbstractAsyncContextManager[PartialFile]:
+) -> AbstractAsyncContextManager[ResumableFile]:
     return open_partial_file(
         objects,
         HASH,
@@ -40,8 +41,9 @@ async def test_a_later_attempt_continues_after_what_counts(objects: DiskObjects)
         await file.flush()
         assert await file.sync() == 6
     async with attempt(objects, 2, received=4) as file:
-        assert file.size == 4
+        assert file.position == 4
         await file.write(b"XY")
+        await file.flush()
         await file.keep(imported_source(HASH, 2))
     assert await objects.get(imported_source(HASH, 2)) == b"abcdXY"
     assert await objects.stat(partial_import(HASH)) is None
@@ -51,10 +53,10 @@ async def test_a_file_that_is_shorter_than_recorded_counts_as_far_as_it_goes(
     objects: DiskObjects,
 ) -> None:
     async with attempt(objects, 1, received=7) as file:
-        assert file.size == 0
+        assert file.position == 0
         await file.write(b"abc")
-        await file.restart()
-        assert file.size == 0
+        await file.truncate(0)
+        assert file.position == 0
 
 
 async def test_an_attempt_beside_a_worker_that_hangs_has_its_own_file(
@@ -64,8 +66,9 @@ async def test_an_attempt_beside_a_worker_that_hangs_has_its_own_file(
         await hung.write(b"abc")
         await hung.flush()
         async with attempt(objects, 2, received=3) as file:
-            assert file.size == 0
+            assert file.position == 0
             await file.write(b"xyz")
+            await file.flush()
             await file.keep(imported_source(HASH, 2))
         await hung.write(b"def")
         await hung.flush()
