@@ -80,7 +80,7 @@ all-tests: compiled lint house ## the linters and every test, without pyright
 e2e: setup tools ## only the whole service against foreign software
 	$(BIN)/pytest -m "e2e and not prove" $(ARGS)
 
-bench: setup tools ## only the benchmarks: that each runs and counts
+bench: setup tools ## only the peers that are measured or watched (pyrtmp)
 	$(BIN)/pytest tests/bench $(ARGS)
 
 fuzz: setup ## only the property tests, with many examples, round after round with new ones (ROUNDS=20)
@@ -126,6 +126,6 @@ images: ## write the digests of the images that deploy/ builds on to deploy/.env
 	@scripts/images.sh
 
 clean: ## remove what was built or fetched, never ./data
-	rm -rf .venv bench/players/.venv bench/nms/node_modules bench/players/node_modules web/node_modules dist
+	rm -rf .venv bench/pyrtmp/.venv bench/players/.venv bench/nms/node_modules bench/players/node_modules web/node_modules dist
 	rm -rf .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,4 +18,5 @@ if ! uv --version >/dev/null 2>&1; then
 fi
 pin requirements/runtime.txt pyproject.toml --group build "$@"
 pin requirements/dev.txt pyproject.toml --group dev "$@"
+pin bench/pyrtmp/requirements.txt bench/pyrtmp/requirements.in "$@"
 pin bench/players/requirements.txt bench/players/requirements.in "$@"

@@ -75,7 +75,8 @@ def declared() -> set[str]:
     """Return all packages that the project declares as dependencies."""
     groups = [line for group in PROJECT["dependency-groups"].values() for line in group]
     lines = [*PROJECT["project"]["dependencies"], *(each for each in groups if str(each) == each)]
-    lines += pins(ROOT / "bench" / "players" / "requirements.in")
+    for peers in ("pyrtmp", "players"):
+        lines += pins(ROOT / "bench" / peers / "requirements.in")
     javascript: set[str] = set()
     for folder in ("web", "bench/nms", "bench/players", "tests/e2e/node"):
         package = json.loads((ROOT / folder / "package.json").read_text())

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 from bench.ingest.clip import make_clip
+from bench.ingest.core import core_table
 from bench.ingest.measure import (
     MARGIN_SECONDS,
     IngestLoad,
@@ -28,7 +29,7 @@ from bench.tools import ToolMissing
 from headend.install.certificates import ensure_local_certificates
 
 RETRIES = 2
-COMPARED = ("ours", "nginx", "nms")
+COMPARED = ("ours", "nginx", "nms", "pyrtmp")
 
 
 def main() -> int:
@@ -36,6 +37,9 @@ def main() -> int:
     options = _options()
     # SIGTERM too lets every context manager clean up.
     signal.signal(signal.SIGTERM, _end)
+    if options.core:
+        print(core_table())
+        return 0
     servers = [SERVERS[name] for name in options.only or COMPARED]
     try:
         for server in servers:
@@ -112,6 +116,7 @@ def _options() -> argparse.Namespace:
         metavar="SERVER",
         help=f"of {servers}; without it {compared}",
     )
+    parser.add_argument("--core", action="store_true", help="only decoding, in ms per MB")
     options = parser.parse_args()
     options.publishers = options.publishers or (4 if options.quick else 8)
     options.seconds = options.seconds or (10 if options.quick else 30)

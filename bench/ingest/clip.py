@@ -45,6 +45,11 @@ class SourceClip:
             sizes = [body.data for body in bodies if body.data]
             yield len(sizes), sum(sizes)
 
+    def body_bytes(self) -> Iterator[int]:
+        """Yield the possible results: bytes of all bodies."""
+        for bodies in self._arrivals():
+            yield sum(body.size for body in bodies)
+
     def wire_bytes(self, chunk_bytes: int) -> tuple[int, int]:
         """The least and the most that a connection may carry, at such chunks.
 
@@ -87,7 +92,7 @@ def _ffmpeg(*options: str) -> None:
     subprocess.run(command, check=True, timeout=MAKE_SECONDS)
 
 
-def _media_tags(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+def media_tags(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Return (message type, timestamp in ms, body) of each audio and video tag of an FLV file."""
     at = _FLV_HEADER + _BACK
     while at < len(data):
@@ -104,7 +109,7 @@ def _read(path: Path) -> SourceClip:
 
 
 def _bodies(data: bytes) -> Iterator[Body]:
-    for kind, stamp, body in _media_tags(data):
+    for kind, stamp, body in media_tags(data):
         # 1: coded data; others are configurations and the end of a sequence.
         coded = len(body) - _MEDIA_HEADER[kind] if body[1] == 1 else 0
         yield Body(stamp, len(body), coded)

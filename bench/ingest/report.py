@@ -7,7 +7,7 @@ from typing import Final
 from bench.ingest.measure import RoundCost
 
 # What Headend may cost at most, as a multiple of each peer.
-TARGETS: Final = {"nginx": 2.5, "nms": 0.55}
+TARGETS: Final = {"nginx": 2.5, "nms": 0.55, "pyrtmp": 1 / 6}
 # What an allocator may retain; each stream passes 0.77 MB/s.
 FLAT_BYTES: Final = 2 << 20
 

@@ -1,13 +1,14 @@
 """The compared servers: how each is installed, started, and reports what it received.
 
-What a server counts differs: Headend the packets and their bytes, nginx and node-media-server the
-bytes of the connection. `BenchServer.lost` compares the right one.
+What a server counts differs: Headend the packets and their bytes, pyrtmp the bodies of messages,
+nginx and node-media-server the bytes of the connection. `BenchServer.lost` compares the right one.
 """
 
 import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -182,6 +183,30 @@ def _nms(folder: Path, tls: TlsFiles | None) -> Generator[RunningServer, None, N
         yield _of_lines(running)
 
 
+# -- pyrtmp -------------------------------------------------------------------------------------
+
+PYRTMP: Final = ROOT / "bench" / "pyrtmp"
+
+
+def _prepare_pyrtmp(_tls: bool) -> None:
+    make = [ROOT / "scripts" / "environment.sh", PYRTMP / ".venv", PYRTMP / "requirements.txt"]
+    subprocess.run(make, cwd=ROOT, check=True, timeout=300, stdout=subprocess.DEVNULL)
+
+
+@contextmanager
+def _pyrtmp(_folder: Path, tls: TlsFiles | None) -> Generator[RunningServer, None, None]:
+    door = [tls.certificate, tls.key] if tls else []
+    command = [PYRTMP / ".venv" / "bin" / "python", PYRTMP / "server.py", "127.0.0.1", *door]
+    # It logs each message; the log is discarded and not part of the measurement.
+    with child(command, Path(os.devnull)) as running:
+        yield _of_lines(running)
+
+
+def _lost_bodies(counted: dict[str, Any], clip: SourceClip) -> str:
+    received = int(counted["bytes"])
+    return "" if received in clip.body_bytes() else f"{received} bytes of bodies"
+
+
 def lost_wire(chunk_bytes: int) -> Callable[[dict[str, Any], SourceClip], str]:
     """Return a check of a connection's bytes, at the chunk size that the server announces."""
 
@@ -222,5 +247,6 @@ SERVERS: Final = {
             lost_wire(NGINX_CHUNK),
         ),
         BenchServer("nms", "node-media-server 4.4.3", _prepare_nms, _nms, lost_wire(NMS_CHUNK)),
+        BenchServer("pyrtmp", "pyrtmp 0.3.1, asyncio", _prepare_pyrtmp, _pyrtmp, _lost_bodies),
     )
 }
