@@ -6,8 +6,6 @@ memory, work and time stay within these limits.
 
 from typing import Annotated, Final
 
-import msgspec
-
 from ingest.publishing.admission import AdmissionLimits
 from media.setting import describe
 

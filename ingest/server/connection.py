@@ -166,7 +166,7 @@ class PublisherConnection(asyncio.Protocol):
 
     def read_failed(self, error: OSError) -> None:
         """Drop the connection, which was lost while reads were deferred."""
-        log.debug("connection lost", extra={"peer": self._address, "cause": str(error)})
+        log.debug("connection lost", extra={"peer": self.peer, "cause": str(error)})
         self.abort()
 
     def pause_writing(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.records.common import Change
 from storage.catalog.work import jobs as work
 from storage.leases import LEASE_US, MAX_LEASE_US, Lease, LeaseLost, pause_us
 from tests.support.shared_engines import ON_BOTH
@@ -29,7 +30,7 @@ async def database(location: str | Path, catalog: Catalog) -> AsyncGenerator[Dat
 async def queued(catalog: Catalog, project: int = 1) -> int:
     """Add a video, which queues a job; return the video's number."""
     file = new_video()
-    return (await catalog.videos.add(project, file, NOW, by=None)).video.id
+    return (await catalog.videos.add(project, file, Change(NOW))).video.id
 
 
 async def leased(catalog: Catalog, owner: str, now_us: int = NOW) -> Lease:
@@ -176,7 +177,7 @@ async def test_a_lease_of_a_clock_that_was_set_back_holds_a_job_for_minutes_at_m
 @ON_BOTH
 async def test_projects_take_turns(catalog: Catalog, database: Database) -> None:
     """A thousand files of one project do not delay those of another."""
-    other = (await catalog.projects.add("other", NOW)).id
+    other = (await catalog.projects.add("other", Change(NOW))).id
     theirs = [await queued(catalog) for _ in range(5)]
     ours = [await queued(catalog, other) for _ in range(2)]
     order: list[int] = []
@@ -206,6 +207,6 @@ async def test_the_job_of_a_video_that_is_deleted_is_lost(
 ) -> None:
     video = await queued(catalog)
     job = await leased(catalog, "one")
-    await catalog.videos.remove(video, NOW, by=None)
+    await catalog.videos.remove(video, Change(NOW))
     with pytest.raises(LeaseLost):
         await catalog.jobs.extend(job, NOW)
