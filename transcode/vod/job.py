@@ -82,9 +82,9 @@ class VideoTranscoder(WorkSource[TranscodeContext]):
         return job
 
     async def _lease_span(self, owner: str) -> Lease | None:
+        while await self.context.spans.adopt(self.context.now_us()):
+            pass  # before newer ones are leased: they keep their place
         span = await self.lease_kind(SPAN, owner)
-        if span is None and await self.context.spans.adopt(self.context.now_us()):
-            span = await self.lease_kind(SPAN, owner)
         if span is not None:
             self._jobs_in_a_row = 0
         return span

@@ -31,7 +31,7 @@ RUNNING: Final = "running"
 WAITING: Final = "waiting"  # for its parts: not held, and not to be leased
 _TABLE: Final = jobs.c
 # A project's work is leased by its age, and the parts of its jobs job by job.
-_QUEUE: Final = LeaseQueue(("run_after_us", "id"), _TABLE.job_id.is_(None))
+_QUEUE: Final = LeaseQueue(("run_after_us", "id"))
 _PART_QUEUE: Final = LeaseQueue(("job_id", "number"), _TABLE.job_id.is_not(None))
 
 

@@ -46,18 +46,18 @@ Facts = Mapping[str, object]
 
 
 class LeaseQueue:
-    """The rows for which `condition` is true; `order` names the columns that order a project's.
+    """The rows for which `conditions` are true; `order` names the columns that order a project's.
 
     Each call runs within the caller's transaction, for rows of a `kind` that are not among those
     numbered `passed_over`.
     """
 
-    def __init__(self, order: Sequence[str], condition: ColumnElement[bool]) -> None:
+    def __init__(self, order: Sequence[str], *conditions: ColumnElement[bool]) -> None:
         # The statements are made once: they run twice a second for each idle pool of workers.
         self._order = order
         columns = [jobs.c[name] for name in order]
         begins, ends, project = jobs.c.run_after_us, jobs.c.leased_until_us, jobs.c.project_id
-        rows = and_(condition, jobs.c.kind == _KIND, jobs.c.id.not_in(_PASSED_OVER))
+        rows = and_(*conditions, jobs.c.kind == _KIND, jobs.c.id.not_in(_PASSED_OVER))
         queued = and_(rows, jobs.c.state == _QUEUED, or_(begins <= _NOW, begins > _LATE))
         expired = and_(rows, jobs.c.state == _RUNNING, or_(ends < _NOW, ends > _ENDLESS))
         # In order, or PostgreSQL may read the whole table for its first row.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from storage.leases import (
     pause_us,
 )
 from tests.support.shared_engines import ON_BOTH
+from tests.support.sql import run_sql
 from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
@@ -342,3 +344,74 @@ async def test_another_file_takes_the_spans_of_the_old_one(
     assert await rows(database) == (1, 0)
     with pytest.raises(LeaseLost):
         await catalog.jobs.extend(span, NOW)
+
+
+OLD_SPAN = (
+    "INSERT INTO spans (job_id, project_id, number, state, attempt, failures, owner,"
+    " leased_until_us, run_after_us, cost, done, facts, created_us, updated_us)"
+    " VALUES ({job}, 1, {number}, '{state}', {attempt}, {failures}, {owner}, {until}, {after},"
+    " 1, 0, '\"old {number}\"', 1, 1)"
+)
+
+
+def queue_as_before(location: str | Path, job: Lease) -> None:
+    """Queue spans as versions before 0.3 did: done, failed once, leased, and not begun yet."""
+    old = partial(OLD_SPAN.format, job=job.id)
+    idle = {"owner": "NULL", "until": "NULL", "after": NOW}
+    run_sql(
+        location,
+        old(number=0, state="done", attempt=1, failures=0, **idle),
+        old(number=1, state="done", attempt=1, failures=0, **idle),
+        old(number=2, state="queued", attempt=1, failures=1, **idle | {"after": NOW + SECOND}),
+        old(
+            number=3, state="running", attempt=2, failures=1, owner="'dead'", until=NOW + SECOND,
+            after=NOW,
+        ),
+        old(number=4, state="queued", attempt=0, failures=0, **idle),
+        f"UPDATE jobs SET state = 'waiting', owner = NULL WHERE id = {job.id}",
+    )  # fmt: skip
+
+
+@ON_BOTH
+async def test_spans_of_an_older_version_are_adopted_as_they_are_and_in_their_order(
+    location: str | Path, catalog: Catalog, database: Database
+) -> None:
+    await catalog.videos.add(1, new_video(), Change(NOW))
+    job = await catalog.jobs.lease("old", NOW)
+    assert job is not None
+    queue_as_before(location, job)
+    newer = await planned(catalog)
+    assert await catalog.spans.adopt(NOW)
+    assert not await catalog.spans.adopt(NOW), "one is leased, by a worker that may go on"
+    first = await leased(catalog, "one")
+    assert (first.job, first.part, first.attempt, first.failures) == (job.id, 4, 1, 0)
+    assert (await catalog.spans.begin(first, NOW)).order == '"old 4"'
+    later = NOW + 2 * SECOND
+    assert await catalog.spans.adopt(later)
+    waited, left = [await leased(catalog, name, later) for name in ("two", "three")]
+    assert (waited.job, waited.part, waited.attempt, waited.failures) == (job.id, 2, 2, 1)
+    assert (left.job, left.part, left.attempt, left.failures) == (job.id, 3, 3, 2)
+    assert (await leased(catalog, "four", later)).job == newer.id
+    for span in (first, waited, left):
+        await catalog.spans.finish(span, "{}", later)
+    again = await catalog.jobs.lease("join", later)
+    assert again is not None
+    assert (again.id, again.attempt) == (job.id, 2)
+
+
+@ON_BOTH
+async def test_an_older_process_ends_what_it_has_leased_beside_a_newer_one(
+    location: str | Path, catalog: Catalog, database: Database
+) -> None:
+    """The last span is done by the newer one, which counts those of the older one."""
+    await catalog.videos.add(1, new_video(), Change(NOW))
+    job = await catalog.jobs.lease("old", NOW)
+    assert job is not None
+    queue_as_before(location, job)
+    assert await catalog.spans.adopt(NOW)
+    spans = [await leased(catalog, name, NOW + SECOND) for name in ("one", "two")]
+    await catalog.spans.finish(spans[0], "{}", NOW)
+    assert await catalog.jobs.lease("join", NOW) is None
+    run_sql(location, f"UPDATE spans SET state = 'done' WHERE job_id = {job.id} AND number = 3")
+    await catalog.spans.finish(spans[1], "{}", NOW)
+    assert await catalog.jobs.lease("join", NOW) is not None

@@ -34,10 +34,14 @@ def _fill(location: str | Path, rows: int, *, kind: str = TRANSCODE, first: int 
         f"WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
     )
     project = f"1 + i % {PROJECTS}"
+    jobs = f"FROM jobs WHERE kind = '{TRANSCODE}' AND video_id >= {first}"
     spans = (
         "INSERT INTO spans (job_id, project_id, number, state, attempt, failures, run_after_us,"
-        f" cost, done, facts, created_us, updated_us) {numbers} SELECT i, {project}, 1, 'queued',"
-        f" 0, 0, {NOW - rows} + i, 1, 0, '{{}}', 1, 1 FROM n"
+        " cost, done, facts, created_us, updated_us)"
+        f" SELECT id, project_id, 1, 'offered', 0, 0, 1, 1, 0, '{{}}', 1, 1 {jobs}",
+        "INSERT INTO jobs (kind, job_id, number, project_id, state, attempt, run_after_us, facts,"
+        f" created_us, updated_us) SELECT '{SPAN}', id, 1, project_id, 'queued', 0, run_after_us,"
+        f" '{{}}', 1, 1 {jobs}",
     )
     run_sql(
         location,
@@ -49,7 +53,7 @@ def _fill(location: str | Path, rows: int, *, kind: str = TRANSCODE, first: int 
         "INSERT INTO jobs (kind, video_id, project_id, state, attempt, run_after_us, facts,"
         f" created_us, updated_us) {numbers} SELECT '{kind}', i, {project}, 'queued', 0,"
         f" {NOW - rows} + i, '{{}}', 1, 1 FROM n",
-        *((spans,) if kind == TRANSCODE else ()),
+        *(spans if kind == TRANSCODE else ()),
     )
 
 
