@@ -31,7 +31,7 @@ import msgspec
 from media.stream_keys import PublicHash, is_hash
 from storage.catalog.projects.store_claims import StoreClaim
 from storage.errors import StorageError
-from storage.lease_verdict import Lease
+from storage.lease_verdict import MediaLease
 from storage.objects.addresses import COPYING, INSTALLATION, LEASE
 from storage.objects.base import ObjectChanged, ObjectError, ObjectMissing, Objects
 
@@ -310,7 +310,7 @@ async def _read(files: ReadableStore, address: str = INSTALLATION) -> str:
 async def _is_anothers(files: ReadableStore, turns: TurnCatalog) -> bool:
     """Return whether the lease of a store is another catalog's."""
     try:
-        lease = msgspec.json.decode(await files.get(LEASE), type=Lease)
+        lease = msgspec.json.decode(await files.get(LEASE), type=MediaLease)
     except (ObjectMissing, msgspec.MsgspecError):
         return False
     return lease.turn not in (await turns.read()).turns

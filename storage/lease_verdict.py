@@ -8,7 +8,7 @@ from storage.catalog.projects.store_claims import StoreClaim
 from storage.errors import StorageError
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True):
+class MediaLease(msgspec.Struct, frozen=True, kw_only=True):
     """The lease as it is in the store.
 
     Whenever it is written it has another `beat`, which is random; the turn stays where the catalog
@@ -34,7 +34,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 class StoreInUse(StorageError):
     """Another copy of the catalog uses the store."""
 
-    def __init__(self, store: str, catalog: str, lease: Lease, seconds: float) -> None:
+    def __init__(self, store: str, catalog: str, lease: MediaLease, seconds: float) -> None:
         super().__init__(
             f"the media in {store} are in use by another copy of the database at {catalog}, that at"
             f" {lease.holder}: stop the Headend there and start this one"
@@ -81,7 +81,7 @@ class Verdict(Enum):
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """The lease in the store (None: there is none) and the catalog's claim, seen together."""
 
-    lease: Lease | None
+    lease: MediaLease | None
     claim: StoreClaim
     turns: frozenset[str]  # of the claim, before and after the lease was read
 

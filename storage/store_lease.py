@@ -41,7 +41,7 @@ from media.no_op import do_nothing
 from media.ticks import MICROSECONDS
 from storage.catalog.projects.store_claims import StoreClaim
 from storage.errors import CatalogError, StorageError
-from storage.lease_verdict import Lease, Sight, StoreElsewhere, StoreInUse, Verdict, judge
+from storage.lease_verdict import MediaLease, Sight, StoreElsewhere, StoreInUse, Verdict, judge
 from storage.objects.addresses import LEASE
 from storage.objects.base import (
     STORE,
@@ -175,7 +175,7 @@ class StoreLease:
         self._sights = 0  # of another's lease, in a row
         # What another changes for as long as it has the lease instead, and since when it has not:
         # the store's lease, or the turn of this catalog, which it uses with another store.
-        self._lost: tuple[Lease | str, float] | None = None
+        self._lost: tuple[MediaLease | str, float] | None = None
         self._logged_cause = ""
 
     @property
@@ -278,7 +278,7 @@ class StoreLease:
             return verdict
         return decide(lease_age=max(watched_seconds, await self._age()))
 
-    async def _begin(self, began: float, seen: Lease | None) -> bool:
+    async def _begin(self, began: float, seen: MediaLease | None) -> bool:
         """Take the lease as a process starts, if it is as `seen` and the store has room for it."""
         lease, version = await self._read()
         if lease != seen:
@@ -291,7 +291,7 @@ class StoreLease:
             self._sure_until = began + self._timing.sure_seconds
             return True
 
-    async def take_over(self) -> Lease | None:
+    async def take_over(self) -> MediaLease | None:
         """Take the lease from whoever has it, and return what that was.
 
         Raises:
@@ -372,9 +372,9 @@ class StoreLease:
             f" with the media in {self._objects.location}"
         )
 
-    def _in_use(self, lease: Lease | None) -> StoreInUse:
+    def _in_use(self, lease: MediaLease | None) -> StoreInUse:
         seconds = self._timing.expired_seconds
-        return StoreInUse(self._objects.location, self._catalog, lease or Lease(), seconds)
+        return StoreInUse(self._objects.location, self._catalog, lease or MediaLease(), seconds)
 
     # -- while it runs ----------------------------------------------------------------------------
 
@@ -445,7 +445,7 @@ class StoreLease:
         known = claim.turns | set(self._known)
         for _ in range(_ATTEMPTS):
             if self._written is not None and self._written[0] == claim.turn:
-                lease, version = Lease(turn=claim.turn), self._written[1]
+                lease, version = MediaLease(turn=claim.turn), self._written[1]
             else:
                 lease, version = await self._read()
             if lease is not None and not lease.turn:
@@ -494,13 +494,13 @@ class StoreLease:
             return True
         return False
 
-    def _see_other(self, sign: Lease | str, began: float) -> None:
+    def _see_other(self, sign: MediaLease | str, began: float) -> None:
         self._sights += 1
         if self._sights >= _SIGHTS:
             self._lost = sign, began
             log.error("media taken over", extra={"cause": self.problem})
 
-    async def _look_at_holder(self, sign: Lease | str, since: float, began: float) -> None:
+    async def _look_at_holder(self, sign: MediaLease | str, since: float, began: float) -> None:
         """Hold the lease again if the other one has not renewed it for long enough."""
         lease, version = await self._read()
         claim = await self._claims.read()
@@ -528,7 +528,7 @@ class StoreLease:
         claim = await self._claims.read()
         return Sight(lease=lease, claim=claim, turns=before.turns | claim.turns)
 
-    async def _read(self) -> tuple[Lease | None, str | None]:
+    async def _read(self) -> tuple[MediaLease | None, str | None]:
         """Return the lease and its version; they are those of one moment, or a write fails."""
         version = await self._objects.version(LEASE)
         if version is None:
@@ -538,9 +538,9 @@ class StoreLease:
         except ObjectMissing:
             return None, None
         try:
-            return msgspec.json.decode(data, type=Lease), version
+            return msgspec.json.decode(data, type=MediaLease), version
         except msgspec.MsgspecError:
-            return Lease(), version
+            return MediaLease(), version
 
     async def _take(self, began: float, version: str | None) -> bool:
         """Write the next turn over that version; return False if another was faster."""
@@ -554,7 +554,7 @@ class StoreLease:
 
     async def _write(self, turn: str, version: str | None) -> bool:
         """Replace the lease; return False if another has written it."""
-        lease = Lease(
+        lease = MediaLease(
             turn=turn,
             beat=_random(),
             host=socket.gethostname(),

@@ -9,7 +9,6 @@ file.
 import asyncio
 import json
 import posixpath
-import secrets
 import sys
 import time
 from functools import partial
@@ -22,11 +21,12 @@ from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.videos import NewVideo, WholeVideo
 from storage.objects.disk import DiskObjects
+from storage.work.worker_pool import WorkerPool
 from transcode.protocol import file_engine
 from transcode.protocol.engine_process import spawn_engine
+from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoTranscoder
-from transcode.vod.worker_pool import TranscodeWorkers
 
 _SAMPLE_SECONDS: Final = 0.1
 
@@ -51,17 +51,17 @@ async def _make(file: Path, size: int, folder: Path, workers: int) -> dict[str, 
             begun = time.monotonic()
             video = (await catalog.videos.add(1, arrived, _now_us(), by=None)).video.id
             transcoder = VideoTranscoder(
-                jobs=catalog.jobs,
-                spans=catalog.spans,
-                transcoding=catalog.transcoding,
-                objects=objects,
-                lend=objects.lend,
-                now_us=_now_us,
-                cores=CoreBudget(workers),
+                TranscodeContext(
+                    jobs=catalog.jobs,
+                    spans=catalog.spans,
+                    transcoding=catalog.transcoding,
+                    objects=objects,
+                    lend=objects.lend,
+                    now_us=_now_us,
+                    cores=CoreBudget(workers),
+                )
             )
-            pool = TranscodeWorkers(
-                transcoder, size=workers, new_owner=lambda: secrets.token_hex(8)
-            )
+            pool = WorkerPool(transcoder, size=workers)
             async with asyncio.TaskGroup() as tasks:
                 running = tasks.create_task(pool.run())
                 result = await _follow(catalog, video, begun)

@@ -17,7 +17,7 @@ from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
 from storage.installation_key import ReadableStore, check, complete, refuse_media, verify
-from storage.lease_verdict import Lease, NewStoreRefused
+from storage.lease_verdict import MediaLease, NewStoreRefused
 from storage.objects.base import ObjectError, Objects
 from storage.objects.s3_bucket import S3Location
 from storage.objects.store import MediaStore
@@ -137,7 +137,7 @@ async def _hand_over_media(folder: Path, bucket: S3Location | None) -> str:
 
 async def take_over_media(
     folder: Path, location: str | Path, bucket: S3Location | None
-) -> Lease | None:
+) -> MediaLease | None:
     """Let the catalog at `location` use the media, whichever copy of it did; return their lease.
 
     Raises:

@@ -1,7 +1,6 @@
 """The workers of a process: they transcode files, import them, and preview recordings."""
 
 import os
-import secrets
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -16,23 +15,18 @@ from media.no_op import always
 from media.ticks import MICROSECONDS
 from outbound.http_client import CheckedClient
 from storage.catalog import Catalog
-from storage.job_leases import HeldJob
 from storage.objects.store import MediaStore
 from storage.quotas import QuotaCheck
+from storage.work.store_health import StoreHealth
+from storage.work.worker_pool import WorkerPool
 from transcode.imports.download import DownloadLimits
-from transcode.imports.importer import Importer
-from transcode.jobs.store_health import StoreHealth
-from transcode.jobs.worker_pool import WorkerPool
+from transcode.imports.importer import ImportContext, Importer
+from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoTranscoder
-from transcode.vod.recording_previews import PreviewMaker
-from transcode.vod.worker_pool import TranscodeWorkers
+from transcode.vod.recording_previews import PreviewContext, PreviewMaker
 
 _QUIET_SECONDS: Final = 30.0  # over which the speed of a download is measured
-
-
-def _new_owner() -> str:
-    return secrets.token_hex(16)
 
 
 def usable_cores(settings: TranscodeSettings) -> int:
@@ -50,14 +44,14 @@ def create_file_workers(
     may_encode: Callable[[], bool] = always,
     *,
     health: StoreHealth | None = None,
-) -> TranscodeWorkers:
+) -> WorkerPool:
     """Return the transcoding workers of this process.
 
     They start with `run`. They begin a file only while the store is well by `health`, and to encode
     pictures only while `may_encode` returns True.
     """
     cores = usable_cores(settings)
-    transcoder = VideoTranscoder(
+    context = TranscodeContext(
         jobs=catalog.jobs,
         spans=catalog.spans,
         transcoding=catalog.transcoding,
@@ -70,7 +64,7 @@ def create_file_workers(
         may_encode=may_encode,
     )
     most = min(settings.workers or cores, cores)
-    return TranscodeWorkers(transcoder, size=most, new_owner=_new_owner)
+    return WorkerPool(VideoTranscoder(context), size=most)
 
 
 def import_rules(settings: ImportSettings) -> ImportRules:
@@ -101,12 +95,12 @@ def file_workers(
 
 def _create_preview_workers(
     context: RoleContext, health: StoreHealth, may_begin: Callable[[], bool]
-) -> WorkerPool[HeldJob]:
+) -> WorkerPool:
     """Return the worker of this process that makes previews; it starts with `run`.
 
     It is one, beside the budget of cores: a recording takes 3 s of CPU, at the lowest priority.
     """
-    maker = PreviewMaker(
+    previews = PreviewContext(
         jobs=context.catalog.jobs,
         previews=context.catalog.previews,
         objects=context.objects,
@@ -115,15 +109,13 @@ def _create_preview_workers(
         lease_us=round(context.settings.transcode.lease_seconds * MICROSECONDS),
         health=health,
     )
-    return WorkerPool(
-        maker, size=1, new_owner=_new_owner, may_begin=may_begin, health=health, prefix="preview "
-    )
+    return WorkerPool(PreviewMaker(previews), size=1, may_begin=may_begin, prefix="preview ")
 
 
-def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool[HeldJob]:
+def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool:
     """Return the importers of this process; they start with `run`."""
     settings = context.settings.imports
-    importer = Importer(
+    imports = ImportContext(
         jobs=context.catalog.jobs,
         imports=context.catalog.imports,
         objects=context.objects,
@@ -147,10 +139,4 @@ def _create_importers(context: RoleContext, health: StoreHealth) -> WorkerPool[H
             context.catalog.clock.now_us,
         ).refuse_file,
     )
-    return WorkerPool(
-        importer,
-        size=settings.at_once,
-        new_owner=_new_owner,
-        health=health,
-        prefix="import ",
-    )
+    return WorkerPool(Importer(imports), size=settings.at_once, prefix="import ")

@@ -6,7 +6,8 @@ share it. Media are not here: they are objects and files, which rows name by the
 
 Read `engine` (connections and transactions), `schema` (tables, and `migrations` to them), `records`
 (the values returned), `queries` (what several nouns share), `events`, and then the nouns:
-`projects`, `library`, `streams`, `videos`, `uploads`, `hosts`; `maintenance` checks the whole.
+`projects`, `library`, `streams`, `videos` with the `work` on them, `uploads`, `hosts`;
+`maintenance` checks the whole.
 """
 
 from collections.abc import AsyncGenerator
@@ -48,12 +49,12 @@ from storage.catalog.uploads.repository import Uploads
 from storage.catalog.videos.clips import Clips
 from storage.catalog.videos.former_files import FormerFiles
 from storage.catalog.videos.imports import Imports
-from storage.catalog.videos.jobs import Jobs
 from storage.catalog.videos.previews import RecordingPreviews
 from storage.catalog.videos.recordings import Recordings
 from storage.catalog.videos.repository import Videos
 from storage.catalog.videos.spans import Spans
 from storage.catalog.videos.transcoding import Transcoding
+from storage.catalog.work.jobs import Jobs
 
 
 class Catalog:

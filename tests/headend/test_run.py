@@ -17,7 +17,7 @@ from headend.install.locks import writer_lock
 from headend.install.media_store import OBJECTS
 from headend.roles.wiring import API, INGEST, ROLES, SERVE, TRANSCODE, Role
 from headend.run import StartError, run
-from storage.lease_verdict import Lease
+from storage.lease_verdict import MediaLease
 from storage.objects.addresses import LEASE
 from tests.support.headend.installed import installed, settings_of
 
@@ -96,7 +96,7 @@ def test_a_role_runs_until_a_signal_and_notifies_its_manager(
         printed.append(manager.recv(1000))
     assert printed[0] == b"READY=1\nSTATUS=transcode"
     assert printed[1] == b"STOPPING=1"
-    lease = msgspec.json.decode(Path(settings.data, OBJECTS, LEASE).read_bytes(), type=Lease)
+    lease = msgspec.json.decode(Path(settings.data, OBJECTS, LEASE).read_bytes(), type=MediaLease)
     assert lease.released, "a database that is restored now need not wait"
 
 
@@ -108,7 +108,7 @@ def test_a_signal_ends_a_start_that_waits_for_the_lease(
 ) -> None:
     caplog.set_level("INFO")
     (Path(settings.data) / OBJECTS / LEASE).write_bytes(
-        msgspec.json.encode(Lease(turn="another's", catalog="db", host="one"))
+        msgspec.json.encode(MediaLease(turn="another's", catalog="db", host="one"))
     )
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))

@@ -20,7 +20,7 @@ from storage.installation_key import (
     refuse_media,
     verify,
 )
-from storage.lease_verdict import Lease
+from storage.lease_verdict import MediaLease
 from storage.objects.addresses import LEASE
 from storage.objects.base import StoreFull
 from storage.objects.disk import DiskObjects
@@ -311,7 +311,7 @@ async def test_the_key_of_another_installation_comes_with_its_lease(
 ) -> None:
     """As when the second of two new installations is given the bucket of the first."""
     await objects.put("installation", b"first")
-    await objects.put(LEASE, msgspec.json.encode(Lease(turn="first's")))
+    await objects.put(LEASE, msgspec.json.encode(MediaLease(turn="first's")))
     await tie(objects, new_catalog)
     assert await new_catalog.installation.find_key() == ""
     await StoreLease(objects, new_catalog.store_claims, catalog="db").take_over()

@@ -4,17 +4,19 @@ import msgspec
 import pytest
 
 from storage.catalog.projects.store_claims import StoreClaim
-from storage.lease_verdict import Lease, Sight, StoreElsewhere, StoreInUse, Verdict, judge
+from storage.lease_verdict import MediaLease, Sight, StoreElsewhere, StoreInUse, Verdict, judge
 
 EXPIRED = 90.0
 OLD, YOUNG = 91.0, 1.0
 
 
-def lease(turn: str, *, beat: str = "1", place: str = "here", store: str = "disk") -> Lease:
-    return Lease(turn=turn, beat=beat, host="one", catalog="db", place=place, store=store)
+def lease(turn: str, *, beat: str = "1", place: str = "here", store: str = "disk") -> MediaLease:
+    return MediaLease(turn=turn, beat=beat, host="one", catalog="db", place=place, store=store)
 
 
-def sight(found: Lease | None, turn: str = "", *, next_turn: str = "", age: float = OLD) -> Sight:
+def sight(
+    found: MediaLease | None, turn: str = "", *, next_turn: str = "", age: float = OLD
+) -> Sight:
     claim = StoreClaim(turn=turn, next_turn=next_turn, age=age)
     return Sight(lease=found, claim=claim, turns=claim.turns)
 
@@ -67,7 +69,7 @@ def verdict(now: Sight, first: Sight | None = None, *, lease_age: float = YOUNG)
         ),
         pytest.param(sight(None, "a", age=YOUNG), OLD, Verdict.WAIT, id="another, empty store"),
         pytest.param(sight(None, "a", age=OLD), OLD, Verdict.FREE, id="a store emptied long ago"),
-        pytest.param(sight(Lease(), "", age=OLD), YOUNG, Verdict.WAIT, id="an unreadable lease"),
+        pytest.param(sight(MediaLease(), "", age=OLD), YOUNG, Verdict.WAIT, id="unreadable"),
     ],
 )  # fmt: skip
 def test_the_first_look(now: Sight, lease_age: float, expected: Verdict) -> None:

@@ -9,7 +9,6 @@ it put there.
 import asyncio
 import contextlib
 import logging
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
@@ -22,19 +21,19 @@ from outbound.http_client import CheckedClient, FetchRefused
 from outbound.policy import BadWebAddress, parse_web_address
 from storage.catalog.records.videos import VideoFile
 from storage.catalog.videos.imports import Imports, ImportWork
-from storage.catalog.videos.jobs import IMPORT, Jobs
+from storage.catalog.work.jobs import IMPORT
 from storage.errors import CatalogError
 from storage.file_intake import FileRefused, Probe, probe_source
-from storage.job_leases import LEASE_US, HeldJob
+from storage.leases import Lease
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.resumable_file import FileStillLocked
 from storage.objects.store import MediaStore
+from storage.work.context import WorkContext
+from storage.work.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
+from storage.work.worker_pool import WorkSource
 from transcode.imports.download import DownloadLimits, FileVersion, download
 from transcode.imports.partial_file import PartialFile, open_partial_file
-from transcode.jobs.catalog_retry import longest_wait, until_answered
-from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
-from transcode.jobs.store_health import StoreHealth
 
 log = logging.getLogger(__name__)
 
@@ -51,20 +50,21 @@ _NOT_KEPT: Final = "The file could not be stored."
 RefuseFile = Callable[[int, int], Awaitable[str | None]]
 
 
-class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What imports work with; the fields are described in `Importer`."""
+class ImportContext(WorkContext, frozen=True, kw_only=True):
+    """What imports work with.
 
-    jobs: Jobs
+    At most `places` run at once; `least_free` bytes of the disk stay free. `refuse_file` checks the
+    quotas of a project: before a download, when its size is known, and when the file has arrived.
+    """
+
     imports: Imports
     objects: MediaStore
     probe: Probe
     client: CheckedClient
     limits: DownloadLimits
     least_free: int
-    now_us: Callable[[], int]
-    clock: Callable[[], float]
-    health: StoreHealth
-    refuse_file: RefuseFile
+    places: int = _PLACES
+    refuse_file: RefuseFile = do_nothing_async
 
 
 class _Idle(msgspec.Struct, frozen=True):
@@ -74,97 +74,41 @@ class _Idle(msgspec.Struct, frozen=True):
     until: float
 
 
-class Importer:
+class Importer(WorkSource[ImportContext]):
     """Leases and does the jobs that fetch files.
 
-    At most `places` run at once, and of one project no more than are then free for others: one
-    project's imports leave places for those of another. `least_free` bytes of the disk stay free;
-    `clock` is monotonic, in seconds; leases last `lease_us` unless they are extended. An attempt
-    that breaks off while the store is not well according to `health` does not count. `refuse_file`
-    checks the quotas of a project: before a download, when its size is known, and when the file has
-    arrived.
+    Of one project no more run at once than places are then free for others: one project's imports
+    leave places for those of another.
     """
 
-    def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
-        self,
-        *,
-        jobs: Jobs,
-        imports: Imports,
-        objects: MediaStore,
-        probe: Probe,
-        client: CheckedClient,
-        limits: DownloadLimits,
-        least_free: int,
-        now_us: Callable[[], int],
-        places: int = _PLACES,
-        lease_us: int = LEASE_US,
-        clock: Callable[[], float] = time.monotonic,
-        health: StoreHealth | None = None,
-        refuse_file: RefuseFile = do_nothing_async,
-    ) -> None:
-        self.context = ImportContext(
-            jobs=jobs,
-            imports=imports,
-            objects=objects,
-            probe=probe,
-            client=client,
-            limits=limits,
-            least_free=least_free,
-            now_us=now_us,
-            clock=clock,
-            health=health or StoreHealth(),
-            refuse_file=refuse_file,
-        )
-        self._lease_us = lease_us
-        self._last_project = 0
-        self._places = places
+    def __init__(self, context: ImportContext) -> None:
+        super().__init__(context)
         self._running: Counter[int] = Counter()  # by project
         self._leasing = asyncio.Lock()
         self._idle = _Idle(frozenset(), 0.0)
 
-    async def lease(self, owner: str) -> HeldJob | None:
-        """Lease the next import, taking the projects in turn; `owner` is a new random name.
+    async def lease(self, owner: str) -> Lease | None:
+        """Lease the next import; see `WorkSource.lease`.
 
         None if nothing is due, or only imports of projects that have their share of the places.
-
-        Raises:
-            CatalogError: the database did not answer.
         """
-        context = self.context
         async with self._leasing:
-            free = self._places - self._running.total()
+            free = self.context.places - self._running.total()
             busy = frozenset(each for each, count in self._running.items() if count >= free)
-            now = context.clock()
+            now = self.context.clock()
             if busy and busy == self._idle.busy and now < self._idle.until:
                 return None
-            job = await context.jobs.lease(
-                owner,
-                context.now_us(),
-                IMPORT,
-                lease_us=self._lease_us,
-                after=self._last_project,
-                busy=busy,
-            )
+            job = await self.lease_kind(IMPORT, owner, busy=busy)
             if job is None:
                 self._idle = _Idle(busy, now + _BUSY_PAUSE_SECONDS)
                 return None
-            self._last_project = job.project
             self._running[job.project] += 1
             return job
 
-    async def do(self, held: HeldJob) -> None:
-        """Do a job that was leased here to its end (see `LeasedTask.run`), and free its place.
-
-        Raises:
-            JobLost: another worker holds the lease now, or the video is gone.
-            CatalogError: the end could not be recorded; the lease will expire.
-        """
+    async def do(self, held: Lease) -> None:
+        """Do a job that was leased here to its end, and free its place; see `WorkSource.do`."""
         try:
-            work = await until_answered(
-                lambda: self.context.imports.begin(held, self.context.now_us()),
-                within=longest_wait(held.lease_us),
-                facts={"job": held.id, "attempt": held.attempt},
-            )
+            work = await self.context.write(self.context.imports.begin, held)
             await ImportJob(self.context, work, held).run()
         finally:
             if self._running[held.project] > 1:
@@ -173,7 +117,7 @@ class Importer:
                 del self._running[held.project]
 
 
-class ImportJob(LeasedTask[HeldJob, VideoFile]):
+class ImportJob(LeasedTask[ImportContext, VideoFile]):
     """One attempt at fetching a video's file."""
 
     events: ClassVar = TaskEvents(
@@ -186,19 +130,13 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
     )
     spent_reason: ClassVar = "The import broke off {} times and was given up."
 
-    def __init__(self, context: ImportContext, work: ImportWork, job: HeldJob) -> None:
-        facts = {"video": work.hash, "job": job.id, "attempt": job.attempt}
-        super().__init__(job, facts, context.clock, context.health)
-        self._context = context
+    def __init__(self, context: ImportContext, work: ImportWork, job: Lease) -> None:
+        super().__init__(context, job, video=work.hash)
         self._work = work
         self._source = addresses.imported_source(work.hash, job.attempt)
         self._stored_source: str | None = None
         self._progress_recorded: float | None = None
         self._is_size_recorded = False
-
-    async def extend_lease(self) -> None:
-        """See `LeasedTask.extend_lease`."""
-        await self._context.jobs.extend(self.held, self._context.now_us())
 
     async def make(self) -> VideoFile:
         """Download the file and put it at its address; see `LeasedTask.make`."""
@@ -278,10 +216,6 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
         sources |= {addresses.partial_import(hash_, each) for each in (None, *attempts)}
         await self._remove(sources - {self._stored_source})
 
-    async def put_back(self, *, failed: bool) -> None:
-        """See `LeasedTask.put_back`."""
-        await self._context.imports.requeue(self.held, self._context.now_us(), failed=failed)
-
     async def discard(self) -> None:
         """Remove this attempt's file, but not what later attempts continue."""
         own = addresses.partial_import(self._work.hash, self.held.attempt)
@@ -301,7 +235,7 @@ class ImportJob(LeasedTask[HeldJob, VideoFile]):
         """Record how much is on the disk, and of which version, every `_PROGRESS_SECONDS`.
 
         Raises:
-            JobLost: the lease is lost.
+            LeaseLost: the lease is lost.
             StoreFailed: the disk failed.
             FetchRefused: the size is known now, and exceeds a quota.
         """

@@ -13,11 +13,11 @@ import msgspec
 from media.ladder import BOX_NUMBERS
 from storage.catalog.records.transcoding import MadeRung, MadeVideo, VideoWork
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
-from storage.job_leases import HeldJob
+from storage.leases import Lease
 from storage.objects.addresses import video
 from storage.objects.base import ObjectError
+from storage.work.leased_task import AttemptFailed
 from transcode.inspect.probe import ProbeTimeout
-from transcode.jobs.leased_task import AttemptFailed
 from transcode.vod.asset_attempt import AssetAttempt, TranscodeContext
 from transcode.vod.asset_plan import Original, attempt_folders, length_and_warnings
 from transcode.vod.engine_task import warning_sentences
@@ -42,7 +42,7 @@ class VideoAssembler:
         self.may_have_recorded = False
         """True once what this attempt made may be recorded for others to assemble."""
 
-    async def make(self, work: VideoWork, job: HeldJob) -> Assembled | None:
+    async def make(self, work: VideoWork, job: Lease) -> Assembled | None:
         """Return the assembled video, or None while some of its spans are still to be made.
 
         Nothing is published yet, except what plays early (see `AssetAttempt`).
@@ -51,7 +51,7 @@ class VideoAssembler:
             NotMedia: the file cannot be transcoded.
             AttemptFailed: another attempt may succeed.
             Postponed: another attempt may succeed when pictures may be encoded.
-            JobLost: another worker holds the job now.
+            LeaseLost: another worker holds the job now.
         """
         try:
             return await self._make(work, job)
@@ -68,7 +68,7 @@ class VideoAssembler:
         except CatalogError as error:
             raise AttemptFailed("The catalog could not be written.") from error
 
-    async def _make(self, work: VideoWork, job: HeldJob) -> Assembled | None:
+    async def _make(self, work: VideoWork, job: Lease) -> Assembled | None:
         spans = self._context.spans
         outcomes = await spans.outcomes(job)
         if not outcomes or outcomes[0] is None:
@@ -79,8 +79,8 @@ class VideoAssembler:
             outcome = msgspec.json.encode(original).decode()
             await self._context.objects.make_durable(video(work.hash))
             self.may_have_recorded = True
-            if not await self._context.retry_write(
-                lambda: spans.finish_original(job, outcome, self._context.now_us()), job
+            if not await self._context.write(
+                lambda job, now_us: spans.finish_original(job, outcome, now_us), job
             ):
                 return None
             outcomes = await spans.outcomes(job)
@@ -89,7 +89,7 @@ class VideoAssembler:
         return await self._assemble(work, job, original, pieces)
 
     async def _assemble(
-        self, work: VideoWork, job: HeldJob, original: Original, span_pieces: Sequence[MadePiece]
+        self, work: VideoWork, job: Lease, original: Original, span_pieces: Sequence[MadePiece]
     ) -> Assembled:
         """Write the playlists that list all pieces."""
         media, *_ = attempt_folders(work, job)

@@ -6,15 +6,17 @@ so that other workers can begin.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from media.hls.segment import InitSection, Part, Segment
 from media.ladder import AUDIO_RENDITION, BOX_NUMBERS, Ladder
+from media.no_op import always
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from storage.catalog.records.transcoding import (
     MadeRung,
@@ -23,17 +25,15 @@ from storage.catalog.records.transcoding import (
     PlannedRung,
     VideoWork,
 )
-from storage.catalog.videos.jobs import Jobs
 from storage.catalog.videos.spans import Spans
 from storage.catalog.videos.transcoding import Transcoding
 from storage.errors import CatalogError
-from storage.job_leases import HeldJob
+from storage.leases import Lease
 from storage.objects.addresses import video, video_poster
 from storage.objects.base import Objects
+from storage.work.context import WorkContext
+from storage.work.leased_task import Postponed
 from transcode.inspect.probe import NotMedia, probe
-from transcode.jobs.catalog_retry import longest_wait, until_answered
-from transcode.jobs.leased_task import Postponed
-from transcode.jobs.store_health import StoreHealth
 from transcode.protocol.file_messages import AssetOrder, Ready, Surveyed
 from transcode.protocol.messages import EngineReport, Probed, Progress
 from transcode.vod.asset_plan import (
@@ -56,8 +56,6 @@ from transcode.vod.subtitles import read_subtitles, store_subtitles
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 # While no other job waits, a short file gets idle cores as well; more than the usual ladder has
 # rungs could not be used. A longer file reserves one idle core until it plays and leaves it idle: a
 # span encoded there would slow it down by half, because two cores may be threads of one.
@@ -66,32 +64,24 @@ _EXTRA_CORES_OF_LONG: Final = 1
 _SHORT_US: Final = 20_000_000
 
 
-class TranscodeContext(msgspec.Struct, frozen=True, kw_only=True):
+def _all_cores() -> CoreBudget:
+    return CoreBudget(os.cpu_count() or 1)
+
+
+class TranscodeContext(WorkContext, frozen=True, kw_only=True):
     """What jobs and spans are transcoded with.
 
-    `lend` gives a file with an object's bytes (see `MediaStore`); `clock` is monotonic, in seconds;
-    `objects` are written to while the store is well according to `health`; `on_work_queued` is
-    called when spans or a job were queued; `may_encode` returns False while live streams need the
-    machine.
+    `lend` gives a file with an object's bytes (see `MediaStore`); `cores` is the budget of all
+    engines together; while `may_encode` returns False, because live streams need the machine, no
+    picture is encoded that was not begun before.
     """
 
-    jobs: Jobs
     transcoding: Transcoding
     spans: Spans
     objects: Objects
-    health: StoreHealth
-    cores: CoreBudget
     lend: Callable[[str], AbstractAsyncContextManager[Path]]
-    now_us: Callable[[], int]
-    clock: Callable[[], float]
-    on_work_queued: Callable[[], None]
-    may_encode: Callable[[], bool]
-
-    async def retry_write(self, write: Callable[[], Awaitable[T]], job: HeldJob) -> T:
-        """Write to the catalog until it answers (see `until_answered`), while the job is held."""
-        facts = {"job": job.id, "attempt": job.attempt}
-        within = longest_wait(job.lease_us)
-        return await until_answered(write, within=within, facts=facts, clock=self.clock)
+    cores: CoreBudget = msgspec.field(default_factory=_all_cores)
+    may_encode: Callable[[], bool] = always
 
 
 class AssetAttempt:
@@ -101,7 +91,7 @@ class AssetAttempt:
     """
 
     def __init__(
-        self, context: TranscodeContext, work: VideoWork, job: HeldJob, *, is_planned: bool = False
+        self, context: TranscodeContext, work: VideoWork, job: Lease, *, is_planned: bool = False
     ) -> None:
         self.is_planned = is_planned
         self._context = context
@@ -166,11 +156,11 @@ class AssetAttempt:
             PlannedRung(number=BOX_NUMBERS[rung.name], width=rung.width, height=rung.height)
             for rung in rungs
         ]
-        await self._context.retry_write(
-            lambda: self._context.transcoding.plan(
-                self._job,
+        await self._context.write(
+            lambda job, now_us: self._context.transcoding.plan(
+                job,
                 planned,
-                self._context.now_us(),
+                now_us,
                 length_us=probed.length_us,
                 width=probed.width,
                 height=probed.height,
@@ -238,11 +228,10 @@ class AssetAttempt:
         if len(survey.spans) > (1 if self._encodes else 0):
             self.is_planned = True
             spans = planned_spans(survey.spans)
-            await self._context.retry_write(
-                lambda: self._context.spans.plan(self._job, spans, self._context.now_us()),
-                self._job,
+            await self._context.write(
+                lambda job, now_us: self._context.spans.plan(job, spans, now_us), self._job
             )
-            self._context.on_work_queued()
+            self._context.more.set()
 
     async def _publish_early(self, names: tuple[str, ...]) -> None:
         """Publish the rungs `names`, if others follow and no older file's video plays."""
@@ -289,10 +278,8 @@ class AssetAttempt:
             by=(self._media_folder,),
         )
         await self._context.objects.make_durable(video(self._work.hash))
-        await self._context.retry_write(
-            lambda: self._context.transcoding.publish_partial(
-                self._job, early, self._context.now_us()
-            ),
+        await self._context.write(
+            lambda job, now_us: self._context.transcoding.publish_partial(job, early, now_us),
             self._job,
         )
         log.info("video playable", extra={"video": self._work.hash, "job": self._job.id})

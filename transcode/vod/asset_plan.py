@@ -10,8 +10,8 @@ import msgspec
 
 from media.ladder import STANDARD_LABELS, Ladder, Rendition, ladder_for
 from media.ticks import MICROSECONDS, ORIGIN_SECONDS, VIDEO_SCALE, rescale
-from storage.catalog.records.transcoding import MadeSubtitles, VideoWork
-from storage.job_leases import HEARTBEAT_SECONDS, HeldJob, HeldSpan, PlannedSpan
+from storage.catalog.records.transcoding import MadeSubtitles, PlannedSpan, SpanWork, VideoWork
+from storage.leases import HEARTBEAT_SECONDS, Lease
 from transcode.protocol.file_messages import AssetOrder, SpanOrder
 from transcode.protocol.messages import Probed
 from transcode.vod.rendition_store import MadePiece, MadeRendition
@@ -88,15 +88,15 @@ def seconds_left(done: float, elapsed: float, left: float) -> int:
     return round(elapsed * left / done) if done > 0 and left > 0 else 0
 
 
-def attempt_folders(work: VideoWork, job: HeldJob) -> tuple[str, str, str]:
+def attempt_folders(work: VideoWork, job: Lease) -> tuple[str, str, str]:
     """Return the folders of an attempt's media, posters and previews, below the video's folder."""
     attempt = f"{work.generation}-{job.attempt}"
     return attempt, f"poster-{attempt}", f"previews-{attempt}"
 
 
-def span_folder(span: HeldSpan) -> str:
+def span_folder(work: SpanWork, span: Lease) -> str:
     """Return the folder of an attempt at a span, below the video's folder."""
-    return f"{span.generation}-s{span.job}-{span.number}-{span.attempt}"
+    return f"{work.generation}-s{span.job}-{span.part}-{span.attempt}"
 
 
 def order_for(probed: Probed) -> AssetOrder:
@@ -116,8 +116,8 @@ def planned_spans(spans: tuple[SpanOrder, ...]) -> list[PlannedSpan]:
     for number, span in enumerate(spans, 1):
         frames_before = max(0, span.cuts[0] - span.key) * span.rate // (VIDEO_SCALE * 1000)
         cost = span.pictures + frames_before // _DECODED_PER_ENCODED
-        facts = msgspec.json.encode(span).decode()
-        planned.append(PlannedSpan(number=number, cost=max(1, cost), facts=facts))
+        order = msgspec.json.encode(span).decode()
+        planned.append(PlannedSpan(number=number, cost=max(1, cost), order=order))
     return planned
 
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from storage.work.leased_task import AttemptFailed
 from transcode.inspect.probe import NotMedia
-from transcode.jobs.leased_task import AttemptFailed
 from transcode.protocol.engine_process import SILENT_SECONDS
 from transcode.protocol.file_engine import EngineEnd, file_engine
 from transcode.protocol.messages import (

@@ -6,28 +6,20 @@ fails or loses its lease removes its folders.
 """
 
 import logging
-import os
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import ClassVar, Final
 
 import msgspec
 
-from media.no_op import always, do_nothing
 from storage.catalog.records.transcoding import VideoWork
-from storage.catalog.videos.jobs import Jobs
-from storage.catalog.videos.spans import Spans
-from storage.catalog.videos.transcoding import Transcoding
+from storage.catalog.work.jobs import SPAN, TRANSCODE
 from storage.errors import CatalogError
-from storage.job_leases import LEASE_US, HeldJob, HeldSpan
-from storage.objects.base import Objects
+from storage.leases import Lease
+from storage.work.leased_task import InputRefused, LeasedTask, Postponed, TaskEvents
+from storage.work.patient_objects import PatientObjects
+from storage.work.worker_pool import WorkSource
 from transcode.inspect.probe import NotMedia
-from transcode.jobs.catalog_retry import longest_wait, until_answered
-from transcode.jobs.leased_task import InputRefused, LeasedTask, Postponed, TaskEvents
-from transcode.jobs.patient_objects import PatientObjects
-from transcode.jobs.store_health import StoreHealth
 from transcode.vod.assembler import Assembled, VideoAssembler
 from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.asset_plan import Original, attempt_folders
@@ -37,7 +29,6 @@ from transcode.vod.attempt_cleanup import (
     remove_old_attempts,
     remove_unlisted,
 )
-from transcode.vod.core_budget import CoreBudget
 from transcode.vod.span_job import SPENT_REASON, SpanJob
 
 log = logging.getLogger(__name__)
@@ -50,65 +41,31 @@ _MOST_JOBS_IN_A_ROW: Final = 3
 _MOST_PASSED_OVER: Final = 1000
 
 
-class VideoTranscoder:
+class VideoTranscoder(WorkSource[TranscodeContext]):
     """Leases and does jobs and spans of videos.
 
-    `lend` gives a file with an object's bytes (see `MediaStore`); `clock` is monotonic, in seconds;
-    `cores` is the budget of all its engines together; leases last `lease_us` unless they are
-    extended. What is made is stored while the store is well according to `health`. `on_work_queued`
-    is called when more can be leased. While `may_encode` returns False, because live streams need
-    the machine, no picture is encoded that was not begun before: jobs are leased one at a time for
-    what a file can be made into without that, and spans wait.
+    While no picture may be encoded, jobs are leased one at a time for what a file can be made into
+    without that, and spans wait. What is made is stored while the store is well.
     """
 
-    def __init__(  # noqa: PLR0913  # the catalog's repositories and the environment, each by name
-        self,
-        *,
-        jobs: Jobs,
-        spans: Spans,
-        transcoding: Transcoding,
-        objects: Objects,
-        lend: Callable[[str], AbstractAsyncContextManager[Path]],
-        now_us: Callable[[], int],
-        cores: CoreBudget | None = None,
-        lease_us: int = LEASE_US,
-        clock: Callable[[], float] = time.monotonic,
-        health: StoreHealth | None = None,
-        may_encode: Callable[[], bool] = always,
-    ) -> None:
-        self.health = health or StoreHealth()
-        self.on_work_queued: Callable[[], None] = do_nothing
-        self.cores = cores or CoreBudget(os.cpu_count() or 1)
-        self._lease_us = lease_us
-        self._last_project: dict[type[HeldJob | HeldSpan], int] = {}
+    def __init__(self, context: TranscodeContext) -> None:
+        objects = PatientObjects(context.objects, context.health)
+        super().__init__(msgspec.structs.replace(context, objects=objects))
         self._jobs_in_a_row = 0
-        self._may_encode = may_encode
-        self._copied: HeldJob | None = None  # the job that is done while spans wait
+        self._copied: Lease | None = None  # the job that is done while spans wait
         self._passed_over: set[int] = set()  # jobs that need encoders from their beginning
-        self._context = TranscodeContext(
-            jobs=jobs,
-            transcoding=transcoding,
-            spans=spans,
-            objects=PatientObjects(objects, self.health),
-            health=self.health,
-            cores=self.cores,
-            lend=lend,
-            now_us=now_us,
-            clock=clock,
-            on_work_queued=lambda: self.on_work_queued(),
-            may_encode=may_encode,
-        )
 
-    async def lease(self, owner: str) -> HeldJob | HeldSpan | None:
+    def place(self) -> AbstractAsyncContextManager[None]:
+        """Return a block that holds a core of the budget."""
+        return self.context.cores.one()
+
+    async def lease(self, owner: str) -> Lease | None:
         """Lease what is to be done next; `owner` is a new random name.
 
         A job comes before a span, because it makes what plays first; a span follows a few jobs, so
-        that videos are completed however many files come in. Projects take turns in both.
-
-        Raises:
-            CatalogError: the database did not answer.
+        that videos are completed however many files come in.
         """
-        if not self._may_encode():
+        if not self.context.may_encode():
             if self._copied is None and len(self._passed_over) < _MOST_PASSED_OVER:
                 self._copied = await self._lease_job(owner)
                 return self._copied
@@ -118,40 +75,25 @@ class VideoTranscoder:
             return await self._lease_job(owner) or await self._lease_span(owner)
         return await self._lease_span(owner) or await self._lease_job(owner)
 
-    async def _lease_job(self, owner: str) -> HeldJob | None:
-        job = await self._context.jobs.lease(
-            owner,
-            self._context.now_us(),
-            lease_us=self._lease_us,
-            after=self._last_project.get(HeldJob, 0),
-            passed_over=self._passed_over,
-        )
+    async def _lease_job(self, owner: str) -> Lease | None:
+        job = await self.lease_kind(TRANSCODE, owner, passed_over=self._passed_over)
         if job is not None:
-            self._last_project[HeldJob] = job.project
             self._jobs_in_a_row += 1
         return job
 
-    async def _lease_span(self, owner: str) -> HeldSpan | None:
-        span = await self._context.spans.lease(
-            owner,
-            self._context.now_us(),
-            lease_us=self._lease_us,
-            after=self._last_project.get(HeldSpan, 0),
-        )
+    async def _lease_span(self, owner: str) -> Lease | None:
+        while await self.context.spans.adopt(self.context.now_us()):
+            pass  # before newer ones are leased: they keep their place
+        span = await self.lease_kind(SPAN, owner)
         if span is not None:
-            self._last_project[HeldSpan] = span.project
             self._jobs_in_a_row = 0
         return span
 
-    async def do(self, held: HeldJob | HeldSpan) -> None:
-        """Do a job or a span to its end (see `LeasedTask.run`).
-
-        Raises:
-            JobLost, SpanLost: another worker holds the lease now, or the video is gone.
-            CatalogError: the end could not be recorded; the lease will expire.
-        """
-        if isinstance(held, HeldSpan):
-            await SpanJob(self._context, held).run()
+    async def do(self, held: Lease) -> None:
+        """Do a job or a span to its end; see `WorkSource.do`."""
+        if held.kind == SPAN:
+            work = await self.context.write(self.context.spans.begin, held)
+            await SpanJob(self.context, work, held).run()
             return
         try:
             await self._do_job(held)
@@ -159,19 +101,15 @@ class VideoTranscoder:
             if self._copied is held:
                 self._copied = None
 
-    async def _do_job(self, held: HeldJob) -> None:
-        work = await until_answered(
-            lambda: self._context.transcoding.begin(held, self._context.now_us()),
-            within=longest_wait(held.lease_us),
-            facts={"job": held.id, "attempt": held.attempt},
-        )
-        job = VideoJob(self._context, work, held)
+    async def _do_job(self, held: Lease) -> None:
+        work = await self.context.write(self.context.transcoding.begin, held)
+        job = VideoJob(self.context, work, held)
         await job.run()
         if job.needs_encoders:
             self._passed_over.add(held.id)
 
 
-class VideoJob(LeasedTask[HeldJob, Assembled | None]):
+class VideoJob(LeasedTask[TranscodeContext, Assembled | None]):
     """One attempt at a video's job.
 
     A short video is made in one attempt. For a long one, an attempt makes what plays early, queues
@@ -188,20 +126,14 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
     )
     spent_reason: ClassVar = SPENT_REASON
 
-    def __init__(self, context: TranscodeContext, work: VideoWork, job: HeldJob) -> None:
-        facts = {"video": work.hash, "job": job.id, "attempt": job.attempt}
-        super().__init__(job, facts, context.clock, context.health)
-        self._context = context
+    def __init__(self, context: TranscodeContext, work: VideoWork, job: Lease) -> None:
+        super().__init__(context, job, video=work.hash)
         self._work = work
         self._assembler = VideoAssembler(context)
         self.needs_encoders = False
         """True once nothing can be made of the file for now, as no picture may be encoded."""
         self._waits_for_spans = False
         self._kept: set[str | None] | None = None  # folders of the video that was completed
-
-    async def extend_lease(self) -> None:
-        """See `LeasedTask.extend_lease`."""
-        await self._context.jobs.extend(self.held, self._context.now_us())
 
     async def make(self) -> Assembled | None:
         """Make the video, or None if its spans are still to be made (see `VideoAssembler.make`)."""
@@ -238,7 +170,7 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
         if outcome is None:
             log.info("waiting for spans", extra=self.facts)
             self._waits_for_spans = True
-            self._context.on_work_queued()
+            self._context.more.set()
             return
         made_video, work = outcome.video, self._work
         replaced = await self._context.transcoding.complete(
@@ -260,7 +192,7 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
             await self._remove_old(self._kept, self.held.attempt, self.held.id)
             return
         try:
-            shown = await self._context.transcoding.find_folders(self.held.video)
+            shown = await self._context.transcoding.find_folders(self.held.subject)
         except CatalogError as error:  # then `storage.cleanup.orphans` removes them
             log.warning("old attempt not removed", extra={**self.facts, "cause": str(error)})
             return
@@ -276,7 +208,7 @@ class VideoJob(LeasedTask[HeldJob, Assembled | None]):
     async def discard(self) -> None:
         """Remove the folders of this attempt, except those that play or that a span job needs."""
         try:
-            keep = {*await self._context.transcoding.find_folders(self.held.video)}
+            keep = {*await self._context.transcoding.find_folders(self.held.subject)}
             original = await self._original()
         except CatalogError as error:  # the attempt that completes the video removes them
             log.warning("old attempt not removed", extra={**self.facts, "cause": str(error)})

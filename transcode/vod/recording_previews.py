@@ -9,7 +9,6 @@ the largest rendition. The video also plays without previews.
 
 import asyncio
 import logging
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -25,19 +24,19 @@ from media.ladder import BOX_NUMBERS, Rendition
 from media.sample_times import coarse_to_fine, sample_times
 from media.ticks import MICROSECONDS, MILLISECONDS, VIDEO_SCALE, rescale
 from storage.catalog.records.transcoding import MadePreviews, PreviewWork
-from storage.catalog.videos.jobs import PREVIEWS, Jobs
 from storage.catalog.videos.previews import RecordingPreviews
-from storage.job_leases import LEASE_US, HeldJob
+from storage.catalog.work.jobs import PREVIEWS
+from storage.leases import Lease
 from storage.objects.addresses import (
     video_folder,
     video_poster,
     video_variants,
 )
 from storage.objects.base import ObjectError, ObjectMissing, Objects
-from transcode.jobs.catalog_retry import longest_wait, until_answered
-from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
-from transcode.jobs.patient_objects import PatientObjects
-from transcode.jobs.store_health import StoreHealth
+from storage.work.context import WorkContext
+from storage.work.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
+from storage.work.patient_objects import PatientObjects
+from storage.work.worker_pool import WorkSource
 from transcode.protocol.engine_process import (
     SILENT_SECONDS,
     EngineLost,
@@ -110,81 +109,32 @@ class _SampledRendition(msgspec.Struct, frozen=True):
     samples: list[SampledSegment]
 
 
-class PreviewContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What previews are made with; the fields are described in `PreviewMaker`."""
+class PreviewContext(WorkContext, frozen=True, kw_only=True):
+    """What previews are made with; `lend` gives a file with an object's bytes."""
 
-    jobs: Jobs
     previews: RecordingPreviews
     objects: Objects
     lend: Callable[[str], AbstractAsyncContextManager[Path]]
-    now_us: Callable[[], int]
-    clock: Callable[[], float]
-    health: StoreHealth
 
 
-class PreviewMaker:
+class PreviewMaker(WorkSource[PreviewContext]):
     """Leases and does the jobs that make previews of recordings.
 
-    `lend` gives a file with an object's bytes (see `MediaStore`); `clock` is monotonic, in seconds;
-    leases last `lease_us` unless they are extended. What is made is stored while the store is well
-    by `health`.
+    What is made is stored while the store is well.
     """
 
-    def __init__(
-        self,
-        *,
-        jobs: Jobs,
-        previews: RecordingPreviews,
-        objects: Objects,
-        lend: Callable[[str], AbstractAsyncContextManager[Path]],
-        now_us: Callable[[], int],
-        lease_us: int = LEASE_US,
-        clock: Callable[[], float] = time.monotonic,
-        health: StoreHealth | None = None,
-    ) -> None:
-        self._lease_us = lease_us
-        self._last_project = 0
-        health = health or StoreHealth()
-        self._context = PreviewContext(
-            jobs=jobs,
-            previews=previews,
-            objects=PatientObjects(objects, health),
-            lend=lend,
-            now_us=now_us,
-            clock=clock,
-            health=health,
-        )
+    def __init__(self, context: PreviewContext) -> None:
+        objects = PatientObjects(context.objects, context.health)
+        super().__init__(msgspec.structs.replace(context, objects=objects))
 
-    async def lease(self, owner: str) -> HeldJob | None:
-        """Lease the next job, taking the projects in turn; `owner` is a new random name.
+    async def lease(self, owner: str) -> Lease | None:
+        """Lease the next job; see `WorkSource.lease`."""
+        return await self.lease_kind(PREVIEWS, owner)
 
-        Raises:
-            CatalogError: the database did not answer.
-        """
-        job = await self._context.jobs.lease(
-            owner,
-            self._context.now_us(),
-            PREVIEWS,
-            lease_us=self._lease_us,
-            after=self._last_project,
-        )
-        if job is not None:
-            self._last_project = job.project
-        return job
-
-    async def do(self, held: HeldJob) -> None:
-        """Do a job to its end (see `LeasedTask.run`).
-
-        Raises:
-            JobLost: another worker holds the lease now, or the video is gone.
-            CatalogError: the end could not be recorded; the lease will expire.
-        """
-        work = await until_answered(
-            lambda: self._context.previews.begin(held, self._context.now_us()),
-            within=longest_wait(held.lease_us),
-            facts={"job": held.id, "attempt": held.attempt},
-        )
-        await PreviewJob(self._context, work, held).run()
+    async def do(self, held: Lease) -> None:
+        """Do a job to its end; see `WorkSource.do`."""
+        work = await self.context.write(self.context.previews.begin, held)
+        await PreviewJob(self.context, work, held).run()
 
 
 class _MadeImages(msgspec.Struct, frozen=True):
@@ -194,7 +144,7 @@ class _MadeImages(msgspec.Struct, frozen=True):
     posters: tuple[Poster, ...]
 
 
-class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
+class PreviewJob(LeasedTask[PreviewContext, MadePreviews]):
     """One attempt at the previews of a recording.
 
     An engine that neither reads nor reports for `seconds` is killed.
@@ -214,13 +164,11 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
         self,
         context: PreviewContext,
         work: PreviewWork,
-        job: HeldJob,
+        job: Lease,
         *,
         seconds: float = SILENT_SECONDS,
     ) -> None:
-        facts = {"video": work.hash, "job": job.id, "attempt": job.attempt}
-        super().__init__(job, facts, context.clock, context.health)
-        self._context = context
+        super().__init__(context, job, video=work.hash)
         self._work = work
         self._seconds = seconds
         self._unused: str | None = None  # a folder that the recorded outcome leaves behind
@@ -230,10 +178,6 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
 
     def _poster_folder(self, attempt: int) -> str:
         return f"poster-{self._work.generation}-{attempt}"
-
-    async def extend_lease(self) -> None:
-        """See `LeasedTask.extend_lease`."""
-        await self._context.jobs.extend(self.held, self._context.now_us())
 
     async def make(self) -> MadePreviews:
         """Make the images and store them; see `LeasedTask.make`."""
@@ -370,10 +314,6 @@ class PreviewJob(LeasedTask[HeldJob, MadePreviews]):
         ]
         folders += [] if self._unused is None else [self._unused]
         await remove_folders(self._context.objects, self._work.hash, folders)
-
-    async def put_back(self, *, failed: bool) -> None:
-        """See `LeasedTask.put_back`."""
-        await self._context.previews.requeue(self.held, self._context.now_us(), failed=failed)
 
     async def discard(self) -> None:
         """Remove the folders of this attempt."""

@@ -10,13 +10,13 @@ from typing import ClassVar, Final
 import msgspec
 
 from media.hls.segment import InitSection, Part, Segment
-from storage.catalog.records.transcoding import RemainingMedia
+from storage.catalog.records.transcoding import RemainingMedia, SpanWork
 from storage.errors import CatalogError
-from storage.job_leases import HeldSpan
+from storage.leases import Lease
 from storage.objects.addresses import video
 from storage.objects.base import ObjectError
+from storage.work.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 from transcode.inspect.probe import NotMedia
-from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 from transcode.protocol.file_messages import SpanOrder
 from transcode.protocol.messages import EngineReport, Progress
 from transcode.vod.asset_attempt import TranscodeContext
@@ -37,7 +37,7 @@ _PROGRESS_SECONDS: Final = 1.5  # each is a transaction, and there may be many w
 SPENT_REASON: Final = "Transcoding broke off {} times and was given up; the file may be damaged."
 
 
-class SpanJob(LeasedTask[HeldSpan, MadePiece]):
+class SpanJob(LeasedTask[TranscodeContext, MadePiece]):
     """One attempt at a span."""
 
     events: ClassVar = TaskEvents(
@@ -50,25 +50,21 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
     )
     spent_reason: ClassVar = SPENT_REASON
 
-    def __init__(self, context: TranscodeContext, held: HeldSpan) -> None:
-        facts = {"video": held.hash, "job": held.job, "span": held.number, "attempt": held.attempt}
-        super().__init__(held, facts, context.clock, context.health)
-        self._context = context
+    def __init__(self, context: TranscodeContext, work: SpanWork, held: Lease) -> None:
+        super().__init__(context, held, video=work.hash, span=held.part)
+        self._work = work
+        self._folder = span_folder(work, held)
         self._progress_recorded = 0.0
         self._remaining: RemainingMedia | None = None
 
-    async def extend_lease(self) -> None:
-        """See `LeasedTask.extend_lease`."""
-        await self._context.spans.extend(self.held, self._context.now_us())
-
     async def make(self) -> MadePiece:
         """Encode the span; see `LeasedTask.make`."""
-        held = self.held
-        span = msgspec.json.decode(held.facts, type=SpanOrder)
+        work = self._work
+        span = msgspec.json.decode(work.order, type=SpanOrder)
         renditions = RenditionStore(
             self._context.objects,
-            hash_=held.hash,
-            folder=span_folder(held),
+            hash_=work.hash,
+            folder=self._folder,
             names=[rung.name for rung in span.rungs],
         )
         self._progress_recorded = self._context.clock()
@@ -78,14 +74,14 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
                 case InitSection() | Part() | Segment():
                     await renditions.store(report)
                 case Progress():
-                    await self._record_progress(held.cost * report.frames // max(1, span.pictures))
+                    await self._record_progress(work.cost * report.frames // max(1, span.pictures))
                 case _:
                     pass
 
         try:
-            async with self._context.lend(held.source) as path:
-                encoded = await run_engine("span", held.hash, span, path, store)
-            await self._context.objects.make_durable(video(held.hash))
+            async with self._context.lend(work.source) as path:
+                encoded = await run_engine("span", work.hash, span, path, store)
+            await self._context.objects.make_durable(video(work.hash))
         except NotMedia as error:
             raise InputRefused(error.reason) from error
         except OutOfStep as error:
@@ -95,7 +91,7 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
             log.warning("media not stored", extra={**self.facts, "cause": str(error)})
             raise AttemptFailed(NOT_STORED) from error
         return MadePiece(
-            folder=span_folder(held),
+            folder=self._folder,
             renditions=renditions.made(),
             cpu_ms=encoded.cpu_ms,
             warnings=encoded.warnings,
@@ -106,7 +102,7 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
         made = msgspec.json.encode(outcome).decode()
         await self._context.spans.finish(self.held, made, self._context.now_us())
         log.info("span done", extra={**self.facts, "bytes": outcome.size})
-        self._context.on_work_queued()
+        self._context.more.set()
 
     async def fail(self, reason: str) -> None:
         """Fail the video; see `LeasedTask.fail`."""
@@ -114,27 +110,23 @@ class SpanJob(LeasedTask[HeldSpan, MadePiece]):
 
     async def clean_up(self) -> None:
         """Remove all that was made for a video that failed, except what plays."""
-        held, remaining = self.held, self._remaining
+        work, remaining = self._work, self._remaining
         if remaining is None:
             return
         await remove_old_attempts(
             self._context.objects,
-            held.hash,
+            work.hash,
             keep=(remaining.media, remaining.posters, remaining.previews),
-            generations=range(held.generation, held.generation + 1),
+            generations=range(work.generation, work.generation + 1),
             attempt=remaining.attempt,
-            job=held.job,
+            job=self.held.job,
         )
-        if remaining.media is not None and remaining.media.startswith(f"{held.generation}-"):
-            await remove_unlisted(self._context.objects, held.hash, remaining.media)
-
-    async def put_back(self, *, failed: bool) -> None:
-        """See `LeasedTask.put_back`."""
-        await self._context.spans.requeue(self.held, self._context.now_us(), failed=failed)
+        if remaining.media is not None and remaining.media.startswith(f"{work.generation}-"):
+            await remove_unlisted(self._context.objects, work.hash, remaining.media)
 
     async def discard(self) -> None:
         """Remove the folder of this attempt."""
-        await remove_folders(self._context.objects, self.held.hash, [span_folder(self.held)])
+        await remove_folders(self._context.objects, self._work.hash, [self._folder])
 
     async def _record_progress(self, done: int) -> None:
         """Record how much of the span's cost is done, every `_PROGRESS_SECONDS`."""

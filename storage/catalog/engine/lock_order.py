@@ -8,7 +8,7 @@ that locks rows of several of these kinds locks them in this order, and rows of 
    and each new row of a project lock it, too; deleting the project locks it after all its streams,
    and its rows are removed later, streams and videos before all others
    (`storage.catalog.projects.removal`);
-3. upload links, then uploads, recordings, imports, jobs and spans;
+3. upload links, then uploads, recordings, imports, jobs, their parts and spans;
 4. tags, categories and players. A transaction that holds a stream or video may lock these before
    the project, since a project's removal locks them only after its streams and videos. Their own
    deletion locks streams and videos after them, and waits for none of these;

@@ -81,7 +81,7 @@ class HealthChecks:
         table = jobs.c
         old_us = now_us - _ABANDONED_US
         open_spans = select(spans.c.id).where(
-            spans.c.job_id == table.id, spans.c.state.in_((_QUEUED, _RUNNING))
+            spans.c.job_id == table.id, spans.c.state.in_((_QUEUED, _RUNNING, "offered"))
         )
         vain = (table.state == _WAITING) & (table.updated_us < old_us) & ~open_spans.exists()
         idle = or_(
@@ -170,10 +170,7 @@ def _most_numbers(name: str) -> int:
 
 async def _is_at_work(connection: AsyncConnection, since_us: int) -> bool:
     """Return whether some worker has leased anything until `since_us` or later."""
-    for columns in (jobs.c, spans.c):
-        leased = select(func.count()).where(
-            columns.state == _RUNNING, columns.leased_until_us >= since_us
-        )
-        if (await connection.execute(leased)).scalar_one():
-            return True
-    return False
+    leased = select(func.count()).where(
+        jobs.c.state == _RUNNING, jobs.c.leased_until_us >= since_us
+    )
+    return bool((await connection.execute(leased)).scalar_one())

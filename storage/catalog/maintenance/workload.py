@@ -61,7 +61,7 @@ class Workload:
         number = func.count()
         count_query = (
             select(jobs.c.kind, jobs.c.state, number)
-            .where(of_present)
+            .where(of_present, jobs.c.job_id.is_(None))
             .group_by(jobs.c.kind, jobs.c.state)
             .order_by(jobs.c.kind, jobs.c.state)
         )

@@ -33,7 +33,7 @@ from storage.catalog.schema.tables import METADATA
 from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
 
 # The newest step; a test compares it with the modules in `versions`.
-REVISION: Final = "0016.11"
+REVISION: Final = "0016.12"
 # Where Alembic keeps a catalog's revision. It is as Alembic makes it; a test compares them.
 _VERSION: Final = Table(
     "alembic_version",

@@ -20,6 +20,27 @@ class VideoWork(msgspec.Struct, frozen=True, kw_only=True):
     previews: str | None = None
 
 
+class PlannedSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A span of a video to be transcoded separately; `number` counts from 1 in a job.
+
+    `cost` is its expected work relative to the other spans, `order` is JSON for its worker.
+    """
+
+    number: int
+    cost: int
+    order: str
+
+
+class SpanWork(msgspec.Struct, frozen=True, kw_only=True):
+    """A span to transcode (see `PlannedSpan`), of a video's file (see `VideoWork`)."""
+
+    hash: PublicHash
+    source: str
+    generation: int
+    cost: int
+    order: str
+
+
 class PreviewWork(msgspec.Struct, frozen=True, kw_only=True):
     """A recording whose previews are to be made; its media are in the folder `media`.
 

@@ -363,16 +363,17 @@ video_resolutions = Table(
     Column("transcode_seconds", Integer, nullable=False),
 )
 
-# Work that some worker is to do (`storage.job_leases`), removed when it is over: `state` is queued,
-# running or waiting (for its spans). While it runs it is leased to `owner` until `leased_until_us`;
-# a worker with an older `attempt` has lost it. `project_id` is the video's, for an index in the
-# order in which projects take turns.
+# Work of a `kind` that some worker is to do (`storage.leases`), removed when it is over: `state` is
+# queued, running or waiting (for its parts). While it runs it is leased to `owner` until
+# `leased_until_us`; a worker with an older `attempt` has lost it. It is about one thing, with which
+# it ends: a video, or the job whose part `number` (from 1) it is. `project_id` is that one's, for
+# an index in the order in which projects take turns.
 jobs = Table(
     "jobs",
     METADATA,
     Column("id", WIDE, primary_key=True),
     Column("kind", String(20), nullable=False),
-    Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE"), nullable=False),
+    Column("video_id", Integer, ForeignKey("videos.id", ondelete="CASCADE")),
     Column("state", String(12), nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("owner", String(64)),
@@ -382,10 +383,13 @@ jobs = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
     Column("project_id", Integer, nullable=False, server_default="0"),
+    Column("number", Integer, nullable=False, server_default="0"),
+    Column("job_id", WIDE, ForeignKey("jobs.id", ondelete="CASCADE")),
+    CheckConstraint("(video_id IS NULL) <> (job_id IS NULL)", name="subject"),
     sqlite_autoincrement=True,
 )
 # The queue, and what is leased: a poll and a lease read these alone
-# (`storage.catalog.videos.leasing`).
+# (`storage.catalog.work.queue`).
 QUEUED: Final = text("state = 'queued'")
 RUNNING: Final = text("state = 'running'")
 Index(
@@ -405,6 +409,17 @@ Index(
     postgresql_where=RUNNING,
 )
 Index("ix_jobs_video_id", jobs.c.video_id)
+_QUEUED_PART: Final = text("state = 'queued' AND job_id IS NOT NULL")
+Index(
+    "ix_jobs_queued_parts",
+    jobs.c.kind,
+    jobs.c.project_id,
+    jobs.c.job_id,
+    jobs.c.number,
+    sqlite_where=_QUEUED_PART,
+    postgresql_where=_QUEUED_PART,
+)
+Index("ix_jobs_job_id_number", jobs.c.job_id, jobs.c.number, unique=True)
 
 # What happened in a project, for its owner: to a stream, to a video, or done by the bearer of a
 # token; `facts` is a JSON object. Without foreign keys to streams, videos and tokens: the event of

@@ -165,11 +165,13 @@ imports = Table(
     Column("validator", Text),
 )
 
-# A span of a video that one worker makes; leased as `jobs` are, and `failures` counted apart. It
-# ends with its job. While queued, `run_after_us` is the earliest time of the next attempt; once
-# leased, the time when that attempt began. Number 0 is what the holder of the job makes itself: it
-# is never leased. `cost` is its expected work relative to the others, `done` how much of that is
-# done; `facts` is what is to be made and `outcome` what was, both JSON for its workers.
+# A span of a video that one worker makes: the part of a job that has its number; it ends with the
+# job. Number 0 is what the holder of the job makes itself: it is never leased. `run_after_us` is
+# when the newest attempt began. `cost` is its expected work relative to the others, `done` how much
+# of that is done; `facts` is what is to be made and `outcome` what was, both JSON for its workers.
+# `state` is own (number 0), offered or done. Versions before 0.3 lease from this table: theirs are
+# queued or running, and their `attempt`, `failures`, `owner`, `leased_until_us` and `project_id`,
+# and the indexes, are used for these alone (`catalog.spans.adopt`).
 spans = Table(
     "spans",
     METADATA,

@@ -30,7 +30,9 @@ from storage.catalog.videos import (
 from storage.catalog.videos import (
     queries as video_queries,
 )
-from storage.job_leases import HeldJob, JobLost
+from storage.catalog.work import jobs as work
+from storage.catalog.work.jobs import IMPORT
+from storage.leases import Lease, LeaseLost
 
 _TABLE: Final = imports.c
 _VIDEO: Final = videos_table.c
@@ -74,24 +76,24 @@ async def retry(connection: AsyncConnection, video: int, now_us: int) -> bool:
     rows = await connection.execute(select(_TABLE.video_id).where(_TABLE.video_id == video))
     if rows.one_or_none() is None:
         return False
-    await jobs.enqueue(connection, video, now_us, jobs.IMPORT)
+    await jobs.enqueue(connection, video, now_us, IMPORT)
     return True
 
 
-async def _locked(connection: AsyncConnection, job: HeldJob) -> PublicHash:
+async def _locked(connection: AsyncConnection, job: Lease) -> PublicHash:
     query = select(_VIDEO.hash).where(
-        _VIDEO.id == job.video, _VIDEO.state == video_creation.UPLOADING
+        _VIDEO.id == job.subject, _VIDEO.state == video_creation.UPLOADING
     )
     hash_ = (await connection.execute(query.with_for_update())).scalar_one_or_none()
     if hash_ is None:
-        raise JobLost(job)
+        raise LeaseLost(job)
     return PublicHash(hash_)
 
 
 class Imports:
     """The fetching of videos' files (`catalog.imports`), each call in its own transaction.
 
-    Every method but `add` raises `storage.job_leases.JobLost` if the job is not held any more.
+    Every method but `add` raises `storage.leases.LeaseLost` if the job is not held any more.
     """
 
     def __init__(self, database: Database) -> None:
@@ -118,28 +120,28 @@ class Imports:
             await video_creation.link_labels(connection, project, video, new.wanted, now_us)
             values = {"video_id": video, "url": new.url, "token_id": by, "created_us": now_us}
             await connection.execute(insert(imports).values(values))
-            await jobs.enqueue(connection, video, now_us, jobs.IMPORT)
+            await jobs.enqueue(connection, video, now_us, IMPORT)
             event = ImportAskedForEvent(host=new.host)
             await announce(connection, project, new.hash, event, now_us=now_us, by=by)
             return await video_queries.read(connection, video)
 
-    async def begin(self, job: HeldJob, now_us: int) -> ImportWork:
+    async def begin(self, job: Lease, now_us: int) -> ImportWork:
         """Return what the worker that leased the job is to fetch.
 
         Raises:
-            JobLost: the job is not held any more.
+            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             hash_ = await _locked(connection, job)
-            await jobs.extend(connection, job, now_us)
+            await work.extend(connection, job, now_us)
             query = select(_TABLE.url, _TABLE.received, _TABLE.validator)
             row = (
-                await connection.execute(query.where(_TABLE.video_id == job.video))
+                await connection.execute(query.where(_TABLE.video_id == job.subject))
             ).one_or_none()
             if row is None:
-                return ImportWork(video=job.video, hash=hash_, url="")
+                return ImportWork(video=job.subject, hash=hash_, url="")
             return ImportWork(
-                video=job.video,
+                video=job.subject,
                 hash=hash_,
                 url=row.url,
                 received=row.received,
@@ -148,7 +150,7 @@ class Imports:
 
     async def progress(
         self,
-        job: HeldJob,
+        job: Lease,
         received: int,
         size: int | None,
         now_us: int,
@@ -160,60 +162,50 @@ class Imports:
         A later attempt continues from there if the server still has that version of the file.
 
         Raises:
-            JobLost: the job is not held any more.
+            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             await _locked(connection, job)
-            await jobs.extend(connection, job, now_us)
-            statement = update(imports).where(_TABLE.video_id == job.video)
+            await work.extend(connection, job, now_us)
+            statement = update(imports).where(_TABLE.video_id == job.subject)
             await connection.execute(statement.values(received=received, validator=validator))
             if size is not None:
-                sized = update(videos_table).where(_VIDEO.id == job.video, _VIDEO.size != size)
+                sized = update(videos_table).where(_VIDEO.id == job.subject, _VIDEO.size != size)
                 await connection.execute(sized.values(size=size, updated_us=now_us))
-            await video_creation.report_received(connection, job.video, received, size, now_us)
+            await video_creation.report_received(connection, job.subject, received, size, now_us)
 
-    async def complete(self, job: HeldJob, file: VideoFile, now_us: int) -> WholeVideo:
+    async def complete(self, job: Lease, file: VideoFile, now_us: int) -> WholeVideo:
         """Attach the fetched file, which is at its address, to the video; the job is done.
 
         The URL that it came from is removed.
 
         Raises:
-            JobLost: the job is not held any more, or the video has a file.
+            LeaseLost: the job is not held any more, or the video has a file.
         """
         async with self._database.writing() as connection:
             await _locked(connection, job)
             await jobs.finish(connection, job)
             statement = (
-                delete(imports).where(_TABLE.video_id == job.video).returning(_TABLE.token_id)
+                delete(imports).where(_TABLE.video_id == job.subject).returning(_TABLE.token_id)
             )
             by = (await connection.execute(statement)).scalar_one_or_none()
-            whole = await video_creation.attach_file(connection, job.video, file, now_us, by=by)
+            whole = await video_creation.attach_file(connection, job.subject, file, now_us, by=by)
             if whole is None:
-                raise JobLost(job)
+                raise LeaseLost(job)
             return whole
 
-    async def fail(self, job: HeldJob, reason: str, now_us: int) -> None:
+    async def fail(self, job: Lease, reason: str, now_us: int) -> None:
         """End the job without a file; `reason` is a sentence for the owner.
 
         The owner may try again, unless the URL had a query: that may hold a credential or a
         signature, so such a URL is removed.
 
         Raises:
-            JobLost: the job is not held any more.
+            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             await transcoding.fail(connection, job, reason, now_us)
-            statement = update(imports).where(_TABLE.video_id == job.video)
+            statement = update(imports).where(_TABLE.video_id == job.subject)
             await connection.execute(statement.values(received=0, validator=None))
-            has_query = _TABLE.url.contains("?")
-            await connection.execute(delete(imports).where(_TABLE.video_id == job.video, has_query))
-
-    async def requeue(self, job: HeldJob, now_us: int, *, failed: bool) -> None:
-        """Queue the job again: later if it `failed` through no fault of the file, else at once.
-
-        Raises:
-            JobLost: the job is not held any more.
-        """
-        async with self._database.writing() as connection:
-            await _locked(connection, job)
-            await jobs.requeue(connection, job, now_us, failed=failed)
+            with_query = delete(imports).where(_TABLE.url.contains("?"))
+            await connection.execute(with_query.where(_TABLE.video_id == job.subject))

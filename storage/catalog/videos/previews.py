@@ -15,7 +15,8 @@ from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.schema.tables import videos
 from storage.catalog.videos import jobs, rows
 from storage.catalog.videos.recordings import BORROWED_POSTERS
-from storage.job_leases import HeldJob
+from storage.catalog.work import jobs as work
+from storage.leases import Lease
 
 
 def _needs_poster(posters: str | None) -> bool:
@@ -25,17 +26,17 @@ def _needs_poster(posters: str | None) -> bool:
 class RecordingPreviews:
     """The previews of recordings (`catalog.previews`), each call in its own transaction.
 
-    Every method raises `storage.job_leases.JobLost` if the job is not held any more.
+    Every method raises `storage.leases.LeaseLost` if the job is not held any more.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def begin(self, job: HeldJob, now_us: int) -> PreviewWork:
+    async def begin(self, job: Lease, now_us: int) -> PreviewWork:
         """Return what previews are to be made of; this extends the lease."""
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
-            await jobs.extend(connection, job, now_us)
+            await work.extend(connection, job, now_us)
             return PreviewWork(
                 hash=row.hash,
                 generation=row.generation,
@@ -43,7 +44,7 @@ class RecordingPreviews:
                 needs_poster=_needs_poster(row.posters),
             )
 
-    async def finish(self, job: HeldJob, images: MadePreviews, now_us: int) -> str | None:
+    async def finish(self, job: Lease, images: MadePreviews, now_us: int) -> str | None:
         """Record the folders of what was made, and end the job; return a folder that is not needed.
 
         That is the one of the posters that the new ones replace, or of the new ones if the owner
@@ -68,14 +69,8 @@ class RecordingPreviews:
                 await announce(connection, row.project_id, row.hash, VideoState(), now_us=now_us)
             return unused
 
-    async def fail(self, job: HeldJob) -> None:
+    async def fail(self, job: Lease) -> None:
         """End the job; the video remains without previews."""
         async with self._database.writing() as connection:
             await rows.lock_for_job(connection, job)
             await jobs.finish(connection, job)
-
-    async def requeue(self, job: HeldJob, now_us: int, *, failed: bool) -> None:
-        """Queue the job again: later if this attempt `failed`, else at once."""
-        async with self._database.writing() as connection:
-            await rows.lock_for_job(connection, job)
-            await jobs.requeue(connection, job, now_us, failed=failed)

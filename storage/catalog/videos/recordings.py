@@ -27,6 +27,7 @@ from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import recorded_times, recordings
 from storage.catalog.videos import jobs
 from storage.catalog.videos import queries as video_queries
+from storage.catalog.work.jobs import PREVIEWS
 from storage.errors import NoSuchLabel, NoSuchProject
 from storage.objects.addresses import video as media_folder
 
@@ -194,7 +195,7 @@ async def add_video(connection: AsyncConnection, video: RecordedVideo, now_us: i
             for rung in made.rungs
         ]
         await connection.execute(insert(video_resolutions), rows)
-        await jobs.enqueue(connection, number, now_us, jobs.PREVIEWS)
+        await jobs.enqueue(connection, number, now_us, PREVIEWS)
     new_tags = [TagById(tag) for tag in video.facts.tags]
     await labels.link_tags(connection, project, "video", number, new_tags, now_us)
     await announce(connection, project, video.hash, VideoState(), now_us=now_us)

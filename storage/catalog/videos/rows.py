@@ -10,7 +10,7 @@ from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.schema.tables import video_resolutions, videos
-from storage.job_leases import HeldJob, JobLost
+from storage.leases import Lease, LeaseLost
 
 
 async def lock(
@@ -21,15 +21,15 @@ async def lock(
     return (await connection.execute(query)).one_or_none()
 
 
-async def lock_for_job(connection: AsyncConnection, job: HeldJob) -> Row[Any]:  # Any: as above
-    """Lock the row of a job's video and return it.
+async def lock_for_job(connection: AsyncConnection, job: Lease) -> Row[Any]:  # Any: as above
+    """Lock the row of a job's or span's video and return it.
 
     Raises:
-        JobLost: there is no such video any more.
+        LeaseLost: there is no such video any more.
     """
-    row = await lock(connection, job.video)
+    row = await lock(connection, job.subject)
     if row is None:
-        raise JobLost(job)
+        raise LeaseLost(job)
     return row
 
 

@@ -30,7 +30,8 @@ from storage.catalog.records.transcoding import (
 from storage.catalog.records.videos import OWN_POSTERS
 from storage.catalog.schema.tables import video_resolutions, videos
 from storage.catalog.videos import jobs, rows
-from storage.job_leases import HeldJob
+from storage.catalog.work import jobs as work
+from storage.leases import Lease
 
 _TABLE: Final = videos.c
 _NEARLY: Final = 99  # percent, shown until it plays
@@ -50,7 +51,7 @@ async def _mark_playable(
 
 async def fail(
     connection: AsyncConnection,
-    job: HeldJob,
+    job: Lease,
     reason: str,
     now_us: int,
     *,
@@ -59,7 +60,7 @@ async def fail(
     """End the job without a video; `reason` is a sentence for its owner.
 
     Raises:
-        JobLost: the job is not held any more.
+        LeaseLost: the job is not held any more.
     """
     row = await rows.lock_for_job(connection, job)
     await jobs.finish(connection, job)
@@ -125,7 +126,7 @@ def _texts(warnings: Sequence[str]) -> str:
 class Transcoding:
     """The transcoding of videos (`catalog.transcoding`), each call in its own transaction.
 
-    Every method but `find_folders` raises `storage.job_leases.JobLost` if the job is not held any
+    Every method but `find_folders` raises `storage.leases.LeaseLost` if the job is not held any
     more.
     """
 
@@ -139,15 +140,15 @@ class Transcoding:
             row = (await connection.execute(query)).one_or_none()
         return () if row is None else (row.media, row.posters, row.previews)
 
-    async def begin(self, job: HeldJob, now_us: int) -> VideoWork:
+    async def begin(self, job: Lease, now_us: int) -> VideoWork:
         """Record that a worker has begun the video; return what is to be done.
 
         Raises:
-            JobLost: the job is not held any more.
+            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
-            await jobs.extend(connection, job, now_us)
+            await work.extend(connection, job, now_us)
             values: dict[str, object] = {"state": "transcoding"}
             if row.transcoding_us is None:
                 values |= {"transcoding_us": now_us, "eta": 0}
@@ -168,7 +169,7 @@ class Transcoding:
 
     async def plan(
         self,
-        job: HeldJob,
+        job: Lease,
         rungs: Sequence[PlannedRung],
         now_us: int,
         *,
@@ -179,11 +180,11 @@ class Transcoding:
         """Record what the file is and which resolutions will be made of it.
 
         Raises:
-            JobLost: the job is not held any more.
+            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
-            await jobs.extend(connection, job, now_us)
+            await work.extend(connection, job, now_us)
             values = {"length_us": length_us, "width": width, "height": height}
             await rows.change(connection, row, now_us, values)
             table = video_resolutions.c
@@ -194,24 +195,24 @@ class Transcoding:
                 return  # planned by an earlier attempt; some may play by now
             await rows.plan_resolutions(connection, row.id, planned)
 
-    async def progress(self, job: HeldJob, percent: int, eta: int, now_us: int) -> None:
+    async def progress(self, job: Lease, percent: int, eta: int, now_us: int) -> None:
         """Record the progress, which never falls, and extend the lease.
 
         Raises:
-            JobLost: the job is not held any more.
+            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
-            await jobs.extend(connection, job, now_us)
+            await work.extend(connection, job, now_us)
             await record_progress(connection, row, percent, eta, now_us)
 
-    async def complete(self, job: HeldJob, made: MadeVideo, now_us: int) -> tuple[str, ...]:
+    async def complete(self, job: Lease, made: MadeVideo, now_us: int) -> tuple[str, ...]:
         """Publish what was made, unless the owner hid the video; the job is done.
 
         Returns the folders, below the video's own, that nothing references any more.
 
         Raises:
-            JobLost: the job is not held any more.
+            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
@@ -247,15 +248,15 @@ class Transcoding:
             counters.move_video(connection, row.project_id, row.phase, "completed")
             return tuple(replaced)
 
-    async def publish_partial(self, job: HeldJob, made: MadeVideo, now_us: int) -> None:
+    async def publish_partial(self, job: Lease, made: MadeVideo, now_us: int) -> None:
         """Publish what plays already, unless the owner hid the video; the job continues.
 
         Raises:
-            JobLost: the job is not held any more.
+            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
-            await jobs.extend(connection, job, now_us)
+            await work.extend(connection, job, now_us)
             values: dict[str, object] = {
                 "length_us": made.length_us,
                 "media": made.media,
@@ -268,20 +269,20 @@ class Transcoding:
             await _announce(connection, row, VideoState(), now_us=now_us)
 
     async def fail(
-        self, job: HeldJob, reason: str, now_us: int, *, warnings: Sequence[str] = ()
+        self, job: Lease, reason: str, now_us: int, *, warnings: Sequence[str] = ()
     ) -> None:
         """End the job without a video (see `fail`)."""
         async with self._database.writing() as connection:
             await fail(connection, job, reason, now_us, warnings=warnings)
 
-    async def requeue(self, job: HeldJob, now_us: int, *, failed: bool) -> None:
+    async def requeue(self, job: Lease, now_us: int, *, failed: bool) -> None:
         """Queue the job again: later if it `failed` through no fault of the file, else at once.
 
         Raises:
-            JobLost: the job is not held any more.
+            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
-            await jobs.requeue(connection, job, now_us, failed=failed)
+            await work.requeue(connection, job, now_us, failed=failed)
             await rows.change(connection, row, now_us, {"state": "queued", "eta": 0})
             await _announce(connection, row, VideoState(), now_us=now_us)

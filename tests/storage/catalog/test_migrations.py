@@ -13,8 +13,9 @@ from media.stream_events import RungShedEvent
 from storage.catalog import migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.migrations import REVISION, check, migrate
-from storage.catalog.migrations.finishing import finish
+from storage.catalog.migrations.finishing import create_missing_indexes, finish
 from storage.catalog.schema.tables import METADATA
+from storage.catalog.work.jobs import SPAN
 from storage.errors import CatalogBusy, CatalogError, SchemaMissing, SchemaNewer, SchemaOlder
 from tests.support.concurrent_programs import run_together
 from tests.support.sql import run_sql
@@ -151,6 +152,8 @@ async def test_a_new_catalog_is_as_the_steps_make_it(empty_location: str | Path)
     assert await _facts_of(empty_location) == {}
     await _step(empty_location, "head")
     async with open_database(database_url(empty_location), create=False) as database:
+        async with database.migrating() as connection:
+            await connection.run_sync(create_missing_indexes)
         assert await finish(database)
     assert (await _facts_of(empty_location), await _rows_of(empty_location)) == as_created
     assert as_created[0].keys() == {*METADATA.tables, "alembic_version"}
@@ -355,10 +358,14 @@ async def test_jobs_that_were_over_go_and_the_queue_stays(empty_location: str | 
         leased_job = await catalog.jobs.lease("one", 2)
         assert leased_job is not None
         assert (leased_job.id, leased_job.project) == (4, 1)
-        span_held = await catalog.spans.lease("one", 2)
+        assert await catalog.spans.adopt(2)
+        span_held = await catalog.jobs.lease("one", 2, SPAN)
         assert span_held is not None
-        assert (span_held.job, span_held.video, span_held.project) == (3, 2, 1)
-    assert run_sql(empty_location, "SELECT id FROM jobs ORDER BY id") == [(3,), (4,)]
+        assert (span_held.job, span_held.subject, span_held.project) == (3, 2, 1)
+    assert run_sql(empty_location, "SELECT id FROM jobs WHERE video_id > 0 ORDER BY id") == [
+        (3,),
+        (4,),
+    ]
     assert run_sql(empty_location, "SELECT job_id FROM spans") == [(3,)]
 
 

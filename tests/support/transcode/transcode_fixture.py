@@ -16,11 +16,12 @@ from media.no_op import always
 from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.videos import VideoStatus, WholeVideo
-from storage.job_leases import HeldJob
+from storage.leases import Lease
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
 from tests.support.storage.new_videos import new_video
 from tests.support.waiting import until
+from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.job import VideoTranscoder
 
 
@@ -44,7 +45,7 @@ class VodFixture(msgspec.Struct, frozen=True):
         file = new_video(hash_, size=len(data), source=source)
         return await self.catalog.videos.add(project, file, now_us(), by=None)
 
-    async def lease(self, later_us: int = 0) -> HeldJob:
+    async def lease(self, later_us: int = 0) -> Lease:
         """Lease the job that is due at `later_us` from now."""
         job = await self.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
         assert job is not None
@@ -149,12 +150,14 @@ async def vod_fixture(
         await catalog.installation.first_start(now_us())
         with nullcontext(store) if store else DiskObjects(media or folder / "objects") as objects:
             transcoder = VideoTranscoder(
-                jobs=catalog.jobs,
-                spans=catalog.spans,
-                transcoding=catalog.transcoding,
-                objects=objects,
-                lend=objects.lend,
-                now_us=now_us,
-                may_encode=may_encode,
+                TranscodeContext(
+                    jobs=catalog.jobs,
+                    spans=catalog.spans,
+                    transcoding=catalog.transcoding,
+                    objects=objects,
+                    lend=objects.lend,
+                    now_us=now_us,
+                    may_encode=may_encode,
+                )
             )
             yield VodFixture(catalog, objects, transcoder)

@@ -21,12 +21,13 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile, VideoStatus, WholeVideo
 from storage.catalog.videos.imports import NewImport
-from storage.catalog.videos.jobs import IMPORT
+from storage.catalog.work.jobs import IMPORT
 from storage.errors import CatalogError, VideoNotFailed
-from storage.job_leases import LEASE_US, HeldJob, JobLost
+from storage.leases import LEASE_US, Lease, LeaseLost
 from storage.objects.addresses import imported_source, partial_import, replaced_source
 from storage.objects.disk import DiskObjects
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
+from storage.work.worker_pool import WorkerPool
 from tests.support.transcode.transcode_fixture import now_us
 from tests.support.transcode.web_servers import (
     Responder,
@@ -37,8 +38,7 @@ from tests.support.transcode.web_servers import (
 )
 from tests.support.waiting import until
 from transcode.imports.download import DownloadLimits
-from transcode.imports.importer import Importer, ImportJob
-from transcode.jobs.worker_pool import WorkerPool
+from transcode.imports.importer import ImportContext, Importer, ImportJob
 
 MiB = 1 << 20
 PATIENCE = 60.0
@@ -61,17 +61,21 @@ class ImportFixture(msgspec.Struct, frozen=True):
         quotas: QuotaLimits = NO_QUOTAS,
     ) -> Importer:
         return Importer(
-            jobs=self.catalog.jobs,
-            imports=self.catalog.imports,
-            objects=self.objects,
-            probe=probe_upload,
-            client=CheckedClient(allowed=parse_networks("127.0.0.1")),
-            limits=DownloadLimits(max_bytes=64 << 20, ports=frozenset({port}), pause_seconds=0.001),
-            least_free=least_free,
-            now_us=now_us,
-            places=places,
-            clock=clock,
-            refuse_file=QuotaCheck(self.catalog.usage, quotas, now_us).refuse_file,
+            ImportContext(
+                jobs=self.catalog.jobs,
+                imports=self.catalog.imports,
+                objects=self.objects,
+                probe=probe_upload,
+                client=CheckedClient(allowed=parse_networks("127.0.0.1")),
+                limits=DownloadLimits(
+                    max_bytes=64 << 20, ports=frozenset({port}), pause_seconds=0.001
+                ),
+                least_free=least_free,
+                now_us=now_us,
+                places=places,
+                clock=clock,
+                refuse_file=QuotaCheck(self.catalog.usage, quotas, now_us).refuse_file,
+            )
         )
 
     async def ask(
@@ -93,7 +97,7 @@ class ImportFixture(msgspec.Struct, frozen=True):
         assert "s3cr3t" not in repr(new)
         return await self.catalog.imports.add(project, new, now_us(), by=None)
 
-    async def lease(self, later_us: int = 0) -> HeldJob:
+    async def lease(self, later_us: int = 0) -> Lease:
         owner = secrets.token_hex(8)
         job = await self.catalog.jobs.lease(owner, now_us() + later_us, IMPORT)
         assert job is not None
@@ -170,7 +174,7 @@ async def test_an_import_becomes_the_source_of_its_video(
     (source,) = await imports.sources(whole)
     assert await imports.objects.get(source) == data
     job = await imports.catalog.jobs.lease("worker", now_us())
-    assert job is not None and job.video == whole.video.id
+    assert job is not None and job.subject == whole.video.id
     assert (await imports.catalog.transcoding.begin(job, now_us())).source == source
     assert imports.temporaries() == []
     events = (await imports.catalog.events.find_page(1)).items
@@ -274,7 +278,7 @@ def slowly(data: bytes, begun: asyncio.Event) -> Responder:
 @asynccontextmanager
 async def under_way(
     imports: ImportFixture,
-) -> AsyncGenerator[tuple[int, HeldJob, "asyncio.Task[None]"]]:
+) -> AsyncGenerator[tuple[int, Lease, "asyncio.Task[None]"]]:
     """Yield an import that is in the middle of its file."""
     begun = asyncio.Event()
     async with web_server(slowly(bytes(50 << 20), begun)) as site:
@@ -287,10 +291,10 @@ async def under_way(
             task.cancel()
 
 
-async def _ending(importer: Importer, job: HeldJob) -> None:
+async def _ending(importer: Importer, job: Lease) -> None:
     try:
         await importer.do(job)
-    except JobLost:
+    except LeaseLost:
         return
 
 
@@ -342,10 +346,10 @@ async def test_a_worker_that_lost_the_job_changes_nothing(
         slow = await imports.lease()
         quick = await imports.lease(later_us=LEASE_US + 1_000_000)
         assert (quick.id, quick.attempt, quick.failures) == (slow.id, 2, 1)
-        with pytest.raises(JobLost):
+        with pytest.raises(LeaseLost):
             await imports.importer(site.port).do(slow)
         await imports.importer(site.port).do(quick)
-        with pytest.raises(JobLost):
+        with pytest.raises(LeaseLost):
             await imports.importer(site.port).do(slow)
     whole = await imports.found(video)
     assert await imports.sources(whole) == [f"sources/{whole.video.hash}/1-2"]
@@ -465,11 +469,7 @@ async def test_a_full_disk_is_tried_again_later(imports: ImportFixture, short_fi
 async def test_importers_take_what_is_asked_for(imports: ImportFixture, short_film: Path) -> None:
     data = await asyncio.to_thread(short_film.read_bytes)
     async with web_server(file_server(data)) as site, asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(
-            WorkerPool(
-                imports.importer(site.port), size=2, new_owner=lambda: secrets.token_hex(8)
-            ).run()
-        )
+        running = tasks.create_task(WorkerPool(imports.importer(site.port), size=2).run())
         videos = [(await imports.ask(site.port)).video.id for _ in range(3)]
 
         async def are_there() -> bool:
@@ -506,7 +506,7 @@ async def test_one_project_s_imports_leave_places_for_another_s(
     assert again.project == 1
 
 
-async def begun_and_killed(imports: ImportFixture, port: int) -> HeldJob:
+async def begun_and_killed(imports: ImportFixture, port: int) -> Lease:
     """Import until some of the file is on the disk, and stop as a killed process does."""
     job = await imports.lease()
     work = await imports.catalog.imports.begin(job, now_us())
@@ -522,7 +522,7 @@ async def begun_and_killed(imports: ImportFixture, port: int) -> HeldJob:
     return job
 
 
-async def received(imports: ImportFixture, job: HeldJob) -> int:
+async def received(imports: ImportFixture, job: Lease) -> int:
     return (await imports.catalog.imports.begin(job, now_us())).received
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.job_leases import HeldJob
+from storage.catalog.work.jobs import TRANSCODE
 from tests.support.transcode.spanned_asset import (
     SIZE,
     film_with_own_packets,
@@ -36,7 +36,7 @@ async def test_a_film_plays_before_its_other_rungs_are_made(
 ) -> None:
     video = (await both.add(own_film)).video.id
     leased_job = await lease(both)
-    assert isinstance(leased_job, HeldJob)
+    assert leased_job is not None and leased_job.kind == TRANSCODE
     await both.transcoder.do(leased_job)
     early = await both.whole_video(video)
     assert (early.video.state, early.video.published) == ("transcoding", True)

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from media.ladder import ladder_for
-from storage.catalog.records.transcoding import VideoWork
-from storage.job_leases import HeldJob, HeldSpan
+from storage.catalog.records.transcoding import SpanWork, VideoWork
+from storage.catalog.work.jobs import SPAN
+from tests.support.storage.leases import held_job
 from transcode.protocol.file_messages import SpanOrder
 from transcode.protocol.messages import Probed
 from transcode.vod.asset_plan import (
@@ -77,7 +78,7 @@ def test_each_attempt_has_its_own_folders() -> None:
     work = VideoWork(
         video=1, hash="Ab3dEf6hIj9l", source="", generation=2, media=None, posters=None
     )
-    job = HeldJob(id=1, video=1, owner="a", attempt=3, failures=0)
+    job = held_job(attempt=3)
     assert attempt_folders(work, job) == ("2-3", "poster-2-3", "previews-2-3")
 
 
@@ -104,7 +105,7 @@ def test_a_stretch_costs_its_pictures_and_a_little_for_those_before_it() -> None
     )
     spans = planned_spans(stretches)
     assert [(each.number, each.cost) for each in spans] == [(1, 900), (2, 930)]
-    assert msgspec.json.decode(spans[1].facts, type=SpanOrder) == stretches[1]
+    assert msgspec.json.decode(spans[1].order, type=SpanOrder) == stretches[1]
 
 
 def test_what_plays_lasts_as_long_as_the_longest_of_what_is_made() -> None:
@@ -149,8 +150,6 @@ def test_a_file_whose_tracks_reach_its_end_is_not_cut_off(reached: float, warned
 
 
 def test_attempts_at_spans_have_their_own_folders() -> None:
-    span = HeldSpan(
-        id=9, job=4, video=1, hash="Ab3dEf6hIj9l", source="", generation=2, number=7, owner="a",
-        attempt=3, failures=0, cost=1, facts="{}",
-    )  # fmt: skip
-    assert span_folder(span) == "2-s4-7-3"
+    work = SpanWork(hash="Ab3dEf6hIj9l", source="", generation=2, cost=1, order="{}")
+    span = msgspec.structs.replace(held_job(9, attempt=3), kind=SPAN, job=4, part=7)
+    assert span_folder(work, span) == "2-s4-7-3"

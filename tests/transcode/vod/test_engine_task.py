@@ -12,11 +12,11 @@ import pytest
 from media.hls.segment import InitSection, Part, Segment
 from storage.objects.base import ObjectError
 from storage.objects.disk import DiskObjects
+from storage.work.leased_task import AttemptFailed
 from tests.support.transcode.flooding_engine import MIB, flood_engines, measured_growth
 from tests.support.transcode.scripted_engine import script_engines
 from tests.transcode.vod.test_job import engines
 from transcode.inspect.probe import NotMedia, ProbeTimeout, probe
-from transcode.jobs.leased_task import AttemptFailed
 from transcode.protocol.file_messages import AssetOrder
 from transcode.protocol.messages import EngineReport, EpochFinished, Trouble
 from transcode.vod.asset_plan import order_for

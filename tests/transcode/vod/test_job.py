@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from media.hls.m3u8 import render
-from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
+from storage.leases import LEASE_US, Lease, LeaseLost, pause_us
 from tests.support.engine.decoded_output import warnings_of
 from tests.support.engine.sources import TONE, ffmpeg
 from tests.support.engine.upload_files import film
@@ -97,7 +97,7 @@ async def test_a_film_that_is_cut_off_plays_and_has_a_warning(
 @asynccontextmanager
 async def at_work(
     vod: VodFixture, path: Path
-) -> AsyncGenerator[tuple[asyncio.Task[None], HeldJob, str]]:
+) -> AsyncGenerator[tuple[asyncio.Task[None], Lease, str]]:
     """A job that has made its first segments when the block begins."""
     hash_ = (await vod.add(path)).video.hash
     job = await vod.lease()
@@ -127,7 +127,7 @@ async def test_a_job_that_is_cancelled_is_given_back_and_leaves_nothing(
         with contextlib.suppress(asyncio.CancelledError):
             await task
         assert await vod.stored_objects(hash_) == []
-        assert (await vod.status(job.video)).state == "queued"
+        assert (await vod.status(job.subject)).state == "queued"
         again = await vod.lease()
         assert (again.id, again.attempt, again.failures) == (job.id, 2, 0)
     assert engines() == []
@@ -142,7 +142,7 @@ async def test_an_engine_that_is_killed_costs_an_attempt_and_no_video(
         os.kill(engine, signal.SIGKILL)
         await task
         assert await vod.stored_objects(hash_) == []
-        assert (await vod.status(job.video)).state == "queued"
+        assert (await vod.status(job.subject)).state == "queued"
         again = await vod.lease(later_us=pause_us(1))
         assert (again.attempt, again.failures) == (2, 1)
 
@@ -155,7 +155,7 @@ async def test_a_file_that_takes_too_much_processor_time_fails_and_is_not_tried_
         (engine,) = engines()
         os.kill(engine, signal.SIGXCPU)
         await task
-        status = await vod.status(job.video)
+        status = await vod.status(job.subject)
         assert status.state == "failed"
         assert "processor time" in status.reason
         assert not await vod.catalog.jobs.has_due(now_us() + pause_us(1))
@@ -172,7 +172,7 @@ async def test_a_job_that_another_took_is_broken_off_and_changes_nothing(
     async def lose() -> None:
         try:
             await vod.transcoder.do(job)
-        except JobLost as error:
+        except LeaseLost as error:
             outcome.append(error)
 
     async with asyncio.TaskGroup() as tasks:
@@ -180,11 +180,11 @@ async def test_a_job_that_another_took_is_broken_off_and_changes_nothing(
         await vod.wait_for_media(hash_)
         other = await vod.lease(later_us=LEASE_US + 1_000_000)
         work = await vod.catalog.transcoding.begin(other, 0)
-        before = (await vod.whole_video(job.video)).video
+        before = (await vod.whole_video(job.subject)).video
         await task
-    assert [type(error) for error in outcome] == [JobLost]
+    assert [type(error) for error in outcome] == [LeaseLost]
     assert (work.hash, other.attempt) == (hash_, 2)
-    assert (await vod.whole_video(job.video)).video == before
+    assert (await vod.whole_video(job.subject)).video == before
     assert await vod.stored_objects(hash_) == []
 
 
@@ -196,12 +196,12 @@ async def test_a_video_that_is_deleted_meanwhile_leaves_nothing(
     async with asyncio.TaskGroup() as tasks:
 
         async def lose() -> None:
-            with pytest.raises(JobLost):
+            with pytest.raises(LeaseLost):
                 await vod.transcoder.do(job)
 
         tasks.create_task(lose())
         await vod.wait_for_media(hash_)
-        await vod.catalog.videos.remove(job.video, 0, by=None)
+        await vod.catalog.videos.remove(job.subject, 0, by=None)
     assert await vod.stored_objects(hash_) == []
 
 

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from storage.catalog.records.videos import WholeVideo
-from storage.job_leases import HeldJob, HeldSpan
+from storage.catalog.work.jobs import SPAN, TRANSCODE
+from storage.leases import Lease
+from storage.work.worker_pool import WorkerPool
 from tests.support.engine.made_assets import OWN, SIZE, SMALL
 from tests.support.engine.numbered_films import numbered
 from tests.support.engine.sources import ffmpeg
 from tests.support.transcode.spanned_asset import film_with_own_packets, is_whole
 from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 from tests.support.waiting import until
-from transcode.vod.worker_pool import TranscodeWorkers
 
 PATIENCE = 120.0
 
@@ -71,9 +72,9 @@ def leaping_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-async def do_all(vod: VodFixture) -> list[HeldJob | HeldSpan]:
+async def do_all(vod: VodFixture) -> list[Lease]:
     """Do all that may be leased, one after the other."""
-    done: list[HeldJob | HeldSpan] = []
+    done: list[Lease] = []
     while (held := await vod.transcoder.lease(secrets.token_hex(8))) is not None:
         await vod.transcoder.do(held)
         done.append(held)
@@ -101,7 +102,7 @@ async def test_a_film_plays_at_its_own_size_and_its_spans_wait(
     machine.has_room = True
     rest = await do_all(busy)
     spans = 2 if film == "long_film" else 1
-    assert [type(each) for each in rest] == [*[HeldSpan] * spans, HeldJob]
+    assert [each.kind for each in rest] == [*[SPAN] * spans, TRANSCODE]
     whole = await busy.whole_video(video)
     assert whole.video.state == "completed"
     assert await plays_at(busy, whole) == ["360p", "480p", "audio"]
@@ -135,7 +136,7 @@ async def test_spans_that_were_made_meanwhile_are_assembled(
     await do_all(busy)
     machine.has_room = True  # as for a worker on another machine
     span = await busy.transcoder.lease("elsewhere")
-    assert isinstance(span, HeldSpan)
+    assert span is not None and span.kind == SPAN
     await busy.transcoder.do(span)
     machine.has_room = False
     await do_all(busy)
@@ -148,7 +149,7 @@ async def test_a_film_that_must_be_encoded_whole_is_surveyed_once_and_others_pas
     first = (await busy.add(leaping_film)).video
     second = (await busy.add(short_film)).video.id
     done = await do_all(busy)
-    assert [each.video for each in done] == [first.id, second]
+    assert [each.subject for each in done] == [first.id, second]
     assert await busy.transcoder.lease("again") is None
     assert (await busy.status(first.id)).state == "queued"
     assert await busy.stored_objects(first.hash) == []
@@ -177,7 +178,7 @@ async def test_one_file_is_copied_at_a_time(
     await busy.transcoder.do(first)
     second = await busy.transcoder.lease("three")
     assert second is not None
-    assert second.video != first.video
+    assert second.subject != first.subject
 
 
 async def test_what_an_attempt_queued_before_it_was_stopped_is_made_by_others(
@@ -198,7 +199,7 @@ async def test_what_an_attempt_queued_before_it_was_stopped_is_made_by_others(
             await working
     machine.has_room = True
     done = await do_all(busy)
-    assert sorted(type(each).__name__ for each in done) == ["HeldJob", "HeldJob", "HeldSpan"]
+    assert sorted(each.kind for each in done) == [SPAN, TRANSCODE, TRANSCODE]
     made = await busy.whole_video(whole.video.id)
     assert (made.video.state, made.video.media) == ("completed", "1-3")
     assert await plays_at(busy, made) == ["360p", "480p", "audio"]
@@ -208,7 +209,7 @@ async def test_spans_are_begun_by_a_pool_once_live_streams_leave_room(
     busy: VodFixture, machine: Machine, short_film: Path
 ) -> None:
     video = (await busy.add(short_film)).video.id
-    workers = TranscodeWorkers(busy.transcoder, size=1, new_owner=lambda: secrets.token_hex(8))
+    workers = WorkerPool(busy.transcoder, size=1)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
 

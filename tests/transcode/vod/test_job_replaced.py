@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from storage.catalog.records.videos import VideoFile, WholeVideo
+from storage.catalog.work.jobs import SPAN, TRANSCODE
 from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.errors import UploadInProgress
-from storage.job_leases import LEASE_US, HeldJob, HeldSpan, JobLost, SpanLost
+from storage.leases import LEASE_US, Lease, LeaseLost
 from storage.objects.addresses import replaced_source
 from tests.support.engine.upload_files import film
 from tests.support.shared_engines import mostly_on
@@ -53,10 +54,10 @@ async def do_all(vod: VodFixture, later_us: int = 0) -> None:
         await vod.transcoder.do(job)
 
 
-async def next_of(vod: VodFixture, later_us: int = 0) -> HeldJob | HeldSpan | None:
+async def next_of(vod: VodFixture, later_us: int = 0) -> Lease | None:
     owner = secrets.token_hex(8)
     job = await vod.catalog.jobs.lease(owner, now_us() + later_us)
-    return job or await vod.catalog.spans.lease(owner, now_us() + later_us)
+    return job or await vod.catalog.jobs.lease(owner, now_us() + later_us, SPAN)
 
 
 @mostly_on("sqlite")
@@ -72,7 +73,7 @@ async def test_what_plays_stays_until_the_new_file_is_made_and_an_hour_after(
     assert (waiting.video.state, waiting.video.progress) == ("queued", 0)
     assert (waiting.video.published, waiting.video.completed_us) == (True, None)
     job = await next_of(vod)
-    assert isinstance(job, HeldJob)
+    assert job is not None and job.kind == TRANSCODE
     await vod.transcoder.do(job)
     # The new file's own packets would play already; but what plays has more than one rung.
     assert (await vod.whole_video(first.video.id)).video.media == "1-1"
@@ -100,14 +101,14 @@ async def test_a_job_and_a_span_of_the_old_file_are_lost_and_leave_nothing(
 ) -> None:
     whole = await vod.add(long_film)
     job = await next_of(vod)
-    assert isinstance(job, HeldJob)
+    assert job is not None and job.kind == TRANSCODE
     await vod.transcoder.do(job)
     span = await next_of(vod)
-    assert isinstance(span, HeldSpan)
+    assert span is not None and span.kind == SPAN
     await replaced(vod, whole, first_film)
-    with pytest.raises(SpanLost):
+    with pytest.raises(LeaseLost):
         await vod.transcoder.do(span)
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await vod.transcoder.do(job)
     assert not any("-s" in name for name in await vod.stored_objects(whole.video.hash))
     await do_all(vod)
@@ -140,14 +141,14 @@ async def test_of_a_video_deleted_while_it_is_replaced_nothing_stays(
     first = await vod.transcode(first_film)
     await replaced(vod, first, long_film)
     job = await next_of(vod)
-    assert isinstance(job, HeldJob)
+    assert job is not None and job.kind == TRANSCODE
     await vod.transcoder.do(job)
     span = await next_of(vod)
-    assert isinstance(span, HeldSpan)
+    assert span is not None and span.kind == SPAN
     hash_ = await vod.catalog.videos.remove(first.video.id, now_us(), by=None)
     await vod.objects.delete_tree(f"videos/{hash_}")
     await vod.objects.delete_tree(f"sources/{hash_}")
-    with pytest.raises(SpanLost):
+    with pytest.raises(LeaseLost):
         await vod.transcoder.do(span)
     assert await vod.stored_objects(first.video.hash) == []
     assert await next_of(vod, 9 * LEASE_US) is None

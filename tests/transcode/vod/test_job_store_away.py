@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import secrets
 import shutil
 import sqlite3
 import time
@@ -11,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from storage.job_leases import LEASE_US, HeldJob
+from storage.catalog.work.jobs import TRANSCODE
+from storage.leases import LEASE_US
 from storage.objects.disk import DiskObjects
+from storage.work.store_health import StoreHealth
+from storage.work.worker_pool import WorkerPool
 from tests.support.storage.full_disk import MIB, small_disk
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
 from tests.support.waiting import SCALE, until
-from transcode.jobs.store_health import StoreHealth
+from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.job import VideoTranscoder
-from transcode.vod.worker_pool import TranscodeWorkers
 
 pytestmark = pytest.mark.anyio
 
@@ -48,14 +49,16 @@ class TranscoderFixture:
             steady_seconds=0.05,
         )
         self.transcoder = VideoTranscoder(
-            jobs=vod.catalog.jobs,
-            spans=vod.catalog.spans,
-            transcoding=vod.catalog.transcoding,
-            objects=objects,
-            lend=objects.lend,
-            now_us=lambda: now_us() + self.ahead_us,
-            health=self.health,
-            lease_us=lease_us,
+            TranscodeContext(
+                jobs=vod.catalog.jobs,
+                spans=vod.catalog.spans,
+                transcoding=vod.catalog.transcoding,
+                objects=objects,
+                lend=objects.lend,
+                now_us=lambda: now_us() + self.ahead_us,
+                health=self.health,
+                lease_us=lease_us,
+            )
         )
 
     async def _check(self, *, thorough: bool) -> None:
@@ -65,9 +68,7 @@ class TranscoderFixture:
     @contextlib.asynccontextmanager
     async def working(self, workers: int = 2) -> AsyncGenerator[None]:
         """Have workers lease and do what there is, for the length of the block."""
-        crew = TranscodeWorkers(
-            self.transcoder, size=workers, new_owner=lambda: secrets.token_hex(8)
-        )
+        crew = WorkerPool(self.transcoder, size=workers)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(crew.run())
             yield
@@ -203,7 +204,7 @@ async def test_a_catalog_that_is_away_for_longer_than_a_lease_costs_no_attempt(
     video = (await vod.add(short_film)).video.id
     transcoder = TranscoderFixture(vod, vod.objects, lease_us=round(lease * 1_000_000))
     job = await transcoder.transcoder.lease("one")
-    assert isinstance(job, HeldJob)
+    assert job is not None and job.kind == TRANSCODE
     catalog = tmp_path / "data" / "catalog.sqlite"
     connection = sqlite3.connect(catalog, isolation_level=None, check_same_thread=False)
     with contextlib.closing(connection) as database:

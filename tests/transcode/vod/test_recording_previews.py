@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from media.ticks import VIDEO_SCALE
 from storage.catalog.records.videos import VideoFile, WholeVideo
-from storage.catalog.videos.jobs import PREVIEWS
 from storage.catalog.videos.recordings import BORROWED_POSTERS
-from storage.job_leases import MAX_FAILURES, HeldJob, JobLost
+from storage.catalog.work.jobs import PREVIEWS
+from storage.leases import MAX_FAILURES, Lease, LeaseLost
 from storage.objects.addresses import replaced_source
 from storage.objects.base import StoreFailed
 from tests.support.engine.engine_process import EngineOutput
@@ -28,6 +28,7 @@ from tests.support.transcode.recordings import MEDIA, RUNG, STEP, add_recording,
 from tests.support.transcode.transcode_fixture import VodFixture, now_us
 from transcode.protocol.messages import Previews
 from transcode.vod.recording_previews import (
+    PreviewContext,
     PreviewMaker,
     SampledSegment,
     read_keyframe,
@@ -54,11 +55,13 @@ def maker(vod: VodFixture) -> PreviewMaker:
 
 def preview_maker(vod: VodFixture) -> PreviewMaker:
     return PreviewMaker(
-        jobs=vod.catalog.jobs,
-        previews=vod.catalog.previews,
-        objects=vod.objects,
-        lend=vod.objects.lend,
-        now_us=now_us,
+        PreviewContext(
+            jobs=vod.catalog.jobs,
+            previews=vod.catalog.previews,
+            objects=vod.objects,
+            lend=vod.objects.lend,
+            now_us=now_us,
+        )
     )
 
 
@@ -67,7 +70,7 @@ async def recording(vod: VodFixture, output: EngineOutput) -> AsyncGenerator[Who
     yield await add_recording(vod, output, gaps=frozenset())
 
 
-async def lease(vod: VodFixture, later_us: int = 0) -> HeldJob:
+async def lease(vod: VodFixture, later_us: int = 0) -> Lease:
     owner = secrets.token_hex(8)
     job = await vod.catalog.jobs.lease(owner, now_us() + later_us, PREVIEWS)
     assert job is not None
@@ -287,7 +290,7 @@ async def test_a_worker_that_died_is_followed_by_the_next(
     assert await folder_of(vod, recording.video.id) == "previews-1-2"
     folders = {name.split("/")[2] for name in await vod.stored_objects(hash_)}
     assert folders == {MEDIA, POSTERS, "previews-1-2"}
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await maker.do(dead)
     assert await folder_of(vod, recording.video.id) == "previews-1-2"
 
@@ -330,13 +333,15 @@ async def test_nothing_is_left_of_the_previews_of_a_deleted_video(
             await vod.objects.put(address, data, vital=vital)
 
     maker = PreviewMaker(
-        jobs=vod.catalog.jobs,
-        previews=vod.catalog.previews,
-        objects=Deleting(),  # pyright: ignore[reportArgumentType]  # by `__getattr__`
-        lend=lend,
-        now_us=now_us,
+        PreviewContext(
+            jobs=vod.catalog.jobs,
+            previews=vod.catalog.previews,
+            objects=Deleting(),  # pyright: ignore[reportArgumentType]  # by `__getattr__`
+            lend=lend,
+            now_us=now_us,
+        )
     )
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await maker.do(job)
     assert reads == 2 * sum(EPOCHS)
     folders = {name.split("/")[2] for name in await vod.stored_objects(recording.video.hash)}
@@ -352,11 +357,13 @@ async def test_a_store_that_fails_costs_the_attempt_and_no_traceback(
         raise StoreFailed(address, "no answer")
 
     maker = PreviewMaker(
-        jobs=vod.catalog.jobs,
-        previews=vod.catalog.previews,
-        objects=vod.objects,
-        lend=lend,
-        now_us=now_us,
+        PreviewContext(
+            jobs=vod.catalog.jobs,
+            previews=vod.catalog.previews,
+            objects=vod.objects,
+            lend=lend,
+            now_us=now_us,
+        )
     )
     job = await lease(vod)
     await maker.do(job)
@@ -376,10 +383,10 @@ async def test_another_file_ends_the_job(
     await vod.objects.put(source, b"film")
     file = VideoFile(source=source, size=4, length_us=0, width=0, height=0)
     assert await vod.catalog.videos.replace(recording.video.id, file, now_us(), by=None)
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await maker.do(job)
     assert await folder_of(vod, recording.video.id) is None
-    assert (await vod.lease()).video == recording.video.id
+    assert (await vod.lease()).subject == recording.video.id
 
 
 @pytest.mark.usefixtures("children_start")

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.job_leases import LEASE_US, HeldJob, HeldSpan, SpanLost, pause_us
+from storage.catalog.work.jobs import SPAN, TRANSCODE
+from storage.leases import LEASE_US, Lease, LeaseLost, pause_us
+from storage.work.worker_pool import WorkerPool
 from tests.support.shared_engines import mostly_on
 from tests.support.transcode.spanned_asset import (
     film_with_own_packets,
@@ -18,7 +20,6 @@ from tests.support.transcode.spanned_asset import (
 )
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
 from tests.support.waiting import until
-from transcode.vod.worker_pool import TranscodeWorkers
 
 PATIENCE = 120.0
 
@@ -39,16 +40,16 @@ async def both(tmp_path: Path, either_database: str | Path) -> AsyncGenerator[Vo
         yield opened
 
 
-async def lease(vod: VodFixture, later_us: int = 0) -> HeldJob | HeldSpan | None:
+async def lease(vod: VodFixture, later_us: int = 0) -> Lease | None:
     job = await vod.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
     if job is not None:
         return job
-    return await vod.catalog.spans.lease(secrets.token_hex(8), now_us() + later_us)
+    return await vod.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us, SPAN)
 
 
-async def do_all(vod: VodFixture) -> list[HeldJob | HeldSpan]:
+async def do_all(vod: VodFixture) -> list[Lease]:
     """Do all jobs and spans that are due, one after the other."""
-    work: list[HeldJob | HeldSpan] = []
+    work: list[Lease] = []
     while (job := await lease(vod)) is not None:
         await vod.transcoder.do(job)
         work.append(job)
@@ -64,7 +65,7 @@ async def test_stretches_that_begin_between_keyframes_have_every_picture_once(
 ) -> None:
     video = (await vod.add(sparse_film)).video.id
     work = await do_all(vod)
-    assert len([each for each in work if isinstance(each, HeldSpan)]) == 2
+    assert len([each for each in work if each is not None and each.kind == SPAN]) == 2
     whole = await vod.whole_video(video)
     assert sorted(await vod.rendition_files(whole)) == ["360p", "480p", "audio"]
     assert await is_whole(vod, whole)
@@ -92,20 +93,20 @@ async def test_a_span_that_failed_is_made_again_and_no_other(
     assert first is not None
     await vod.transcoder.do(first)
     span = await lease(vod)
-    assert isinstance(span, HeldSpan)
-    await vod.catalog.spans.requeue(span, now_us(), failed=True)
+    assert span is not None and span.kind == SPAN
+    await vod.catalog.jobs.requeue(span, now_us(), failed=True)
     other = await lease(vod)
-    assert isinstance(other, HeldSpan)
-    assert (other.number, other.attempt) == (2, 1)
+    assert other is not None and other.kind == SPAN
+    assert (other.part, other.attempt) == (2, 1)
     # Before the other one is made, which may take longer than the pause on a busy machine.
     assert await lease(vod) is None
     await vod.transcoder.do(other)
     again = await lease(vod, pause_us(1) + 1_000_000)
-    assert isinstance(again, HeldSpan)
-    assert (again.number, again.attempt, again.failures) == (1, 2, 1)
+    assert again is not None and again.kind == SPAN
+    assert (again.part, again.attempt, again.failures) == (1, 2, 1)
     await vod.transcoder.do(again)
     (last,) = await do_all(vod)
-    assert isinstance(last, HeldJob)
+    assert last is not None and last.kind == TRANSCODE
     assert await is_whole(vod, await vod.whole_video(video))
 
 
@@ -117,7 +118,7 @@ async def test_a_span_whose_end_is_refused_once_is_not_made_again(
     assert first is not None
     await vod.transcoder.do(first)
     span = await lease(vod)
-    assert isinstance(span, HeldSpan)
+    assert span is not None and span.kind == SPAN
     catalog = tmp_path / "data" / "catalog.sqlite"
     with contextlib.closing(sqlite3.connect(catalog, isolation_level=None)) as database:
         database.execute(
@@ -128,7 +129,10 @@ async def test_a_span_whose_end_is_refused_once_is_not_made_again(
             tasks.create_task(vod.transcoder.do(span))
             await until(lambda: "catalog not written yet" in caplog.text, within=PATIENCE)
             database.execute("DROP TRIGGER refuses")
-        (row,) = database.execute("SELECT state, attempt FROM spans WHERE id = ?", (span.id,))
+        (row,) = database.execute(
+            "SELECT state, attempt FROM spans WHERE job_id = ? AND number = ?",
+            (span.job, span.part),
+        )
     assert row == ("done", 1)
 
 
@@ -143,10 +147,10 @@ async def test_a_span_that_fails_three_times_fails_the_video_and_leaves_what_pla
     for _ in range(3):
         later_us += LEASE_US + 1_000_000
         job = await lease(vod, later_us)
-        while isinstance(job, HeldSpan) and job.number != 1:
+        while job is not None and job.part > 1:
             job = await lease(vod, later_us)
     spent = await lease(vod, later_us + LEASE_US + 1_000_000)
-    assert isinstance(spent, HeldSpan)
+    assert spent is not None and spent.kind == SPAN
     assert spent.spent
     await vod.transcoder.do(spent)
     whole = await vod.whole_video(video)
@@ -165,14 +169,14 @@ async def test_a_worker_that_lost_its_span_changes_nothing(vod: VodFixture, own_
     assert first is not None
     await vod.transcoder.do(first)
     late = await lease(vod)
-    assert isinstance(late, HeldSpan)
+    assert late is not None and late.kind == SPAN
     again = await lease(vod, LEASE_US + 1_000_000)
-    assert isinstance(again, HeldSpan)
-    if again.number != late.number:
+    assert again is not None and again.kind == SPAN
+    if again.part != late.part:
         again = await lease(vod, LEASE_US + 1_000_000)
-    assert isinstance(again, HeldSpan)
-    assert (again.number, again.attempt) == (late.number, 2)
-    with pytest.raises(SpanLost):
+    assert again is not None and again.kind == SPAN
+    assert (again.part, again.attempt) == (late.part, 2)
+    with pytest.raises(LeaseLost):
         await vod.transcoder.do(late)
     await vod.transcoder.do(again)
     await asyncio.sleep(0)
@@ -187,10 +191,10 @@ async def test_a_video_that_is_deleted_ends_its_spans(vod: VodFixture, own_film:
     assert first is not None
     await vod.transcoder.do(first)
     span = await lease(vod)
-    assert isinstance(span, HeldSpan)
+    assert span is not None and span.kind == SPAN
     await vod.catalog.videos.remove(whole.video.id, now_us(), by=None)
     await vod.objects.delete_tree(f"videos/{whole.video.hash}")
-    with pytest.raises(SpanLost):
+    with pytest.raises(LeaseLost):
         await vod.transcoder.do(span)
     assert await lease(vod, LEASE_US) is None
     assert await vod.stored_objects(whole.video.hash) == []
@@ -204,7 +208,7 @@ async def test_a_span_that_is_cancelled_is_given_back_at_once(
     assert first is not None
     await vod.transcoder.do(first)
     span = await lease(vod)
-    assert isinstance(span, HeldSpan)
+    assert span is not None and span.kind == SPAN
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(vod.transcoder.do(span))
 
@@ -217,14 +221,14 @@ async def test_a_span_that_is_cancelled_is_given_back_at_once(
             await task
     assert not any("-s" in name for name in await vod.stored_objects(whole.video.hash))
     again = await lease(vod)
-    assert isinstance(again, HeldSpan)
-    assert (again.number, again.attempt, again.failures) == (1, 2, 0)
+    assert again is not None and again.kind == SPAN
+    assert (again.part, again.attempt, again.failures) == (1, 2, 0)
 
 
 @mostly_on("postgresql")
 async def test_two_workers_share_the_spans_of_one_film(both: VodFixture, own_film: Path) -> None:
     video = (await both.add(own_film)).video.id
-    workers = TranscodeWorkers(both.transcoder, size=2, new_owner=lambda: secrets.token_hex(8))
+    workers = WorkerPool(both.transcoder, size=2)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
         status = await both.wait_until_ended(video, within=PATIENCE)

@@ -8,7 +8,7 @@ from storage.catalog import Catalog
 from storage.catalog.engine.clock import DatabaseClock
 from storage.catalog.engine.database import Database
 from storage.errors import CatalogUnavailable
-from storage.job_leases import LEASE_US
+from storage.leases import LEASE_US
 from storage.wall_clock import wall_clock_us
 from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video

@@ -25,8 +25,8 @@ async def test_what_runs_comes_first_and_all_is_counted(
         JobCount(kind="transcode", state="running", number=1),
     )
     first, second = workload.jobs
-    assert (first.state, first.video, first.attempt) == ("running", job.video, 1)
-    waiting = [each.id for each in videos if each.id != job.video]
+    assert (first.state, first.video, first.attempt) == ("running", job.subject, 1)
+    waiting = [each.id for each in videos if each.id != job.subject]
     assert (second.state, second.video) == ("queued", waiting[0])
     assert second.title == f"Film {[each.id for each in videos].index(second.video)}"
     assert second.project == project.key

@@ -11,7 +11,7 @@ from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.schema.tables import METADATA, events, jobs, videos
 from storage.catalog.schema.tables import tags as tag_rows
 from storage.errors import NoSuchProject
-from storage.job_leases import JobLost
+from storage.leases import LeaseLost
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.many_rows import copy_rows, padded
@@ -161,7 +161,7 @@ async def test_its_jobs_go_first_in_batches_and_workers_lose_them(
     assert await catalog.projects.remove(project.id, by=None, now_us=NOW)
     removed = catalog.removed_projects
     assert [await removed.remove_jobs(project.id) for _ in range(3)] == [True, True, False]
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await catalog.jobs.extend(job, NOW)
     job_left = await catalog.jobs.lease("worker", NOW)
     assert job_left is not None

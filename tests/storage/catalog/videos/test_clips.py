@@ -122,7 +122,7 @@ async def test_a_clip_inherits_the_fields_of_its_stream(
     # Its previews are due, and the clip does not expire.
     job = await catalog.jobs.lease("me", NOW_US + 2 * HOUR_US, "previews")
     assert job is not None
-    assert job.video == video.id
+    assert job.subject == video.id
     assert await catalog.recordings.expire(1 << 60) is None
 
 

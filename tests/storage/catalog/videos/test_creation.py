@@ -21,7 +21,7 @@ async def test_a_new_video_waits_for_its_job(catalog: Catalog, project: ProjectR
     assert await catalog.videos.find(video.id) == created
     job = await catalog.jobs.lease("worker", NOW_US)
     assert job is not None
-    assert job.video == video.id
+    assert job.subject == video.id
     status = await catalog.videos.find_status(video.id)
     assert status is not None
     assert (status.state, status.attempt, status.reason) == ("queued", 1, "")

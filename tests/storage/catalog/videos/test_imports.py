@@ -6,9 +6,9 @@ from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.videos.imports import NewImport
-from storage.catalog.videos.jobs import IMPORT
+from storage.catalog.work.jobs import IMPORT
 from storage.errors import VideoNotFailed
-from storage.job_leases import HeldJob
+from storage.leases import Lease
 from tests.support.shared_engines import ON_BOTH
 
 pytestmark = pytest.mark.anyio
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 NOW = 1_800_000_000_000_000
 
 
-async def leased_import(catalog: Catalog, url: str) -> HeldJob:
+async def leased_import(catalog: Catalog, url: str) -> Lease:
     """Ask for an import, and lease its job."""
     new = NewImport(
         url=url,
@@ -40,7 +40,7 @@ async def test_a_failed_import_forgets_an_address_that_may_hold_a_signature(
     assert "secret" in (await catalog.imports.begin(job, NOW)).url
     await catalog.imports.fail(job, "The server answered 403.", NOW)
     with pytest.raises(VideoNotFailed) as refused:
-        await catalog.videos.retry(job.video, NOW, by=None)
+        await catalog.videos.retry(job.subject, NOW, by=None)
     assert refused.value.state == "failed"
 
 
@@ -50,7 +50,7 @@ async def test_a_failed_import_of_a_plain_address_can_be_tried_again(catalog: Ca
     url = "https://media.example/film.mp4"
     failed = await leased_import(catalog, url)
     await catalog.imports.fail(failed, "The server is down.", NOW)
-    assert await catalog.videos.retry(failed.video, NOW, by=None) is not None
+    assert await catalog.videos.retry(failed.subject, NOW, by=None) is not None
     again = await catalog.jobs.lease("worker", NOW, IMPORT)
     assert again is not None
-    assert (again.video, (await catalog.imports.begin(again, NOW)).url) == (failed.video, url)
+    assert (again.subject, (await catalog.imports.begin(again, NOW)).url) == (failed.subject, url)

@@ -5,9 +5,9 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.records.videos import WholeVideo
-from storage.catalog.videos.jobs import IMPORT, PREVIEWS
 from storage.catalog.videos.recordings import BORROWED_POSTERS, MadeRecording, RecordedRung
-from storage.job_leases import HeldJob, JobLost, pause_us
+from storage.catalog.work.jobs import IMPORT, PREVIEWS
+from storage.leases import Lease, LeaseLost, pause_us
 
 # The same statements on both: what differs between them has tests of its own.
 NOW_US = 1_769_860_859_123_456
@@ -44,11 +44,11 @@ async def whole(catalog: Catalog, video: int) -> WholeVideo:
     return whole_video
 
 
-async def lease(catalog: Catalog, owner: str = "worker", later_us: int = 0) -> HeldJob | None:
+async def lease(catalog: Catalog, owner: str = "worker", later_us: int = 0) -> Lease | None:
     return await catalog.jobs.lease(owner, NOW_US + later_us, PREVIEWS)
 
 
-async def lease_job(catalog: Catalog) -> HeldJob:
+async def lease_job(catalog: Catalog) -> Lease:
     job = await lease(catalog)
     assert job is not None
     return job
@@ -63,7 +63,7 @@ async def test_a_recording_is_due_for_previews_and_nothing_else(catalog: Catalog
     assert not await catalog.jobs.has_due(NOW_US)
     assert await catalog.jobs.lease("worker", NOW_US, IMPORT) is None
     job = await lease_job(catalog)
-    assert job.video == video.id
+    assert job.subject == video.id
     work = await catalog.previews.begin(job, NOW_US)
     assert work == PreviewWork(hash=video.hash, generation=1, media="1-1")
     assert (await whole(catalog, video.id)).video.state == "completed"
@@ -89,7 +89,7 @@ async def test_previews_are_named_with_the_end_of_their_job(catalog: Catalog) ->
     assert notice.event == "completed"
     assert f"video.{after.video.hash}" in notice.channel.split()
     assert await lease(catalog, later_us=500_000_000) is None
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await catalog.previews.finish(job, MadePreviews(previews="previews-1-2"), NOW_US)
     assert await folder(catalog, video) == "previews-1-1"
 
@@ -131,10 +131,10 @@ async def test_an_end_without_previews_changes_nothing(catalog: Catalog, failed:
 
 async def test_a_failed_attempt_waits_and_one_given_back_does_not(catalog: Catalog) -> None:
     before = await recorded(catalog, RUNG)
-    await catalog.previews.requeue(await lease_job(catalog), NOW_US, failed=False)
+    await catalog.jobs.requeue(await lease_job(catalog), NOW_US, failed=False)
     job = await lease_job(catalog)
     assert (job.attempt, job.failures) == (2, 0)
-    await catalog.previews.requeue(job, NOW_US, failed=True)
+    await catalog.jobs.requeue(job, NOW_US, failed=True)
     assert await lease(catalog, later_us=pause_us(1) - 1) is None
     again = await lease(catalog, later_us=pause_us(1))
     assert again is not None
@@ -150,7 +150,7 @@ async def test_of_a_deleted_video_everything_is_refused(catalog: Catalog) -> Non
         catalog.previews.begin(job, NOW_US),
         catalog.previews.finish(job, MADE, NOW_US),
         catalog.previews.fail(job),
-        catalog.previews.requeue(job, NOW_US, failed=True),
+        catalog.jobs.requeue(job, NOW_US, failed=True),
     ):
-        with pytest.raises(JobLost):
+        with pytest.raises(LeaseLost):
             await refused

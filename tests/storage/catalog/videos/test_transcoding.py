@@ -12,7 +12,7 @@ from storage.catalog.events import broadcast
 from storage.catalog.queries import counters
 from storage.catalog.records.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.catalog.records.videos import WholeVideo
-from storage.job_leases import LEASE_US, HeldJob, JobLost, pause_us
+from storage.leases import LEASE_US, Lease, LeaseLost, pause_us
 from tests.support.storage.new_videos import new_video
 
 # The same statements on both: what differs between them has tests of its own.
@@ -50,15 +50,13 @@ async def added(catalog: Catalog, posters: str | None = None) -> int:
     return (await catalog.videos.add(1, file, NOW, by=None)).video.id
 
 
-async def begun(
-    catalog: Catalog, now_us: int = NOW, owner: str = "one"
-) -> tuple[HeldJob, VideoWork]:
+async def begun(catalog: Catalog, now_us: int = NOW, owner: str = "one") -> tuple[Lease, VideoWork]:
     job = await catalog.jobs.lease(owner, now_us)
     assert job is not None
     return job, await catalog.transcoding.begin(job, now_us)
 
 
-async def planned(catalog: Catalog, job: HeldJob) -> None:
+async def planned(catalog: Catalog, job: Lease) -> None:
     await catalog.transcoding.plan(job, PLAN, NOW, length_us=2_100_000, width=1280, height=720)
 
 
@@ -262,17 +260,17 @@ async def test_a_worker_that_lost_the_job_changes_nothing(
     awake, _ = await begun(catalog, now, "two")
     before, notices_before = await find_video(catalog, video), len(await queued_notices(database))
     transcoding = catalog.transcoding
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await transcoding.begin(asleep, now)
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await transcoding.plan(asleep, (), now, length_us=0, width=0, height=0)
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await transcoding.progress(asleep, 90, 1, now)
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await transcoding.complete(asleep, MADE, now)
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await transcoding.fail(asleep, "no", now)
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await transcoding.requeue(asleep, now, failed=True)
     assert await find_video(catalog, video) == before
     assert len(await queued_notices(database)) == notices_before
@@ -285,5 +283,5 @@ async def test_a_video_that_was_deleted_is_a_lost_job(
 ) -> None:
     job, _ = await begun(catalog)
     await catalog.videos.remove(video, NOW, by=None)
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await catalog.transcoding.complete(job, MADE, NOW)

@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
-from storage.job_leases import HeldJob, JobLost
-from transcode.jobs import catalog_retry
-from transcode.jobs.catalog_retry import longest_wait, until_answered
+from storage.leases import LeaseLost
+from storage.work import catalog_retry
+from storage.work.catalog_retry import longest_wait, until_answered
+from tests.support.storage.leases import held_job
 
 pytestmark = pytest.mark.anyio
 
-JOB = HeldJob(id=1, video=1, owner="me", attempt=1, failures=0)
+JOB = held_job()
 
 
 @pytest.fixture(autouse=True)
@@ -71,9 +72,9 @@ async def test_a_lost_lease_ends_it() -> None:
     write, tries = failing(CatalogBusy("busy"), CatalogBusy("busy"))
 
     async def extend() -> None:
-        raise JobLost(JOB)
+        raise LeaseLost(JOB)
 
-    with pytest.raises(JobLost):
+    with pytest.raises(LeaseLost):
         await until_answered(write, within=60, facts={}, before_retry=extend)
     assert len(tries) == 1
 

@@ -1,27 +1,27 @@
-"""One attempt at a leased job or span: heartbeats while it runs, then one of five ends.
+"""One attempt at leased work: heartbeats while it runs, then one of five ends.
 
 It finishes; it fails for good, because of its input; it is put back to be tried later, until it has
 failed too often; it is given back at once when the process stops; or its lease is lost, and what
 the attempt made is removed. An attempt that broke off because the store or the database was away
-(by a check, or because another video failed alike right before), or because what it needs is not to
-be had now, is put back and does not count. Each end is recorded
-until the database answers. Subclasses of `LeasedTask` define the steps. Which work is leased next
-is not decided here: see `transcode.jobs.worker_pool`.
+(by a check, or because other work failed alike right before), or because what it needs is not to be
+had now, is put back and does not count. Each end is recorded until the database answers. Subclasses
+of `LeasedTask` define the steps. Which work is leased next is not decided here: see
+`storage.work.worker_pool`.
 """
 
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
 from media.ticks import MICROSECONDS
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable, StorageError
-from storage.job_leases import HEARTBEAT_SECONDS, HeldJob, HeldSpan, JobLost, SpanLost
-from transcode.jobs.catalog_retry import longest_wait, until_answered
-from transcode.jobs.store_health import StoreHealth
+from storage.leases import HEARTBEAT_SECONDS, Lease, LeaseLost
+from storage.work.catalog_retry import longest_wait, until_answered
+from storage.work.context import WorkContext
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _HEARTBEATS: Final = 3
 _AWAY_SECONDS: Final = 2.0  # between two tries while the database is away
 _NO_CATALOG: Final = "The catalog did not answer."
 
-HeldT = TypeVar("HeldT", bound=HeldJob | HeldSpan)
+ContextT = TypeVar("ContextT", bound=WorkContext)
 OutcomeT = TypeVar("OutcomeT")
 
 
@@ -73,33 +73,25 @@ class TaskEvents(msgspec.Struct, frozen=True, kw_only=True):
     not_given_back: str
 
 
-class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
+class LeasedTask(ABC, Generic[ContextT, OutcomeT]):
     """One attempt at the leased work `held`; `facts` are logged with each of its events.
 
     `spent_reason` is the sentence for the owner when no attempt so far recorded its end; it has a
-    placeholder for their number. `clock` is in seconds and monotonic; `health` is that of the store
-    that the work is read from and written to.
+    placeholder for their number.
     """
 
     events: ClassVar[TaskEvents]
     spent_reason: ClassVar[str]
 
-    def __init__(
-        self,
-        held: HeldT,
-        facts: Mapping[str, object],
-        clock: Callable[[], float],
-        health: StoreHealth,
-    ) -> None:
+    def __init__(self, context: ContextT, held: Lease, **facts: object) -> None:
         self.held = held
-        self.facts = dict(facts)
-        self._clock = clock
-        self._health = health
+        self.facts = held.facts | facts
+        self._context = context
         self._end_unanswered = False
 
-    @abstractmethod
     async def extend_lease(self) -> None:
-        """Extend the lease; raise `JobLost` or `SpanLost` if it is not held any more."""
+        """Extend the lease; raise `LeaseLost` if it is not held any more."""
+        await self._context.jobs.extend(self.held, self._context.now_us())
 
     @abstractmethod
     async def make(self) -> OutcomeT:
@@ -122,9 +114,9 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
     async def clean_up(self) -> None:  # not every task leaves something behind
         """Remove what the recorded outcome or failure leaves behind; the lease is over."""
 
-    @abstractmethod
     async def put_back(self, *, failed: bool) -> None:
         """Queue the work again: later if this attempt `failed`, else at once."""
+        await self._context.jobs.requeue(self.held, self._context.now_us(), failed=failed)
 
     @abstractmethod
     async def discard(self) -> None:
@@ -134,7 +126,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
         """Carry the attempt to its end; give the work back when cancelled.
 
         Raises:
-            JobLost, SpanLost: the lease is lost, and nothing was changed.
+            LeaseLost: the lease is lost, and nothing was changed.
             CatalogError: the end could not be recorded; the lease will expire.
         """
         if self.held.spent:
@@ -148,7 +140,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
         except asyncio.CancelledError:
             await self._give_back()
             raise
-        except (JobLost, SpanLost):
+        except LeaseLost:
             # An end that was not answered may have been recorded, and what was made may be in use.
             if not self._end_unanswered:
                 await self.discard()
@@ -168,7 +160,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
             await self._put_back(error.reason, failed=False)
         else:
             await self._record(lambda: self.finish(outcome))
-            self._health.record_success()
+            self._context.health.record_success()
             await self.clean_up()
 
     async def _make_while_held(self) -> OutcomeT:
@@ -191,34 +183,33 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
                 finally:
                     heartbeat.cancel()
         except TimeoutError as error:
-            held = self.held
-            raise (SpanLost(held) if isinstance(held, HeldSpan) else JobLost(held)) from error
+            raise LeaseLost(self.held) from error
         if failure is not None:
             raise failure
         return outcome[0]
 
     async def _judge(self, error: InputRefused | AttemptFailed) -> Exception:
         """Return how an attempt that failed ends: it does not count if the store is at fault."""
-        if not await self._health.check_thoroughly():
+        if not await self._context.health.check_thoroughly():
             return Postponed(error.reason)
         if isinstance(error, AttemptFailed):
             cause = error.__cause__
             store_error = cause if isinstance(cause, Exception) else None
-            if self._health.is_to_blame(self.held.video, store_error):
+            if self._context.health.is_to_blame(self.held.subject, store_error):
                 return Postponed(error.reason)
         return error
 
     async def _extend_repeatedly(self, deadline: asyncio.Timeout) -> None:
         """Extend the lease until it is lost; then move `deadline` to now."""
         interval = self.held.lease_us / MICROSECONDS / _HEARTBEATS
-        extended, answered = self._clock(), True
-        while self._clock() - extended < longest_wait(self.held.lease_us):
+        extended, answered = self._context.clock(), True
+        while self._context.clock() - extended < longest_wait(self.held.lease_us):
             await asyncio.sleep(interval if answered else min(interval, _AWAY_SECONDS))
             try:
                 async with asyncio.timeout(interval):
                     await self.extend_lease()
-                extended, answered = self._clock(), True
-            except (JobLost, SpanLost):
+                extended, answered = self._context.clock(), True
+            except LeaseLost:
                 break
             except (CatalogError, TimeoutError) as error:
                 if answered:
@@ -246,7 +237,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
         """Record the end of this attempt, and keep the lease until the database has answered.
 
         Raises:
-            JobLost, SpanLost: the lease is lost, or an earlier try was recorded without an answer.
+            LeaseLost: the lease is lost, or an earlier try was recorded without an answer.
             CatalogError: the database did not answer for `longest_wait`.
         """
 
@@ -262,7 +253,7 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
             within=longest_wait(self.held.lease_us),
             facts=self.facts,
             before_retry=self.extend_lease,
-            clock=self._clock,
+            clock=self._context.clock,
         )
 
     async def _give_back(self) -> None:
@@ -272,5 +263,5 @@ class LeasedTask(ABC, Generic[HeldT, OutcomeT]):
                 await self.put_back(failed=False)
                 await self.discard()
             log.info(self.events.given_back, extra=self.facts)
-        except (JobLost, SpanLost, CatalogError, TimeoutError) as error:
+        except (LeaseLost, CatalogError, TimeoutError) as error:
             log.warning(self.events.not_given_back, extra={**self.facts, "cause": str(error)})

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from storage.catalog.records.videos import WholeVideo
-from storage.job_leases import LEASE_US
+from storage.leases import LEASE_US
+from storage.work.worker_pool import WorkerPool
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
 from tests.support.waiting import until
+from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.job import VideoTranscoder
-from transcode.vod.worker_pool import TranscodeWorkers
 
 _LEASE: float = LEASE_US / 1_000_000
 PATIENCE = 240.0  # a busy machine makes the long film in half of it
@@ -67,8 +68,7 @@ async def test_workers_of_one_process_do_several_jobs_at_once(
     vod: VodFixture, short_film: Path
 ) -> None:
     videos = [(await vod.add(short_film)).video.id for _ in range(3)]
-    names = iter(f"worker {number}" for number in range(100))
-    workers = TranscodeWorkers(vod.transcoder, size=2, new_owner=lambda: next(names))
+    workers = WorkerPool(vod.transcoder, size=2)
     together = 0
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
@@ -86,7 +86,7 @@ async def test_workers_of_one_process_do_several_jobs_at_once(
 
 async def test_a_nudge_is_quicker_than_the_next_poll(vod: VodFixture, tmp_path: Path) -> None:
     """The workers sleep half a second between two polls; here ten polls are observed."""
-    workers = TranscodeWorkers(vod.transcoder, size=1, new_owner=lambda: "worker")
+    workers = WorkerPool(vod.transcoder, size=1)
     (tmp_path / "a.mp4").write_text("no film")
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(workers.run())
@@ -110,15 +110,16 @@ async def test_a_mistake_of_ours_over_one_file_does_not_end_the_worker(
         return vod.objects.lend(address)
 
     transcoder = VideoTranscoder(
-        jobs=vod.catalog.jobs,
-        spans=vod.catalog.spans,
-        transcoding=vod.catalog.transcoding,
-        objects=vod.objects,
-        lend=lend,
-        now_us=now_us,
+        TranscodeContext(
+            jobs=vod.catalog.jobs,
+            spans=vod.catalog.spans,
+            transcoding=vod.catalog.transcoding,
+            objects=vod.objects,
+            lend=lend,
+            now_us=now_us,
+        )
     )
-    names = iter(f"worker {number}" for number in range(100))
-    workers = TranscodeWorkers(transcoder, size=1, new_owner=lambda: next(names))
+    workers = WorkerPool(transcoder, size=1)
     (tmp_path / "a.mp4").write_text("no film")
     poison, other = [(await vod.add(tmp_path / "a.mp4")).video.id for _ in range(2)]
     async with asyncio.TaskGroup() as tasks:

@@ -47,7 +47,7 @@ async def until_answered(
 
     Raises:
         CatalogError: the last failure, when the time is up or the write was refused too often.
-        JobLost, SpanLost: raised by `write` or `before_retry`.
+        LeaseLost: raised by `write` or `before_retry`.
     """
     started, pause, failures, refusals = clock(), _FIRST_PAUSE, 0, 0
     while True:

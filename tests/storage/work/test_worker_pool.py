@@ -6,33 +6,32 @@ from collections.abc import Callable
 import pytest
 
 from storage.errors import CatalogUnavailable
-from storage.job_leases import HeldJob, JobLost
+from storage.leases import Lease, LeaseLost
+from storage.work.context import WorkContext
+from storage.work.store_health import StoreHealth
+from storage.work.worker_pool import WorkerPool, WorkSource
+from tests.support.storage.leases import held_job, lonely_context
 from tests.support.waiting import until
-from transcode.jobs.store_health import StoreHealth
-from transcode.jobs.worker_pool import WorkerPool
 
 PATIENCE = 60.0
 
 
-def job(number: int) -> HeldJob:
-    return HeldJob(id=number, video=number, owner="", attempt=1, failures=0)
-
-
-class JobList:
+class JobList(WorkSource[WorkContext]):
     """A source of the jobs with these numbers; `do` is what doing one is."""
 
-    def __init__(self, numbers: list[int]) -> None:
+    def __init__(self, numbers: list[int], health: StoreHealth | None = None) -> None:
+        super().__init__(lonely_context(health))
         self.waiting = list(numbers)
         self.done: list[int] = []
         self.errors: dict[int, Exception] = {}
         self.at_once = 0
         self.most_at_once = 0
 
-    async def lease(self, owner: str) -> HeldJob | None:
-        assert owner == "owner"
-        return job(self.waiting.pop(0)) if self.waiting else None
+    async def lease(self, owner: str) -> Lease | None:
+        assert len(owner) == 32
+        return held_job(self.waiting.pop(0)) if self.waiting else None
 
-    async def do(self, held: HeldJob) -> None:
+    async def do(self, held: Lease) -> None:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         await asyncio.sleep(0)
@@ -42,7 +41,7 @@ class JobList:
             raise self.errors[held.id]
 
 
-async def run_until(pool: WorkerPool[HeldJob], condition: Callable[[], bool]) -> None:
+async def run_until(pool: WorkerPool, condition: Callable[[], bool]) -> None:
     async def is_so() -> bool:
         return condition()
 
@@ -54,7 +53,7 @@ async def run_until(pool: WorkerPool[HeldJob], condition: Callable[[], bool]) ->
 
 async def test_a_pool_does_as_many_jobs_at_once_as_it_has_workers() -> None:
     jobs = JobList([1, 2, 3, 4, 5])
-    pool = WorkerPool(jobs, size=2, new_owner=lambda: "owner")
+    pool = WorkerPool(jobs, size=2)
     await run_until(pool, lambda: len(jobs.done) == 5)
     assert jobs.most_at_once == 2
 
@@ -63,8 +62,8 @@ async def test_a_job_that_is_lost_or_breaks_off_ends_no_worker(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     jobs = JobList([1, 2, 3])
-    jobs.errors = {1: JobLost(job(1)), 2: RuntimeError("a mistake of ours")}
-    pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner", prefix="import ")
+    jobs.errors = {1: LeaseLost(held_job()), 2: RuntimeError("a mistake of ours")}
+    pool = WorkerPool(jobs, size=1, prefix="import ")
     await run_until(pool, lambda: jobs.done == [1, 2, 3])
     assert [record.message for record in caplog.records] == [
         "import job lost",
@@ -75,19 +74,18 @@ async def test_a_job_that_is_lost_or_breaks_off_ends_no_worker(
 async def test_a_database_that_does_not_answer_ends_no_worker(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("transcode.jobs.worker_pool._TROUBLE_SECONDS", 0.0)
-    jobs = JobList([1, 2])
+    monkeypatch.setattr("storage.work.worker_pool._TROUBLE_SECONDS", 0.0)
+    jobs = JobList([1, 2], StoreHealth(poll_seconds=0.01, steady_seconds=0))
     lease, failures = jobs.lease, [CatalogUnavailable("away")]
 
-    async def lease_later(owner: str) -> HeldJob | None:
+    async def lease_later(owner: str) -> Lease | None:
         if failures:
             raise failures.pop()
         return await lease(owner)
 
     monkeypatch.setattr(jobs, "lease", lease_later)
     jobs.errors = {1: CatalogUnavailable("away")}
-    health = StoreHealth(poll_seconds=0.01, steady_seconds=0)
-    pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner", health=health)
+    pool = WorkerPool(jobs, size=1)
     await run_until(pool, lambda: jobs.done == [1, 2])
     assert [record.message for record in caplog.records] == ["jobs not leased", "job not ended"]
 
@@ -102,7 +100,7 @@ async def test_nothing_is_leased_while_nothing_may_begin() -> None:
         asks += 1
         return may_begin
 
-    pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner", may_begin=answer)
+    pool = WorkerPool(jobs, size=1, may_begin=answer)
     await run_until(pool, lambda: asks > 1)
     assert jobs.done == []
     may_begin = True
@@ -110,7 +108,7 @@ async def test_nothing_is_leased_while_nothing_may_begin() -> None:
 
 
 async def test_a_nudge_ends_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transcode.jobs.worker_pool._POLL_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr("storage.work.worker_pool._POLL_SECONDS", 2 * PATIENCE)
     jobs = JobList([])
     was_asked = asyncio.Event()
 
@@ -118,7 +116,7 @@ async def test_a_nudge_ends_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
         was_asked.set()
         return True
 
-    pool = WorkerPool(jobs, size=1, new_owner=lambda: "owner", may_begin=note)
+    pool = WorkerPool(jobs, size=1, may_begin=note)
     async with asyncio.TaskGroup() as tasks:
         first = tasks.create_task(run_until(pool, lambda: bool(jobs.done)))
         await was_asked.wait()
@@ -130,7 +128,7 @@ async def test_a_nudge_ends_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_one_of_the_idle_workers_polls_for_all_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("transcode.jobs.worker_pool._POLL_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr("storage.work.worker_pool._POLL_SECONDS", 2 * PATIENCE)
     jobs = JobList([])
     askers: list[int] = []
 
@@ -138,7 +136,7 @@ async def test_one_of_the_idle_workers_polls_for_all_of_them(
         askers.append(len(jobs.done))
         return True
 
-    pool = WorkerPool(jobs, size=3, new_owner=lambda: "owner", may_begin=note)
+    pool = WorkerPool(jobs, size=3, may_begin=note)
     async with asyncio.TaskGroup() as tasks:
         first = tasks.create_task(run_until(pool, lambda: len(jobs.done) == 4))
         await asyncio.sleep(0.05)
@@ -152,7 +150,7 @@ async def test_one_of_the_idle_workers_polls_for_all_of_them(
 async def test_the_end_of_a_job_makes_another_worker_poll(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("transcode.jobs.worker_pool._POLL_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr("storage.work.worker_pool._POLL_SECONDS", 2 * PATIENCE)
     jobs = JobList([1])
     do, was_asked = jobs.do, asyncio.Event()
 
@@ -161,7 +159,7 @@ async def test_the_end_of_a_job_makes_another_worker_poll(
             was_asked.set()
         return True
 
-    async def do_when_asked(held: HeldJob) -> None:
+    async def do_when_asked(held: Lease) -> None:
         jobs.at_once += 1
         await was_asked.wait()
         jobs.at_once -= 1
@@ -170,5 +168,5 @@ async def test_the_end_of_a_job_makes_another_worker_poll(
         await do(held)
 
     monkeypatch.setattr(jobs, "do", do_when_asked)
-    pool = WorkerPool(jobs, size=2, new_owner=lambda: "owner", may_begin=note)
+    pool = WorkerPool(jobs, size=2, may_begin=note)
     await run_until(pool, lambda: jobs.done == [1, 2])

@@ -1,4 +1,4 @@
-"""Which row of a queue (`jobs` or `spans`) is leased next, however long the queue is.
+"""Which row of the table of work is leased next, however long the queue is.
 
 A row may be leased when it is queued and need not wait, or when it runs and its lease is over.
 Projects take turns: the next project behind the one that was served before comes first, and within
@@ -20,7 +20,6 @@ from sqlalchemy import (
     Row,
     Select,
     String,
-    Table,
     and_,
     bindparam,
     func,
@@ -30,12 +29,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.job_leases import MAX_LEASE_US, MAX_PAUSE_US
+from storage.catalog.schema.tables import jobs
+from storage.leases import MAX_LEASE_US, MAX_PAUSE_US
 
 _QUEUED: Final = literal_column("'queued'", String())
 _RUNNING: Final = literal_column("'running'", String())
 _NOW: Final = bindparam("now_us", type_=BigInteger())
 _AFTER: Final = bindparam("after", type_=Integer())
+_KIND: Final = bindparam("kind", type_=String())
+_PASSED_OVER: Final = bindparam("passed_over", type_=Integer(), expanding=True)
 # A longer pause, or lease, was set before the clock was set back.
 _LATE: Final = bindparam("late_us", type_=BigInteger())
 _ENDLESS: Final = bindparam("endless_us", type_=BigInteger())
@@ -44,27 +46,25 @@ Facts = Mapping[str, object]
 
 
 class LeaseQueue:
-    """A queue: a table with `state`, `project_id`, `run_after_us` and `leased_until_us`.
+    """The rows for which `conditions` are true; `order` names the columns that order a project's.
 
-    `order` names the columns by which the rows of a project are ordered. `conditions` restrict
-    the rows; the values of their bound parameters are passed to each call. Each call runs within
-    the caller's transaction.
+    Each call runs within the caller's transaction, for rows of a `kind` that are not among those
+    numbered `passed_over`.
     """
 
-    def __init__(
-        self, table: Table, order: Sequence[str], *conditions: ColumnElement[bool]
-    ) -> None:
+    def __init__(self, order: Sequence[str], *conditions: ColumnElement[bool]) -> None:
         # The statements are made once: they run twice a second for each idle pool of workers.
         self._order = order
-        columns = [table.c[name] for name in order]
-        begins, ends, project = table.c.run_after_us, table.c.leased_until_us, table.c.project_id
-        queued = and_(*conditions, table.c.state == _QUEUED, or_(begins <= _NOW, begins > _LATE))
-        expired = and_(*conditions, table.c.state == _RUNNING, or_(ends < _NOW, ends > _ENDLESS))
+        columns = [jobs.c[name] for name in order]
+        begins, ends, project = jobs.c.run_after_us, jobs.c.leased_until_us, jobs.c.project_id
+        rows = and_(*conditions, jobs.c.kind == _KIND, jobs.c.id.not_in(_PASSED_OVER))
+        queued = and_(rows, jobs.c.state == _QUEUED, or_(begins <= _NOW, begins > _LATE))
+        expired = and_(rows, jobs.c.state == _RUNNING, or_(ends < _NOW, ends > _ENDLESS))
         # In order, or PostgreSQL may read the whole table for its first row.
-        waits = select(table.c.id).where(queued).order_by(project, *columns).limit(1)
-        overdue = select(table.c.id).where(expired).limit(1)
+        waits = select(jobs.c.id).where(queued).order_by(project, *columns).limit(1)
+        overdue = select(jobs.c.id).where(expired).limit(1)
         self._due = select(func.coalesce(waits.scalar_subquery(), overdue.scalar_subquery()))
-        locked = select(table).limit(1).with_for_update(skip_locked=True)
+        locked = select(jobs).limit(1).with_for_update(skip_locked=True)
         in_order = locked.where(queued).order_by(project, *columns)
         self._queued_later = in_order.where(project > _AFTER)
         self._queued_earlier = in_order.where(project <= _AFTER)

@@ -3,18 +3,19 @@
 import asyncio
 import contextlib
 import os
-import time
 from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 import pytest
 
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
-from storage.job_leases import MAX_FAILURES, HeldJob, JobLost
+from storage.leases import MAX_FAILURES, LeaseLost
 from storage.objects.base import StoreFailed
+from storage.work.context import WorkContext
+from storage.work.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
+from storage.work.store_health import StoreHealth
+from tests.support.storage.leases import held_job, lonely_context
 from tests.support.waiting import until
-from transcode.jobs.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
-from transcode.jobs.store_health import StoreHealth
 
 LEASE_US = round(60_000 * float(os.environ.get("HEADEND_TEST_SCALE", "1")))
 EVENTS = TaskEvents(
@@ -27,17 +28,11 @@ EVENTS = TaskEvents(
 )
 
 
-def job(failures: int = 0, video: int = 2) -> HeldJob:
-    return HeldJob(
-        id=1, video=video, owner="me", attempt=failures + 1, failures=failures, lease_us=LEASE_US
-    )
-
-
 async def succeed() -> str:
     return "made"
 
 
-class RecordedTask(LeasedTask[HeldJob, str]):
+class RecordedTask(LeasedTask[WorkContext, str]):
     """A task that does `work` and keeps a list of what it was asked to record."""
 
     events: ClassVar = EVENTS
@@ -48,12 +43,13 @@ class RecordedTask(LeasedTask[HeldJob, str]):
         work: Callable[[], Awaitable[str]] = succeed,
         failures: int = 0,
         *,
-        video: int = 2,
+        subject: int = 2,
         health: StoreHealth | None = None,
     ) -> None:
         self.away: StoreFailed | None = None
         health = health or StoreHealth(self._check, poll_seconds=0.01)
-        super().__init__(job(failures, video), {"job": 1}, time.monotonic, health)
+        held = held_job(subject=subject, attempt=failures + 1, failures=failures, lease_us=LEASE_US)
+        super().__init__(lonely_context(health), held)
         self.work = work
         self.calls: list[str] = []
         self.extended = 0
@@ -159,7 +155,7 @@ async def test_the_lease_is_extended_while_the_work_takes_longer() -> None:
 @pytest.mark.parametrize(
     "errors",
     [
-        pytest.param([JobLost(job())], id="lost"),
+        pytest.param([LeaseLost(held_job())], id="lost"),
         pytest.param([CatalogError("gone")] * 1000, id="not extended in time"),
     ],
 )
@@ -167,15 +163,15 @@ async def test_work_whose_lease_is_lost_is_cancelled_and_discarded(errors: list[
     task = RecordedTask(asyncio.Event().wait)  # type: ignore[arg-type]  # it never returns
     task.extension_errors = errors
     async with asyncio.timeout(60):
-        with pytest.raises(JobLost):
+        with pytest.raises(LeaseLost):
             await task.run()
     assert task.calls == ["discard"]
 
 
 async def test_a_task_lost_at_its_end_is_discarded() -> None:
     task = RecordedTask()
-    task.finish_error = JobLost(job())
-    with pytest.raises(JobLost):
+    task.finish_error = LeaseLost(held_job())
+    with pytest.raises(LeaseLost):
         await task.run()
     assert task.calls == ["discard"]
 
@@ -247,8 +243,8 @@ async def test_an_end_that_the_database_does_not_take_is_recorded_again(
 async def test_what_may_have_been_recorded_without_an_answer_is_not_discarded() -> None:
     """The first try took effect although its answer was lost, so the lease is over."""
     task = RecordedTask()
-    task.end_errors = [CatalogUnavailable("the answer was lost"), JobLost(job())]
-    with pytest.raises(JobLost):
+    task.end_errors = [CatalogUnavailable("the answer was lost"), LeaseLost(held_job())]
+    with pytest.raises(LeaseLost):
         await task.run()
     assert task.calls == []
 
@@ -262,21 +258,21 @@ async def test_a_video_that_fails_as_the_one_before_is_put_back_and_does_not_cou
         raise AttemptFailed("The media could not be stored.") from error
 
     last = MAX_FAILURES - 1
-    tasks = [RecordedTask(fail_to_store, video=1, health=health)]
-    tasks += [RecordedTask(fail_to_store, last, video=video, health=health) for video in (2, 1)]
+    tasks = [RecordedTask(fail_to_store, subject=1, health=health)]
+    tasks += [RecordedTask(fail_to_store, last, subject=video, health=health) for video in (2, 1)]
     for task in tasks:
         await task.run()
     later, at_once = ["put back later", "discard"], ["put back at once", "discard"]
     assert [task.calls for task in tasks] == [later, at_once, at_once]
     assert health.pause is not None
-    await RecordedTask(video=3, health=health).run()
+    await RecordedTask(subject=3, health=health).run()
     assert health.pause is None
 
 
 async def test_videos_that_fail_without_an_error_of_the_store_count() -> None:
     health = StoreHealth()
     for video in (1, 2, 3):
-        task = RecordedTask(raising(AttemptFailed("It broke.")), video=video, health=health)
+        task = RecordedTask(raising(AttemptFailed("It broke.")), subject=video, health=health)
         await task.run()
         assert task.calls == ["put back later", "discard"]
     assert health.pause is None

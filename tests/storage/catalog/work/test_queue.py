@@ -12,7 +12,7 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.migrations import migrate
-from storage.catalog.videos.jobs import IMPORT, TRANSCODE
+from storage.catalog.work.jobs import IMPORT, SPAN, TRANSCODE
 from tests.support.sql import run_sql
 from tests.support.storage.query_plans import caught_statements, plan_of
 
@@ -33,10 +33,14 @@ def _fill(location: str | Path, rows: int, *, kind: str = TRANSCODE, first: int 
         f"WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
     )
     project = f"1 + i % {PROJECTS}"
+    jobs = f"FROM jobs WHERE kind = '{TRANSCODE}' AND video_id >= {first}"
     spans = (
         "INSERT INTO spans (job_id, project_id, number, state, attempt, failures, run_after_us,"
-        f" cost, done, facts, created_us, updated_us) {numbers} SELECT i, {project}, 1, 'queued',"
-        f" 0, 0, {NOW - rows} + i, 1, 0, '{{}}', 1, 1 FROM n"
+        " cost, done, facts, created_us, updated_us)"
+        f" SELECT id, project_id, 1, 'offered', 0, 0, 1, 1, 0, '{{}}', 1, 1 {jobs}",
+        "INSERT INTO jobs (kind, job_id, number, project_id, state, attempt, run_after_us, facts,"
+        f" created_us, updated_us) SELECT '{SPAN}', id, 1, project_id, 'queued', 0, run_after_us,"
+        f" '{{}}', 1, 1 {jobs}",
     )
     run_sql(
         location,
@@ -48,7 +52,7 @@ def _fill(location: str | Path, rows: int, *, kind: str = TRANSCODE, first: int 
         "INSERT INTO jobs (kind, video_id, project_id, state, attempt, run_after_us, facts,"
         f" created_us, updated_us) {numbers} SELECT '{kind}', i, {project}, 'queued', 0,"
         f" {NOW - rows} + i, '{{}}', 1, 1 FROM n",
-        *((spans,) if kind == TRANSCODE else ()),
+        *(spans if kind == TRANSCODE else ()),
     )
 
 
@@ -91,7 +95,7 @@ async def test_leases_and_polls_read_by_the_indexes_of_the_queues(
     run_sql(location, "ANALYZE")
     catalog = Catalog(database)
     plans = await _plans(database, lambda: catalog.jobs.lease("one", NOW, after=after))
-    plans |= await _plans(database, lambda: catalog.spans.lease("one", NOW, after=after))
+    plans |= await _plans(database, lambda: catalog.jobs.lease("one", NOW, SPAN, after=after))
     plans |= await _plans(database, lambda: catalog.jobs.lease("one", NOW, IMPORT))
     plans |= await _plans(database, lambda: catalog.jobs.has_due(NOW))
     assert plans
@@ -133,7 +137,7 @@ async def _typical_ms(catalog: Catalog, *, leased: bool) -> tuple[float, float]:
         began = time.perf_counter()
         job = await catalog.jobs.lease("job", NOW, after=after)
         between = time.perf_counter()
-        span = await catalog.spans.lease("span", NOW, after=after)
+        span = await catalog.jobs.lease("span", NOW, SPAN, after=after)
         of_spans.append(1000 * (time.perf_counter() - between))
         of_jobs.append(1000 * (between - began))
         assert (job is not None, span is not None) == (leased, leased)

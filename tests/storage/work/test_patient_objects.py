@@ -8,9 +8,9 @@ import pytest
 
 from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
+from storage.work.patient_objects import PatientObjects
+from storage.work.store_health import StoreHealth
 from tests.support.waiting import until
-from transcode.jobs.patient_objects import PatientObjects
-from transcode.jobs.store_health import StoreHealth
 
 pytestmark = pytest.mark.anyio
 

@@ -13,13 +13,14 @@ from typing import Final
 import msgspec
 import pytest
 
+from storage.work.worker_pool import WorkerPool
 from tests.conftest import Proof
 from tests.support.e2e.service import SCALE
 from tests.support.engine.upload_files import film
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
+from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoTranscoder
-from transcode.vod.worker_pool import TranscodeWorkers
 
 pytestmark = pytest.mark.prove
 
@@ -71,17 +72,18 @@ async def test_the_estimates_for_a_film_in_progress_are_right(
     vod: VodFixture, tmp_path: Path, name: str, workers: int, proof: Proof
 ) -> None:
     path = film(tmp_path / name, *_FILMS[name], seconds=_SECONDS, size=(854, 480))
-    names = iter(f"owner {number}" for number in range(1000))
     transcoder = VideoTranscoder(
-        jobs=vod.catalog.jobs,
-        spans=vod.catalog.spans,
-        transcoding=vod.catalog.transcoding,
-        objects=vod.objects,
-        lend=vod.objects.lend,
-        now_us=now_us,
-        cores=CoreBudget(workers),
+        TranscodeContext(
+            jobs=vod.catalog.jobs,
+            spans=vod.catalog.spans,
+            transcoding=vod.catalog.transcoding,
+            objects=vod.objects,
+            lend=vod.objects.lend,
+            now_us=now_us,
+            cores=CoreBudget(workers),
+        )
     )
-    crew = TranscodeWorkers(transcoder, size=workers, new_owner=lambda: next(names))
+    crew = WorkerPool(transcoder, size=workers)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(crew.run())
         reports = await watched(vod, (await vod.add(path)).video.id)

@@ -4,12 +4,12 @@ While it is not, nothing is leased, work under way waits before its next write, 
 breaks off does not count as failed. The log has one line when that begins and one when it ends. For
 one event loop; all pools of a process share one `StoreHealth`.
 
-A check may miss what is wrong. If two videos in a row fail with the same error of the store, their
-files are not the cause: leasing pauses, and failures of that kind do not count any more, until
-something succeeds. Each pause is longer than the one before.
+A check may miss what is wrong. If work on two subjects in a row, such as two videos, fails with the
+same error of the store, they are not the cause: leasing pauses, and failures of that kind do not
+count any more, until something succeeds. Each pause is longer than the one before.
 
 Where another copy of the catalog has the store (`storage.store_lease`), nothing is leased either.
-No video and no disk is the cause of that, so it counts neither way.
+No subject and no disk is the cause of that, so it counts neither way.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _POLL_SECONDS: Final = 1.0
 _STEADY_SECONDS: Final = 5.0
 # Something is written to each folder this often though all seems well: a bucket charges for it.
 _THOROUGH_SECONDS: Final = 300.0
-# The first pause after two videos failed alike, and the longest one: the next attempts are made
+# The first pause after two subjects failed alike, and the longest one: the next attempts are made
 # while whoever repairs the store still watches.
 _PAUSE_SECONDS: Final = 30.0
 _LONGEST_PAUSE_SECONDS: Final = 600.0
@@ -101,7 +101,7 @@ class StoreHealth:
 
     @property
     def pause(self) -> str | None:
-        """Why leasing paused, or pauses, after two videos failed alike; None if nothing did."""
+        """Why leasing paused, or pauses, after two subjects failed alike; None if nothing did."""
         if self._blamed is None:
             return None
         return f"transcoding pauses: two videos in a row failed with: {self._blamed.text}"
@@ -127,25 +127,25 @@ class StoreHealth:
                 return
             await asyncio.sleep(self._poll)
 
-    def is_to_blame(self, video: int, error: Exception | None) -> bool:
-        """Record that a video failed while checks find the store well; return if it is not.
+    def is_to_blame(self, subject: int, error: Exception | None) -> bool:
+        """Record that a subject failed while checks find the store well; return if it is not.
 
-        `error` is what made it fail. The store is to blame if another video failed right before
+        `error` is what made it fail. The store is to blame if another subject failed right before
         with the same error of the store.
         """
         if isinstance(error, StoreClaimed):
             return True
         kind = _kind(error)
-        last, self._last_failure = self._last_failure, None if kind is None else (video, kind)
+        last, self._last_failure = self._last_failure, None if kind is None else (subject, kind)
         if kind is None:
             return False
-        if kind != self._blamed and (last is None or last[0] == video or last[1] != kind):
+        if kind != self._blamed and (last is None or last[0] == subject or last[1] != kind):
             return False
         self._begin_pause(kind)
         return True
 
     def record_success(self) -> None:
-        """Record that a video was made and stored."""
+        """Record that work was done and stored."""
         if self._blamed is not None:
             log.info("jobs leased again", extra={"pauses": self._pauses})
         self._last_failure = self._blamed = None
