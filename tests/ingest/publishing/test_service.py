@@ -43,7 +43,7 @@ class Telegraph:
         self.encoder = encoder
         self.peer = encoder.peer
         self.told: list[str | None] = []
-        self.last_received = 0.0
+        self.last_received = asyncio.get_running_loop().time()
         self._session: PublisherSession | None = None
 
     async def dial(self, key: str, slot: str = "live") -> None:
@@ -130,8 +130,13 @@ def test_an_encoder_of_any_protocol_publishes(caplog: pytest.LogCaptureFixture) 
 )
 @virtual_time
 async def test_a_refusal_has_a_cause_and_words(
-    failure: Exception | None, key: str | None, cause: str, words: str
+    failure: Exception | None,
+    key: str | None,
+    cause: str,
+    words: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     ports = LoopbackPorts()
     ports.failure = failure
     async with door(ports) as service:
@@ -140,6 +145,9 @@ async def test_a_refusal_has_a_cause_and_words(
         assert encoder.told == [words]
         assert service.counters.refused == {cause: 1}
         assert ports.runs == []
+    (line,) = [vars(each) for each in caplog.records if each.msg == "refused"]
+    assert (line["cause"], line["peer"], line["by"]) == (cause, encoder.peer, "telegraph")
+    assert line["stream"] == (HASH if cause == "ended" else "-")
 
 
 @virtual_time
@@ -185,6 +193,7 @@ async def test_who_leaves_during_the_look_up_leaves_its_slot_free() -> None:
         await other.dial(ports.key.text)
         assert other.told == ["go ahead"]
         assert service.counters.refused == {}
+    assert "taken over" not in {each.kind for each in ports.recorded}
 
 
 # -- while it publishes ---------------------------------------------------------------------------
@@ -219,6 +228,7 @@ async def test_an_encoder_that_was_looked_up_before_a_revocation_is_refused() ->
         await service.streams.disconnect(1, "new", "the key was changed")
         await asking
         assert second.told == ["no stream has this key"]
+        await until(lambda: facts(ports) == ["closed by us"] * 2)
         assert service.counters.refused == {"wrong key": 1}
 
 

@@ -2,9 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -19,8 +18,7 @@ from ingest.relay.messages import (
     encode,
 )
 from media.loop_lag import LoopLag
-from tests.support.ingest.virtual_clock import hold_up
-from tests.support.ingest.virtual_clock import run as run_virtual
+from tests.support.ingest.virtual_clock import hold_up, play_fast, virtual_sockets
 
 PACKET = RelayedPacket(number=1, age_ms=0, video=True, dts=1, pts=1, key=True, data=bytes(1 << 20))
 
@@ -81,21 +79,15 @@ async def pair(*, fails: bool = False) -> AsyncGenerator[LinkAndPeer, None]:
         await asyncio.sleep(0.01)
 
 
-def play(scenario: Coroutine[Any, Any, None]) -> None:
-    run_virtual(scenario, linger=0.005)
-
-
-def test_messages_come_after_the_greeting_and_pings_are_not_delivered() -> None:
-    async def scenario() -> None:
-        async with pair() as each:
-            assert await each.read() == encode(Hello(version=VERSION))
-            await each.write(Hello(version=VERSION), Ping(), PartReceived(number=3), Ping())
-            assert each.user.ready == 1
-            assert each.user.messages == [PartReceived(number=3)]
-            each.link.send(PartReceived(number=4))
-            assert await each.read() == encode(PartReceived(number=4))
-
-    play(scenario())
+@virtual_sockets
+async def test_messages_come_after_the_greeting_and_pings_are_not_delivered() -> None:
+    async with pair() as each:
+        assert await each.read() == encode(Hello(version=VERSION))
+        await each.write(Hello(version=VERSION), Ping(), PartReceived(number=3), Ping())
+        assert each.user.ready == 1
+        assert each.user.messages == [PartReceived(number=3)]
+        each.link.send(PartReceived(number=4))
+        assert await each.read() == encode(PartReceived(number=4))
 
 
 @pytest.mark.parametrize(
@@ -107,15 +99,13 @@ def test_messages_come_after_the_greeting_and_pings_are_not_delivered() -> None:
         pytest.param(encode(Hello(version=VERSION)) + b"\0\0\0\1\xc1", id="no message"),
     ],
 )
-def test_bytes_of_another_protocol_end_the_link(data: bytes) -> None:
-    async def scenario() -> None:
-        async with pair() as each:
-            await each.write_bytes(data)
-            assert len(each.user.lost) == 1
-            assert not each.link.is_open
-            each.link.send(Ping())  # has no effect
-
-    play(scenario())
+@virtual_sockets
+async def test_bytes_of_another_protocol_end_the_link(data: bytes) -> None:
+    async with pair() as each:
+        await each.write_bytes(data)
+        assert len(each.user.lost) == 1
+        assert not each.link.is_open
+        each.link.send(Ping())  # has no effect
 
 
 def test_a_bug_ends_only_its_own_link(caplog: pytest.LogCaptureFixture) -> None:
@@ -126,117 +116,103 @@ def test_a_bug_ends_only_its_own_link(caplog: pytest.LogCaptureFixture) -> None:
             assert broken.user.lost == ["failure"]
             assert other.user.lost == []
 
-    play(scenario())
+    play_fast(scenario())
     assert [record.message for record in caplog.records] == ["link failed"]
 
 
-def test_a_silent_host_is_lost_after_two_seconds_and_one_that_pings_is_not() -> None:
-    async def scenario() -> None:
-        async with pair() as silent, pair() as alive:
-            for _ in range(12):
-                await asyncio.sleep(0.5)
-                await alive.write(Hello(version=VERSION) if not alive.user.ready else Ping())
-            assert silent.user.lost == [f"silent for {SILENT_SECONDS:g} s"]
-            assert alive.user.lost == []
-            pings = (await alive.read()).count(encode(Ping()))
-            assert 6 <= pings <= 12
-
-    play(scenario())
+@virtual_sockets
+async def test_a_silent_host_is_lost_after_two_seconds_and_one_that_pings_is_not() -> None:
+    async with pair() as silent, pair() as alive:
+        for _ in range(12):
+            await asyncio.sleep(0.5)
+            await alive.write(Hello(version=VERSION) if not alive.user.ready else Ping())
+        assert silent.user.lost == [f"silent for {SILENT_SECONDS:g} s"]
+        assert alive.user.lost == []
+        pings = (await alive.read()).count(encode(Ping()))
+        assert 6 <= pings <= 12
 
 
-def test_the_lag_of_this_loop_is_not_taken_for_silence() -> None:
-    async def scenario() -> None:
-        near, far = socket.socketpair()
-        with far:
-            user, lag = User(), LoopLag()
-            link = RelayLink(user, "-", lag)
-            await asyncio.get_running_loop().create_connection(lambda: link, sock=near)
-            clock = asyncio.get_running_loop().time
-            for _ in range(10):
-                lag.beat(clock())
-                await asyncio.sleep(0.1)
-            hold_up(5.0)
-            link.tick(clock())
-            assert user.lost == []
-            link.drop("over")
-            await asyncio.sleep(0.01)
-
-    play(scenario())
+@virtual_sockets
+async def test_the_lag_of_this_loop_is_not_taken_for_silence() -> None:
+    near, far = socket.socketpair()
+    with far:
+        user, lag = User(), LoopLag()
+        link = RelayLink(user, "-", lag)
+        await asyncio.get_running_loop().create_connection(lambda: link, sock=near)
+        clock = asyncio.get_running_loop().time
+        for _ in range(10):
+            lag.beat(clock())
+            await asyncio.sleep(0.1)
+        hold_up(5.0)
+        link.tick(clock())
+        assert user.lost == []
+        link.drop("over")
+        await asyncio.sleep(0.01)
 
 
-def test_a_host_that_reads_nothing_is_dropped_before_it_costs_memory() -> None:
-    async def scenario() -> None:
-        async with pair() as each:
-            sent_bytes = 0
-            while each.link.is_open:
-                each.link.send(PACKET)
-                sent_bytes += len(PACKET.data)
-            assert each.user.lost == ["more than 20 MiB unsent"]
-            assert MAX_UNSENT_BYTES < sent_bytes < MAX_UNSENT_BYTES + (4 << 20)
-
-    play(scenario())
-
-
-def test_messages_of_one_turn_are_sent_together_in_their_order() -> None:
-    async def scenario() -> None:
-        async with pair() as each:
-            assert await each.read() == encode(Hello(version=VERSION))
-            messages = [PartReceived(number=number) for number in range(1000)]
-            for message in messages:
-                each.link.send(message)
-            with pytest.raises(BlockingIOError):
-                each.far.recv(1)  # nothing yet
-            assert await each.read() == b"".join(map(encode, messages))
-
-    play(scenario())
-
-
-def test_messages_of_one_turn_that_are_large_are_sent_at_once() -> None:
-    async def scenario() -> None:
-        async with pair() as each:
-            assert await each.read() == encode(Hello(version=VERSION))
-            each.link.send(PartReceived(number=1))
+@virtual_sockets
+async def test_a_host_that_reads_nothing_is_dropped_before_it_costs_memory() -> None:
+    async with pair() as each:
+        sent_bytes = 0
+        while each.link.is_open:
             each.link.send(PACKET)
-            assert each.far.recv(1 << 10).startswith(encode(PartReceived(number=1)))
+            sent_bytes += len(PACKET.data)
+        assert each.user.lost == ["more than 20 MiB unsent"]
+        assert MAX_UNSENT_BYTES < sent_bytes < MAX_UNSENT_BYTES + (4 << 20)
 
-    play(scenario())
+
+@virtual_sockets
+async def test_messages_of_one_turn_are_sent_together_in_their_order() -> None:
+    async with pair() as each:
+        assert await each.read() == encode(Hello(version=VERSION))
+        messages = [PartReceived(number=number) for number in range(1000)]
+        for message in messages:
+            each.link.send(message)
+        with pytest.raises(BlockingIOError):
+            each.far.recv(1)  # nothing yet
+        assert await each.read() == b"".join(map(encode, messages))
 
 
-def test_media_that_are_not_urgent_wait_for_room() -> None:
-    async def scenario() -> None:
-        async with pair() as each:
-            async with asyncio.timeout(1):
+@virtual_sockets
+async def test_messages_of_one_turn_that_are_large_are_sent_at_once() -> None:
+    async with pair() as each:
+        assert await each.read() == encode(Hello(version=VERSION))
+        each.link.send(PartReceived(number=1))
+        each.link.send(PACKET)
+        assert each.far.recv(1 << 10).startswith(encode(PartReceived(number=1)))
+
+
+@virtual_sockets
+async def test_media_that_are_not_urgent_wait_for_room() -> None:
+    async with pair() as each:
+        async with asyncio.timeout(1):
+            await each.link.drained()
+        for _ in range(3):
+            each.link.send(PACKET)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
                 await each.link.drained()
-            for _ in range(3):
-                each.link.send(PACKET)
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.1):
-                    await each.link.drained()
-            async with asyncio.TaskGroup() as tasks:
-                waiting = tasks.create_task(each.link.drained())
-                read = 0
-                while not waiting.done():
-                    read += len(await each.read())
-            assert read > 1 << 20
-            each.link.send(PACKET)
-            each.link.send(PACKET)
-            each.link.drop("over")  # a loss ends the wait too
-            async with asyncio.timeout(1):
-                await each.link.drained()
-
-    play(scenario())
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(each.link.drained())
+            read = 0
+            while not waiting.done():
+                read += len(await each.read())
+        assert read > 1 << 20
+        each.link.send(PACKET)
+        each.link.send(PACKET)
+        each.link.drop("over")  # a loss ends the wait too
+        async with asyncio.timeout(1):
+            await each.link.drained()
 
 
-def test_a_closed_link_sends_what_is_unsent() -> None:
-    async def scenario() -> None:
-        async with pair() as each:
-            each.link.send(PACKET)
-            each.link.close()
-            assert each.user.lost == ["closed here"]
-            received = b""
-            while data := await each.read():
-                received += data
-            assert received.endswith(encode(PACKET))
-            assert each.user.lost == ["closed here"]  # once
-
-    play(scenario())
+@virtual_sockets
+async def test_a_closed_link_sends_what_is_unsent() -> None:
+    async with pair() as each:
+        each.link.send(PACKET)
+        each.link.close()
+        assert each.user.lost == ["closed here"]
+        received = b""
+        while data := await each.read():
+            received += data
+        assert received.endswith(encode(PACKET))
+        assert each.user.lost == ["closed here"]  # once

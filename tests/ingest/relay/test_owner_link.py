@@ -27,8 +27,9 @@ from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.slot_session import CloseReason
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
-from tests.ingest.relay.test_link import User, play
+from tests.ingest.relay.test_link import User
 from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO
+from tests.support.ingest.virtual_clock import virtual_sockets
 
 
 class RecordedCalls:
@@ -83,151 +84,133 @@ async def ends() -> AsyncGenerator[Ends, None]:
 ATTACHED = Attached(number=0, generation=6)
 
 
-def test_a_session_is_attached_and_its_media_are_sent() -> None:
-    async def scenario() -> None:
-        async with ends() as each:
-            attachment = await each.attach(RecordedCalls(), ATTACHED)
-            assert attachment.generation == 6
-            assert attachment.address == "192.0.2.9:1937"
-            packet = MediaPacket(track=AUDIO, dts=1, pts=2, key=True, data=b"s")
-            attachment.send_track(VIDEO)
-            attachment.send_track(AUDIO, 1.5)
-            attachment.send_packet(packet)
-            attachment.send_packet(packet, 1e9)
-            attachment.send_packet(packet, -0.1)
-            attachment.send_part()
-            attachment.send_unusable("odd", video=True)
-            attachment.send_announcement()
-            attachment.send_jump()
-            await asyncio.sleep(0.05)
-            sound = RelayedPacket(
-                number=0, age_ms=0, video=False, dts=1, pts=2, key=True, data=b"s"
-            )
-            old = RelayedPacket(
-                number=0, age_ms=MAX_AGE_MS, video=False, dts=1, pts=2, key=True, data=b"s"
-            )
-            assert each.far.messages == [
-                Attach(number=0, grant=RelayedGrant.of(GRANT), peer="192.0.2.7:5"),
-                RelayedTrack(number=0, age_ms=0, track=VIDEO),
-                RelayedTrack(number=0, age_ms=1_500, track=AUDIO),
-                sound,
-                old,
-                sound,
-                PartReceived(number=0),
-                PartReceived(number=0, video=True, unusable="odd"),
-                PartReceived(number=0, announced=True),
-                RelayedJump(number=0),
-            ]
-
-    play(scenario())
+@virtual_sockets
+async def test_a_session_is_attached_and_its_media_are_sent() -> None:
+    async with ends() as each:
+        attachment = await each.attach(RecordedCalls(), ATTACHED)
+        assert attachment.generation == 6
+        assert attachment.address == "192.0.2.9:1937"
+        packet = MediaPacket(track=AUDIO, dts=1, pts=2, key=True, data=b"s")
+        attachment.send_track(VIDEO)
+        attachment.send_track(AUDIO, 1.5)
+        attachment.send_packet(packet)
+        attachment.send_packet(packet, 1e9)
+        attachment.send_packet(packet, -0.1)
+        attachment.send_part()
+        attachment.send_unusable("odd", video=True)
+        attachment.send_announcement()
+        attachment.send_jump()
+        await asyncio.sleep(0.05)
+        sound = RelayedPacket(number=0, age_ms=0, video=False, dts=1, pts=2, key=True, data=b"s")
+        old = RelayedPacket(
+            number=0, age_ms=MAX_AGE_MS, video=False, dts=1, pts=2, key=True, data=b"s"
+        )
+        assert each.far.messages == [
+            Attach(number=0, grant=RelayedGrant.of(GRANT), peer="192.0.2.7:5"),
+            RelayedTrack(number=0, age_ms=0, track=VIDEO),
+            RelayedTrack(number=0, age_ms=1_500, track=AUDIO),
+            sound,
+            old,
+            sound,
+            PartReceived(number=0),
+            PartReceived(number=0, video=True, unusable="odd"),
+            PartReceived(number=0, announced=True),
+            RelayedJump(number=0),
+        ]
 
 
-def test_the_end_of_the_last_session_closes_the_link() -> None:
-    async def scenario() -> None:
-        async with ends() as each:
-            session = RecordedCalls()
-            first = await each.attach(session, ATTACHED)
-            second = await each.attach(session, Attached(number=1, generation=6))
-            first.close(goodbye=True, reason=None)
-            first.close(goodbye=True, reason=None)
-            assert each.owner.link.is_open
-            second.close(goodbye=False, reason=CloseReason.SILENT)
-            await asyncio.sleep(0.05)
-            assert each.far.messages[2:] == [
-                Close(number=0, goodbye=True, reason=None),
-                Close(number=1, goodbye=False, reason=CloseReason.SILENT),
-            ]
-            assert not each.owner.link.is_open
-            assert each.closed == ["closed here"]
-            assert session.ended == []
-
-    play(scenario())
+@virtual_sockets
+async def test_the_end_of_the_last_session_closes_the_link() -> None:
+    async with ends() as each:
+        session = RecordedCalls()
+        first = await each.attach(session, ATTACHED)
+        second = await each.attach(session, Attached(number=1, generation=6))
+        first.close(goodbye=True, reason=None)
+        first.close(goodbye=True, reason=None)
+        assert each.owner.link.is_open
+        second.close(goodbye=False, reason=CloseReason.SILENT)
+        await asyncio.sleep(0.05)
+        assert each.far.messages[2:] == [
+            Close(number=0, goodbye=True, reason=None),
+            Close(number=1, goodbye=False, reason=CloseReason.SILENT),
+        ]
+        assert not each.owner.link.is_open
+        assert each.closed == ["closed here"]
+        assert session.ended == []
 
 
 @pytest.mark.parametrize(("occupied", "error"), [(True, SlotOccupied), (False, OwnerUnreachable)])
-def test_a_refusal_is_an_error(occupied: bool, error: type[Exception]) -> None:
-    async def scenario() -> None:
-        async with ends() as each:
-            refusal = AttachRefused(number=0, occupied=occupied, reason="why")
-            with pytest.raises(ExceptionGroup) as group:
-                await each.attach(RecordedCalls(), refusal)
-            assert group.group_contains(error)
-
-    play(scenario())
+@virtual_sockets
+async def test_a_refusal_is_an_error(occupied: bool, error: type[Exception]) -> None:
+    async with ends() as each:
+        refusal = AttachRefused(number=0, occupied=occupied, reason="why")
+        with pytest.raises(ExceptionGroup) as group:
+            await each.attach(RecordedCalls(), refusal)
+        assert group.group_contains(error)
 
 
-def test_attaching_fails_if_the_owner_does_not_answer() -> None:
-    async def scenario() -> None:
-        async with ends() as each:
-            with pytest.raises(OwnerUnreachable, match="not answer"):
-                await each.owner.attach(GRANT, "-", RecordedCalls())
-            await asyncio.sleep(0.05)
-            # The owner may have attached the session meanwhile.
-            assert each.far.messages[-1] == Close(number=0, goodbye=False, reason=None)
-
-    play(scenario())
+@virtual_sockets
+async def test_attaching_fails_if_the_owner_does_not_answer() -> None:
+    async with ends() as each:
+        with pytest.raises(OwnerUnreachable, match="not answer"):
+            await each.owner.attach(GRANT, "-", RecordedCalls())
+        await asyncio.sleep(0.05)
+        # The owner may have attached the session meanwhile.
+        assert each.far.messages[-1] == Close(number=0, goodbye=False, reason=None)
 
 
-def test_a_link_that_is_lost_ends_all_sessions_and_attempts() -> None:
-    async def scenario() -> None:
-        async with ends() as each:
-            session = RecordedCalls()
-            attachment = await each.attach(session, ATTACHED)
-            async with asyncio.TaskGroup() as tasks:
-                attaching = tasks.create_task(lost(each))
-                await asyncio.sleep(0.05)
-                each.far_link.drop("killed")
-            assert attaching.done()
-            assert len(session.ended) == len(each.closed) == 1
-            assert not attachment.is_open
-            assert attachment.farewell is None
-            attachment.send_part()  # has no effect
-
+@virtual_sockets
+async def test_a_link_that_is_lost_ends_all_sessions_and_attempts() -> None:
     async def lost(each: Ends) -> None:
         with pytest.raises(OwnerUnreachable):
             await each.owner.attach(GRANT, "-", RecordedCalls())
 
-    play(scenario())
-
-
-def test_an_owner_can_end_sessions_and_reports_stored_media() -> None:
-    async def scenario() -> None:
-        async with ends() as each:
-            session = RecordedCalls()
-            attachment = await each.attach(session, ATTACHED)
-            farewell = Disconnect(number=0, moved=True, reason="the service is stopping")
-            each.far_link.send(Stored(number=0, age_ms=2_500))
-            each.far_link.send(farewell)
-            each.far_link.send(Stored(number=0, age_ms=1))  # which comes too late
+    async with ends() as each:
+        session = RecordedCalls()
+        attachment = await each.attach(session, ATTACHED)
+        async with asyncio.TaskGroup() as tasks:
+            attaching = tasks.create_task(lost(each))
             await asyncio.sleep(0.05)
-            assert session.stored == [2.5]
-            assert session.ended == ["the service is stopping"]
-            assert attachment.farewell == farewell
-
-    play(scenario())
-
-
-def test_messages_that_owners_never_send_end_the_link() -> None:
-    async def scenario() -> None:
-        async with ends() as each:
-            session = RecordedCalls()
-            await each.attach(session, ATTACHED)
-            each.far_link.send(PartReceived(number=0))
-            await asyncio.sleep(0.05)
-            assert each.closed == ["PartReceived from an owner"]
-            assert session.ended == each.closed
-
-    play(scenario())
+            each.far_link.drop("killed")
+        assert attaching.done()
+        assert len(session.ended) == len(each.closed) == 1
+        assert not attachment.is_open
+        assert attachment.farewell is None
+        attachment.send_part()  # has no effect
 
 
-def test_a_link_lost_before_it_is_ready_reports_the_cause() -> None:
-    async def scenario() -> None:
-        lost: list[str] = []
-        owner = OwnerLink("-", LoopLag(), lambda _, cause: lost.append(cause))
-        owner.link.drop("not opened")
-        with pytest.raises(OwnerUnreachable, match="not opened"):
-            await owner.wait_ready()
-        assert not owner.is_ready
-        assert lost == ["not opened"]
+@virtual_sockets
+async def test_an_owner_can_end_sessions_and_reports_stored_media() -> None:
+    async with ends() as each:
+        session = RecordedCalls()
+        attachment = await each.attach(session, ATTACHED)
+        farewell = Disconnect(number=0, moved=True, reason="the service is stopping")
+        each.far_link.send(Stored(number=0, age_ms=2_500))
+        each.far_link.send(farewell)
+        each.far_link.send(Stored(number=0, age_ms=1))  # which comes too late
+        await asyncio.sleep(0.05)
+        assert session.stored == [2.5]
+        assert session.ended == ["the service is stopping"]
+        assert attachment.farewell == farewell
 
-    play(scenario())
+
+@virtual_sockets
+async def test_messages_that_owners_never_send_end_the_link() -> None:
+    async with ends() as each:
+        session = RecordedCalls()
+        await each.attach(session, ATTACHED)
+        each.far_link.send(PartReceived(number=0))
+        await asyncio.sleep(0.05)
+        assert each.closed == ["PartReceived from an owner"]
+        assert session.ended == each.closed
+
+
+@virtual_sockets
+async def test_a_link_lost_before_it_is_ready_reports_the_cause() -> None:
+    lost: list[str] = []
+    owner = OwnerLink("-", LoopLag(), lambda _, cause: lost.append(cause))
+    owner.link.drop("not opened")
+    with pytest.raises(OwnerUnreachable, match="not opened"):
+        await owner.wait_ready()
+    assert not owner.is_ready
+    assert lost == ["not opened"]
