@@ -5,7 +5,6 @@ from typing import Any
 import httpx
 import pytest
 
-from storage.catalog.records.common import Change
 from tests.support.api.application import ApiService, Json
 
 PLAYERS = "/api/projects/1/players"
@@ -33,11 +32,6 @@ async def edit(api_service: ApiService, number: object, **body: object) -> httpx
     )
 
 
-async def newest_event(api_service: ApiService) -> Json:
-    event: Json = (await api_service.listed(path="/api/projects/1/events"))["data"][0]
-    return event
-
-
 async def test_adding_answers_with_the_player_and_nothing_else(api_service: ApiService) -> None:
     answer = await add(api_service, name="Ecran")
     assert answer.status_code == 201
@@ -46,7 +40,7 @@ async def test_adding_answers_with_the_player_and_nothing_else(api_service: ApiS
         "message": "Player added.",
         "player": {"id": number, "name": "Ecran", **STANDARD},
     }
-    event = await newest_event(api_service)
+    event = await api_service.newest_event()
     assert (event["type"], event["facts"]) == (
         "player added",
         {"player": number, "name": "Ecran"},
@@ -72,15 +66,15 @@ async def test_an_edit_changes_only_the_keys_that_it_sends(api_service: ApiServi
         "message": "Player updated.",
         "player": player | {"name": "Two", "controls": False},
     }
-    assert (await newest_event(api_service))["facts"] == {
+    assert (await api_service.newest_event())["facts"] == {
         "player": player["id"],
         "keys": ["name", "controls"],
     }
     cleared = (await edit(api_service, player["id"], color=None)).json()["player"]
     assert cleared == player | {"name": "Two", "controls": False, "color": None}
-    before = await newest_event(api_service)
+    before = await api_service.newest_event()
     assert (await edit(api_service, player["id"])).json()["player"] == cleared
-    assert await newest_event(api_service) == before
+    assert await api_service.newest_event() == before
 
 
 @pytest.mark.parametrize(
@@ -103,13 +97,13 @@ async def test_a_body_that_is_wrong_is_refused(
     api_service: ApiService, body: dict[str, Any], field: str
 ) -> None:
     player = await create_player(api_service, "One")
-    before = await newest_event(api_service)
+    before = await api_service.newest_event()
     for answer in (await add(api_service, **body), await edit(api_service, player["id"], **body)):
         assert answer.status_code == 422, answer.text
         assert set(answer.json()["errors"]) == {field}
     assert (await add(api_service)).json()["errors"] == {"name": ["The name is required."]}
     assert (await api_service.listed(path=PLAYERS))["data"] == [player]
-    assert await newest_event(api_service) == before
+    assert await api_service.newest_event() == before
 
 
 async def test_a_list_comes_in_pages_searched_and_sorted(api_service: ApiService) -> None:
@@ -125,63 +119,3 @@ async def test_a_list_comes_in_pages_searched_and_sorted(api_service: ApiService
     for query in ("sort_column=active", "page=x"):
         answer = await api_service.client.get(f"{PLAYERS}?{query}", headers=api_service.owner)
         assert answer.status_code == 422
-
-
-async def test_a_deleted_player_is_gone(api_service: ApiService) -> None:
-    player = await create_player(api_service, "One")
-    path = f"/api/players/{player['id']}"
-    answer = await api_service.client.delete(path, headers=api_service.owner)
-    assert (answer.status_code, answer.content) == (204, b"")
-    assert (await newest_event(api_service))["type"] == "player deleted"
-    assert (await api_service.client.delete(path, headers=api_service.owner)).status_code == 404
-    assert (await edit(api_service, player["id"], name="X")).status_code == 404
-    assert (await api_service.listed(path=PLAYERS))["meta"]["total"] == 0
-
-
-@pytest.mark.parametrize("number", ["0", "-1", "01", "abc", "2147483648", "9" * 30])
-async def test_what_is_no_players_number_is_not_found(api_service: ApiService, number: str) -> None:
-    assert (await edit(api_service, number, name="x")).status_code == 404
-    answer = await api_service.client.delete(f"/api/players/{number}", headers=api_service.owner)
-    assert answer.status_code == 404
-
-
-async def test_changes_require_a_token_that_may_write(api_service: ApiService) -> None:
-    player = await create_player(api_service, "One")
-    other = (await api_service.catalog.projects.add("Other", Change(1))).id
-    stranger = await api_service.headers_of("stranger", other, write=True)
-    reader = await api_service.headers_of("reader", 1, write=False)
-    record_path = f"/api/players/{player['id']}"
-    for headers, change_status, list_status in (
-        ({}, 401, 401),
-        (reader, 403, 200),
-        (stranger, 404, 404),
-    ):
-        answers = [
-            await api_service.client.post(PLAYERS, json={"name": "x"}, headers=headers),
-            await api_service.client.put(record_path, json={"name": "x"}, headers=headers),
-            await api_service.client.delete(record_path, headers=headers),
-        ]
-        assert [answer.status_code for answer in answers] == [change_status] * 3
-        assert (await api_service.client.get(PLAYERS, headers=headers)).status_code == list_status
-    assert (await api_service.listed(path=PLAYERS))["data"] == [player]
-
-
-async def test_an_edit_of_a_player_that_has_changed_since_is_refused(
-    api_service: ApiService,
-) -> None:
-    player = await create_player(api_service, "One", loop=True)
-    path = f"/api/players/{player['id']}"
-    original = await api_service.client.get(path, headers=api_service.owner)
-    assert (original.status_code, original.json()) == (200, {"data": player})
-    mine = {**api_service.owner, "If-Match": original.headers["etag"]}
-    first = await api_service.client.put(path, json={"muted": True}, headers=mine)
-    assert first.status_code == 200
-    second = await api_service.client.put(path, json={"name": "Theirs"}, headers=mine)
-    assert second.status_code == 412
-    unchanged = await api_service.client.get(path, headers=api_service.owner)
-    assert unchanged.json()["data"] == player | {"muted": True}
-    assert unchanged.headers["etag"] == first.headers["etag"] != original.headers["etag"]
-    newer_headers = {**api_service.owner, "If-Match": unchanged.headers["etag"]}
-    third = await api_service.client.put(path, json={"name": "Theirs"}, headers=newer_headers)
-    assert third.json()["player"]["name"] == "Theirs"
-    assert (await edit(api_service, player["id"], name="Without")).status_code == 200

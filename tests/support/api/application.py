@@ -49,3 +49,8 @@ class ApiService(msgspec.Struct, frozen=True):
         answer = await self.client.get(path + query, headers=self.owner)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    async def newest_event(self) -> Json:
+        """Return the newest event of the first project."""
+        event: Json = (await self.listed(path="/api/projects/1/events"))["data"][0]
+        return event
