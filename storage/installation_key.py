@@ -23,17 +23,18 @@ until all of them are there, and no process starts on it.
 
 import logging
 import secrets
-from collections.abc import Collection, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
-from media.stream_keys import PublicHash, is_hash
-from storage.catalog.projects.store_claims import StoreClaim
+from media.stream_keys import is_hash
+from storage.catalog.maintenance.references import References
+from storage.catalog.projects.installation import Installation
+from storage.catalog.projects.store_claims import StoreClaims
 from storage.errors import StorageError
 from storage.lease_verdict import MediaLease
 from storage.objects.addresses import COPYING, INSTALLATION, LEASE
-from storage.objects.base import ObjectChanged, ObjectError, ObjectMissing, Objects
+from storage.objects.base import ObjectChanged, ObjectError, ObjectMissing, Objects, ReadableObjects
 
 log = logging.getLogger(__name__)
 
@@ -90,59 +91,7 @@ class UnfinishedCopy(StorageError):
         self.store = store
 
 
-class MediaFolders(Protocol):
-    """A store whose folders can be listed."""
-
-    async def folder_names(self, prefix: str) -> set[str]:
-        """Return the names of the folders below `prefix`."""
-        ...
-
-
-class ReadableStore(MediaFolders, Protocol):
-    """A store whose key can be read, and whose folders can be listed."""
-
-    async def get(self, address: str) -> bytes:
-        """Return the bytes of an object, or raise `ObjectMissing`."""
-        ...
-
-
-class KeyCatalog(Protocol):
-    """The catalog's half of the key (see `storage.catalog.projects.installation`)."""
-
-    async def find_key(self) -> str:
-        """Return the key, "" if there is none yet."""
-        ...
-
-    async def add_key(self, key: str) -> str:
-        """Store the key unless there is one already; return the one that is stored then."""
-        ...
-
-
-class TurnCatalog(Protocol):
-    """The catalog's half of the lease (see `storage.catalog.projects.store_claims`)."""
-
-    async def read(self) -> StoreClaim:
-        """Return the turns that the store may have."""
-        ...
-
-
-class KnownMedia(Protocol):
-    """The media that the catalog knows (see `storage.catalog.maintenance.references`)."""
-
-    async def videos(self, hashes: Sequence[PublicHash]) -> Collection[PublicHash]:
-        """Return those of some hashes that belong to videos or recordings."""
-        ...
-
-    async def streams(self, hashes: Sequence[PublicHash]) -> Collection[PublicHash]:
-        """Return those of some hashes that belong to streams, or to runs still being recorded."""
-        ...
-
-    async def is_any_file_named(self) -> bool:
-        """Return whether the row of any video names its file or media."""
-        ...
-
-
-async def refuse_media(files: MediaFolders, *, store: str, catalog: str) -> None:
+async def refuse_media(files: ReadableObjects, *, store: str, catalog: str) -> None:
     """Refuse to create a catalog for a store that holds media.
 
     `store` and `catalog` are their places, for the message.
@@ -156,9 +105,9 @@ async def refuse_media(files: MediaFolders, *, store: str, catalog: str) -> None
 
 
 async def check(
-    files: ReadableStore,
-    keys: KeyCatalog,
-    references: KnownMedia,
+    files: ReadableObjects,
+    keys: Installation,
+    references: References,
     *,
     store: str,
     catalog: str,
@@ -195,7 +144,7 @@ async def check(
 
 
 async def complete(
-    objects: Objects, keys: KeyCatalog, turns: TurnCatalog, *, store: str, catalog: str
+    objects: Objects, keys: Installation, turns: StoreClaims, *, store: str, catalog: str
 ) -> None:
     """Write the missing halves of the key of a catalog and a store that passed `check`.
 
@@ -224,7 +173,7 @@ async def complete(
         raise StoreMismatch(store, catalog)
 
 
-async def verify(files: ReadableStore, keys: KeyCatalog, *, store: str, catalog: str) -> None:
+async def verify(files: ReadableObjects, keys: Installation, *, store: str, catalog: str) -> None:
     """Check that a catalog and a store have the same key, before anything is cleaned up.
 
     Raises:
@@ -244,7 +193,7 @@ async def verify(files: ReadableStore, keys: KeyCatalog, *, store: str, catalog:
     raise StoreMismatch(store, catalog)
 
 
-async def refuse_foreign(target: ReadableStore, key: str, *, store: str) -> None:
+async def refuse_foreign(target: ReadableObjects, key: str, *, store: str) -> None:
     """Refuse to copy the media of the installation with that key to a store that has others.
 
     `store` is its place, for the message.
@@ -300,14 +249,14 @@ async def _begin(objects: Objects, key: str) -> str:
     return key
 
 
-async def _read(files: ReadableStore, address: str = INSTALLATION) -> str:
+async def _read(files: ReadableObjects, address: str = INSTALLATION) -> str:
     try:
         return (await files.get(address)).decode(errors="replace").strip()
     except ObjectMissing:
         return ""
 
 
-async def _is_anothers(files: ReadableStore, turns: TurnCatalog) -> bool:
+async def _is_anothers(files: ReadableObjects, turns: StoreClaims) -> bool:
     """Return whether the lease of a store is another catalog's."""
     try:
         lease = msgspec.json.decode(await files.get(LEASE), type=MediaLease)
@@ -316,14 +265,14 @@ async def _is_anothers(files: ReadableStore, turns: TurnCatalog) -> bool:
     return lease.turn not in (await turns.read()).turns
 
 
-async def _has_media(files: MediaFolders) -> bool:
+async def _has_media(files: ReadableObjects) -> bool:
     for folder in _MEDIA:
         if any(map(is_hash, await files.folder_names(folder))):
             return True
     return False
 
 
-async def _is_any_known(files: MediaFolders, references: KnownMedia) -> bool:
+async def _is_any_known(files: ReadableObjects, references: References) -> bool:
     """Return whether the catalog knows some of the media."""
     for folder in _MEDIA:
         existing = references.streams if folder == "live" else references.videos

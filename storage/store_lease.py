@@ -39,7 +39,7 @@ import msgspec
 
 from media.no_op import do_nothing
 from media.ticks import MICROSECONDS
-from storage.catalog.projects.store_claims import StoreClaim
+from storage.catalog.projects.store_claims import StoreClaim, StoreClaims
 from storage.errors import CatalogError, StorageError
 from storage.lease_verdict import MediaLease, Sight, StoreElsewhere, StoreInUse, Verdict, judge
 from storage.objects.addresses import LEASE
@@ -87,34 +87,6 @@ def _random() -> str:
     return secrets.token_hex(_TURN_BYTES)
 
 
-class LeaseCatalog(Protocol):
-    """The claim in the catalog (see `storage.catalog.projects.store_claims`)."""
-
-    async def place(self) -> str:
-        """Return what a copy of the database does not share with it."""
-        ...
-
-    async def read(self) -> StoreClaim:
-        """Return the claim."""
-        ...
-
-    async def begin(self, turn: str) -> StoreClaim:
-        """Commit a turn that is about to be written to the store, and return the claim."""
-        ...
-
-    async def confirm(self, turn: str, began_us: int) -> None:
-        """Record that the store has a turn."""
-        ...
-
-    async def expire(self) -> None:
-        """Have the next process write a turn."""
-        ...
-
-    async def adopt(self, turn: str) -> None:
-        """Record a turn that the store has and the catalog had."""
-        ...
-
-
 class LeasedObjects(Objects, Protocol):
     """A store that has a lease."""
 
@@ -157,7 +129,7 @@ class StoreLease:
     def __init__(
         self,
         objects: LeasedObjects,
-        claims: LeaseCatalog,
+        claims: StoreClaims,
         *,
         catalog: str,
         timing: LeaseTiming | None = None,

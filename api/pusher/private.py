@@ -12,7 +12,7 @@ a token; the cookie of a browser's session is accepted from the console's own pa
 import re
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -26,6 +26,7 @@ from api.http.errors import HANDLERS, ApiError
 from api.http.json_body import read_raw_body
 from api.pusher.limits import MAX_NAME
 from api.pusher.protocol import ChannelGrant, Sign, granted_auth, is_socket_id
+from storage.catalog.events.broadcast import BroadcastOutbox
 from storage.catalog.records.common import Principal
 
 _CHANNEL: Final = re.compile(r"private-(stream|video|project)\.([0-9A-Za-z]{1,40})")
@@ -41,21 +42,13 @@ _PREFLIGHT_HEADERS: Final = {
 }
 
 
-class ChannelOwners(Protocol):
-    """Looks up channels' projects (`storage.catalog.events.broadcast.BroadcastOutbox`)."""
-
-    async def find_project(self, kind: str, name: str) -> int | None:
-        """Return the project of a stream, video or project by its name, or None."""
-        ...
-
-
 class _AuthRequest(msgspec.Struct, frozen=True):
     socket_id: str
     channel_name: str
 
 
 def private_channel_handlers(
-    owners: ChannelOwners,
+    owners: BroadcastOutbox,
     *,
     key: str,
     sign: Sign,

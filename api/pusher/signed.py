@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -23,7 +23,7 @@ from api.http.json_body import read_raw_body
 from api.pusher.limits import MAX_CHANNELS, MAX_DATA_BYTES, MAX_NAME
 from api.pusher.protocol import APP, is_channel, is_socket_id, signature
 from media.ticks import MICROSECONDS
-from storage.catalog.events.broadcast import OutboxEvent
+from storage.catalog.events.broadcast import BroadcastOutbox, OutboxEvent
 from storage.wall_clock import wall_clock_us
 
 _WINDOW: Final = 600  # seconds
@@ -35,14 +35,6 @@ _RESERVED: Final = ("pusher:", "pusher_internal:", "client-")
 
 S = TypeVar("S", bound=msgspec.Struct)
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
-
-
-class EventPublisher(Protocol):
-    """Accepts events (`storage.catalog.events.broadcast.BroadcastOutbox`)."""
-
-    async def publish(self, events: Sequence[OutboxEvent], now_us: int) -> None:
-        """Publish all events or none."""
-        ...
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,7 +94,7 @@ def _is_recent(timestamp: str, now: float) -> bool:
 
 
 def signed_event_handlers(
-    publisher: EventPublisher,
+    publisher: BroadcastOutbox,
     *,
     key: str,
     secret: str,

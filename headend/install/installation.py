@@ -16,9 +16,9 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
-from storage.installation_key import ReadableStore, check, complete, refuse_media, verify
+from storage.installation_key import check, complete, refuse_media, verify
 from storage.lease_verdict import MediaLease, NewStoreRefused
-from storage.objects.base import ObjectError, Objects
+from storage.objects.base import ObjectError, Objects, ReadableObjects
 from storage.objects.s3_bucket import S3Location
 from storage.objects.store import MediaStore
 from storage.store_lease import LeaseTiming, StoreLease
@@ -233,7 +233,7 @@ async def complete_key(catalog: Catalog, objects: Objects, *, store: str) -> Non
     )
 
 
-async def verify_objects(catalog: Catalog, objects: ReadableStore, *, store: str) -> None:
+async def verify_objects(catalog: Catalog, objects: ReadableObjects, *, store: str) -> None:
     """Check that a catalog and the objects of an installation have one key (see `verify`).
 
     Raises:

@@ -5,13 +5,13 @@ so it does with bytes without a row, which a process that died in between left b
 an upload whose video was deleted are deleted.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from media.ticks import MICROSECONDS
-from storage.catalog.events.kinds import UploadEnd, UploadExpiredEvent
-from storage.catalog.queries.due import Due
+from storage.catalog.events.kinds import UploadExpiredEvent
 from storage.catalog.records.common import Change
+from storage.catalog.uploads.links import UploadLinks
+from storage.catalog.uploads.repository import Uploads
 from storage.cleanup.cleanup_pass import CleanupPass, begin_pass
 from storage.cleanup.confirmation import TooMuchDue, is_unusual, require_usual
 from storage.objects import addresses
@@ -26,43 +26,7 @@ LINKS: Final = "upload links"
 UPLOADS: Final = "uploads"
 
 
-class UploadCatalog(Protocol):
-    """The uploads in the catalog."""
-
-    async def count_expired(self, now_us: int) -> Due:
-        """Return how many open uploads have expired, of all."""
-        ...
-
-    async def find_expired(self, now_us: int | None, most: int) -> tuple[str, ...]:
-        """Return up to `most` uploads that have expired, by a time, or whose video is gone."""
-        ...
-
-    async def remove(
-        self, name: str, end: UploadEnd, change: Change, *, expired: bool = False
-    ) -> bool:
-        """Delete an upload, with its video if that has no file."""
-        ...
-
-    async def find_kept(self, names: Sequence[str]) -> Collection[str]:
-        """Return those of some names whose uploads are in progress, or to be deleted."""
-        ...
-
-
-class UploadLinkCatalog(Protocol):
-    """The upload links in the catalog."""
-
-    async def count_expired(self, now_us: int) -> Due:
-        """Return how many links expired some time ago, of all."""
-        ...
-
-    async def remove_expired(self, now_us: int) -> int:
-        """Delete the links that expired some time ago."""
-        ...
-
-
-async def remove_old_links(
-    links: UploadLinkCatalog, now_us: int, *, confirmed: bool = False
-) -> int:
+async def remove_old_links(links: UploadLinks, now_us: int, *, confirmed: bool = False) -> int:
     """Remove the links that expired some time ago, and return their number.
 
     Raises:
@@ -75,7 +39,7 @@ async def remove_old_links(
 
 async def remove_expired_uploads(
     files: Objects,
-    uploads: UploadCatalog,
+    uploads: Uploads,
     now_us: int,
     *,
     store_us: int | None = None,
@@ -107,7 +71,7 @@ async def remove_expired_uploads(
 
 
 async def _remove_deleted(
-    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: CleanupPass
+    files: Objects, uploads: Uploads, now_us: int, this_pass: CleanupPass
 ) -> None:
     """Remove uploads whose video was deleted."""
     while names := await uploads.find_expired(None, _AT_ONCE):
@@ -119,7 +83,7 @@ async def _remove_deleted(
 
 
 async def _remove_expired(
-    files: Objects, uploads: UploadCatalog, now_us: int, this_pass: CleanupPass
+    files: Objects, uploads: Uploads, now_us: int, this_pass: CleanupPass
 ) -> None:
     while names := await uploads.find_expired(now_us, _AT_ONCE):
         for name in names:
@@ -132,7 +96,7 @@ async def _remove_expired(
 
 
 async def _discard_unknown(
-    files: Objects, uploads: UploadCatalog, now_us: int, old_us: int, this_pass: CleanupPass
+    files: Objects, uploads: Uploads, now_us: int, old_us: int, this_pass: CleanupPass
 ) -> None:
     """Move bytes of no open upload to the trash that have not changed since `old_us`."""
     stored = [place.rpartition("/")[2] for place in await files.addresses(addresses.UPLOADS)]
@@ -147,7 +111,7 @@ async def _discard_unknown(
 
 
 async def _discard_pieces(
-    files: Objects, uploads: UploadCatalog, now_us: int, old_us: int, this_pass: CleanupPass
+    files: Objects, uploads: Uploads, now_us: int, old_us: int, this_pass: CleanupPass
 ) -> None:
     unknown = set(await files.folder_names(addresses.PIECES))
     names = sorted(unknown)

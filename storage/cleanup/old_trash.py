@@ -5,13 +5,13 @@ from typing import Final
 from media.ticks import DAY_US
 from storage.catalog.queries.due import Due
 from storage.cleanup.confirmation import require_usual
-from storage.objects.base import Objects
-from storage.objects.trash import TrashFolders, empty_trash, find_trash, is_from
+from storage.objects.base import Objects, ReadableObjects
+from storage.objects.trash import empty_trash, find_trash, is_from
 
 TRASH_FOLDERS: Final = "folders of the trash"
 
 
-async def count_due(objects: TrashFolders, now_us: int, *, days: int) -> Due:
+async def count_due(objects: ReadableObjects, now_us: int, *, days: int) -> Due:
     """Return how many folders of the trash have been there for `days`, of all.
 
     Raises:

@@ -14,22 +14,21 @@ import logging
 import re
 from collections.abc import (
     AsyncGenerator,
-    Collection,
     Iterable,
     Iterator,
     Sequence,
 )
 from contextlib import aclosing
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from media.stream_keys import PublicHash, is_hash
 from media.ticks import MICROSECONDS
-from storage.catalog.maintenance.references import VideoReferences
+from storage.catalog.maintenance.references import References, VideoReferences
 from storage.cleanup.confirmation import Unconfirmed, is_unusual
 from storage.objects.addresses import video, video_folder, video_sources
-from storage.objects.base import ObjectError, ObjectMissing, Objects, ObjectStat
+from storage.objects.base import ObjectError, ObjectMissing, Objects, ReadableObjects
 from storage.objects.trash import discard
 
 log = logging.getLogger(__name__)
@@ -87,57 +86,7 @@ class TooManyUnknown(Unconfirmed):
         )
 
 
-class ReadableObjects(Protocol):
-    """Read access to the objects."""
-
-    async def folder_names(self, prefix: str) -> set[str]:
-        """Return the names of the folders below `prefix`."""
-        ...
-
-    async def has_changed(self, prefix: str, since_us: int) -> bool:
-        """Return whether a folder has changed since then."""
-        ...
-
-    async def addresses(self, prefix: str) -> list[str]:
-        """Return the addresses of all objects below `prefix`."""
-        ...
-
-    async def stat(self, address: str) -> ObjectStat | None:
-        """Return the size and age of an object, or None if there is none."""
-        ...
-
-    async def get(self, address: str) -> bytes:
-        """Return the bytes of an object, or raise `ObjectMissing`."""
-        ...
-
-
-class ReferenceCatalog(Protocol):
-    """The references from rows to objects (see `storage.catalog.maintenance.references`)."""
-
-    async def videos(self, hashes: Sequence[PublicHash]) -> Collection[PublicHash]:
-        """Return those of some hashes that belong to videos or recordings."""
-        ...
-
-    async def streams(self, hashes: Sequence[PublicHash]) -> Collection[PublicHash]:
-        """Return those of some hashes that belong to streams, or to runs still being recorded."""
-        ...
-
-    async def find_removed(self, addresses: Sequence[str]) -> Collection[str]:
-        """Return those of some addresses that are to be deleted, alone or with their folder."""
-        ...
-
-    async def slates(self, owners: Sequence[str]) -> Collection[str]:
-        """Return the addresses of the slate pictures of some owners."""
-        ...
-
-    async def find_references(self, hashes: Sequence[PublicHash]) -> Sequence[VideoReferences]:
-        """Return the references of some videos."""
-        ...
-
-
-async def find_unknown(
-    files: ReadableObjects, references: ReferenceCatalog, now_us: int
-) -> UnknownMedia:
+async def find_unknown(files: ReadableObjects, references: References, now_us: int) -> UnknownMedia:
     """Find the media of videos and streams that the catalog does not know.
 
     Names are listed before the catalog is queried, so new rows count. Only the ages of what is
@@ -170,7 +119,7 @@ async def find_unknown(
 
 
 async def find_unused(
-    files: ReadableObjects, references: ReferenceCatalog, now_us: int
+    files: ReadableObjects, references: References, now_us: int
 ) -> AsyncGenerator[Orphan]:
     """Yield the orphans of streams and videos that the catalog knows (see `find_unknown`).
 
@@ -185,7 +134,7 @@ async def find_unused(
 
 
 async def _unused_pictures(
-    files: ReadableObjects, references: ReferenceCatalog, before_us: int
+    files: ReadableObjects, references: References, before_us: int
 ) -> AsyncGenerator[Orphan]:
     """Yield slate pictures that are not in use."""
     owners = [name for name in await files.folder_names("slates") if _OWNER.fullmatch(name)]
@@ -201,7 +150,7 @@ async def _unused_pictures(
 
 
 async def _unused_media(
-    files: ReadableObjects, references: ReferenceCatalog, before_us: int
+    files: ReadableObjects, references: References, before_us: int
 ) -> AsyncGenerator[Orphan]:
     """Yield files and folders that older attempts left in the folders of finished videos."""
     # A video that was only uploaded has no folder below `videos` yet.
@@ -270,7 +219,7 @@ def _batches(names: Sequence[T]) -> Iterator[Sequence[T]]:
 
 async def remove_orphans(
     objects: Objects,
-    references: ReferenceCatalog,
+    references: References,
     now_us: int,
     *,
     store_us: int | None = None,

@@ -10,11 +10,11 @@ it. What comes even later is an orphan.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from media.ticks import MICROSECONDS
-from storage.catalog.queries.removals import Removal
+from storage.catalog.queries.removals import Removal, Removals
 from storage.errors import StorageError
 from storage.objects.at_once import do_each
 from storage.objects.base import ObjectError, Objects
@@ -34,22 +34,6 @@ _BATCH: Final = 40
 
 # Makes processes forget what they hold of a folder in memory.
 DropFolder = Callable[[str], Awaitable[None]]
-
-
-class RemovalCatalog(Protocol):
-    """The rows of what is to be deleted (see `storage.catalog.queries.removals`)."""
-
-    async def find_due(self, now_us: int, most: int) -> Sequence[Removal]:
-        """Return up to `most` removals that are due."""
-        ...
-
-    async def postpone(self, addresses: Sequence[str], due_us: int, *, cause: str = "") -> None:
-        """Have removals be due at a later time; `cause` is why they failed."""
-        ...
-
-    async def forget(self, addresses: Sequence[str]) -> None:
-        """Remove the rows of objects that are deleted."""
-        ...
 
 
 class RemovalPass:
@@ -84,7 +68,7 @@ class RemovalPass:
 
 
 async def remove_due(
-    objects: Objects, drop_folder: DropFolder, removals: RemovalCatalog, now_us: int
+    objects: Objects, drop_folder: DropFolder, removals: Removals, now_us: int
 ) -> int:
     """Delete what is due, and return the number of objects and folders whose rows are gone.
 
@@ -118,7 +102,7 @@ async def remove_due(
 async def keep_removing(
     objects: Objects,
     drop_folder: DropFolder,
-    removals: RemovalCatalog,
+    removals: Removals,
     now_us: Callable[[], int],
     verify: Callable[[], Awaitable[None]],
 ) -> None:

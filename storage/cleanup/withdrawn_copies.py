@@ -11,11 +11,11 @@ from a backup does not know newer ones.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from media.ticks import MICROSECONDS
-from storage.catalog.maintenance.cdn_folders import CdnFolder
+from storage.catalog.maintenance.cdn_folders import CdnFolder, CdnFolders
 from storage.errors import StorageError
 from storage.objects.addresses import CDN, cdn_folder, cdn_folders, is_address
 from storage.objects.at_once import do_each
@@ -35,39 +35,13 @@ _MOST_DUE: Final = 10_000  # folders; more wait until the oldest are gone
 _FOLDERS_AT_ONCE: Final = 4
 
 
-class FolderCatalog(Protocol):
-    """The rows of folders (see `storage.catalog.maintenance.cdn_folders`)."""
-
-    async def withdraw(self, now_us: int, *, all_folders: bool = False) -> int:
-        """Withdraw the folders of what not everyone may see, or all; return how many."""
-        ...
-
-    async def find_withdrawn(self, until_us: int, most: int) -> Sequence[CdnFolder]:
-        """Return up to `most` of the folders that were withdrawn until then."""
-        ...
-
-    async def forget(self, folders: Collection[CdnFolder]) -> None:
-        """Remove withdrawn folders."""
-        ...
-
-    async def find_known(self, tokens: Sequence[str]) -> Collection[str]:
-        """Return those of some names that folders have."""
-        ...
-
-    async def count(self) -> int:
-        """Return the number of folders, withdrawn ones included."""
-        ...
-
-
 class CopyWithdrawal:
     """Deletes the copies of one installation; what it has deleted it deletes once more at the end.
 
     `all_folders`: no folder is in use any more.
     """
 
-    def __init__(
-        self, objects: Objects, folders: FolderCatalog, *, all_folders: bool = False
-    ) -> None:
+    def __init__(self, objects: Objects, folders: CdnFolders, *, all_folders: bool = False) -> None:
         self._objects = objects
         self._folders = folders
         self._all_folders = all_folders
@@ -100,7 +74,7 @@ class CopyWithdrawal:
         self._deleted.add(folder.token)
 
 
-async def delete_unknown_copies(objects: Objects, folders: FolderCatalog) -> int:
+async def delete_unknown_copies(objects: Objects, folders: CdnFolders) -> int:
     """Delete the folders that no row names, and return how many.
 
     They are listed before the catalog is asked: a folder gets its row before its first copy.
@@ -127,7 +101,7 @@ async def delete_unknown_copies(objects: Objects, folders: FolderCatalog) -> int
 
 async def keep_deleting_withdrawn_copies(
     objects: Objects,
-    folders: FolderCatalog,
+    folders: CdnFolders,
     now_us: Callable[[], int],
     verify: Callable[[], Awaitable[None]],
     *,

@@ -88,7 +88,38 @@ class ObjectStat(msgspec.Struct, frozen=True, kw_only=True):
     modified_us: int
 
 
-class Objects(Protocol):
+class ReadableObjects(Protocol):
+    """Read access to objects. Every call may raise `BadAddress` and `ObjectError`."""
+
+    async def folder_names(self, prefix: str) -> set[str]:
+        """Return the names of the folders below `prefix`, however much is in them.
+
+        Without such a folder the result is empty.
+        """
+        ...
+
+    async def has_changed(self, prefix: str, since_us: int) -> bool:
+        """Return whether a folder has changed since then, in microseconds since the Unix epoch.
+
+        In a bucket that is any object below it, on a disk what is directly in it. A folder that
+        does not exist has not changed.
+        """
+        ...
+
+    async def addresses(self, prefix: str) -> list[str]:
+        """Return the sorted addresses of all objects below `prefix`, a folder's address."""
+        ...
+
+    async def stat(self, address: str) -> ObjectStat | None:
+        """Return the size and age of an object, or None if there is none."""
+        ...
+
+    async def get(self, address: str) -> bytes:
+        """Return the bytes of an object, or raise `ObjectMissing`."""
+        ...
+
+
+class Objects(ReadableObjects, Protocol):
     """An object store. Every call may raise `BadAddress` and `ObjectError`.
 
     Stores that derive from it need no calls for one object beside those for several.
@@ -159,10 +190,6 @@ class Objects(Protocol):
         """Return the bytes of objects, None for those that do not exist."""
         ...
 
-    async def stat(self, address: str) -> ObjectStat | None:
-        """Return the size and age of an object, or None if there is none."""
-        ...
-
     async def delete(self, address: str) -> None:
         """Delete an object, if it exists."""
         await self.delete_all((address,))
@@ -171,27 +198,8 @@ class Objects(Protocol):
         """Delete objects that exist, as many as possible; the last error is raised."""
         ...
 
-    async def addresses(self, prefix: str) -> list[str]:
-        """Return the sorted addresses of all objects below `prefix`, a folder's address."""
-        ...
-
     async def sizes(self, prefix: str) -> dict[str, int]:
         """Return the sizes in bytes of all objects below `prefix`, by address."""
-        ...
-
-    async def folder_names(self, prefix: str) -> set[str]:
-        """Return the names of the folders below `prefix`, however much is in them.
-
-        Without such a folder the result is empty.
-        """
-        ...
-
-    async def has_changed(self, prefix: str, since_us: int) -> bool:
-        """Return whether a folder has changed since then, in microseconds since the Unix epoch.
-
-        In a bucket that is any object below it, on a disk what is directly in it. A folder that
-        does not exist has not changed.
-        """
         ...
 
     async def delete_tree(self, prefix: str) -> None:

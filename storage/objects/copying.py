@@ -19,7 +19,7 @@ import msgspec
 
 from storage.errors import StorageError
 from storage.objects.addresses import MEDIA_FOLDERS, is_address, is_arriving
-from storage.objects.base import ObjectMissing, StoreFailed
+from storage.objects.base import ObjectMissing, Objects, StoreFailed
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import check_free, in_thread
 from storage.objects.s3 import fetch_file
@@ -55,32 +55,16 @@ class ObjectsCopy(msgspec.Struct, frozen=True, kw_only=True):
     more: int
 
 
-class CopySource(Protocol):
-    """A store whose objects can be listed and read."""
-
-    async def folder_names(self, prefix: str) -> set[str]:
-        """Return the names of the folders below `prefix`."""
-        ...
-
-    async def sizes(self, prefix: str) -> dict[str, int]:
-        """Return the sizes in bytes of all objects below `prefix`, by address."""
-        ...
-
-    async def get(self, address: str) -> bytes:
-        """Return the bytes of an object, or raise `ObjectMissing`."""
-        ...
-
-
 class CopyWay(Protocol):
     """A direction of copying, from one store to another."""
 
     @property
-    def source(self) -> CopySource:
+    def source(self) -> Objects:
         """The store to copy from."""
         ...
 
     @property
-    def target(self) -> CopySource:
+    def target(self) -> Objects:
         """The store to copy to."""
         ...
 

@@ -8,22 +8,14 @@ rely on their removal.
 """
 
 import re
-from typing import Final, Protocol
+from typing import Final
 
 from media.ticks import utc
 from storage.objects.addresses import TRASH, trash, trashed
-from storage.objects.base import ObjectError, Objects
+from storage.objects.base import ObjectError, Objects, ReadableObjects
 
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
-
-
-class TrashFolders(Protocol):
-    """A store whose folders can be listed."""
-
-    async def folder_names(self, prefix: str) -> set[str]:
-        """Return the names of the folders below `prefix`."""
-        ...
 
 
 async def discard(objects: Objects, address: str, now_us: int) -> None:
@@ -35,7 +27,7 @@ async def discard(objects: Objects, address: str, now_us: int) -> None:
     await objects.move(address, trashed(_name(now_us), address))
 
 
-async def find_trash(objects: TrashFolders) -> list[str]:
+async def find_trash(objects: ReadableObjects) -> list[str]:
     """Return the folders of cleanups in the trash, oldest first; other folders are left out.
 
     Raises:

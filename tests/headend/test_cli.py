@@ -252,6 +252,14 @@ finally:
 """
 
 
+def test_a_former_setting_is_warned_about_beside_the_output() -> None:
+    runner = CliRunner(env={"HEADEND_CONFIG": "", "HEADEND_LIMITS__AMF_DEPTH": "3"})
+    result = runner.invoke(main, ["settings", "--json"])
+    assert result.exit_code == 0
+    assert "limits.amf_depth" not in {line["name"] for line in json.loads(result.stdout)}
+    assert result.stderr.startswith("Warning: HEADEND_LIMITS__AMF_DEPTH: limits.amf_depth has no")
+
+
 @pytest.mark.parametrize("arguments", [("settings",), ("migrate",), ("token", "create", "mine")])
 def test_a_command_that_serves_no_clients_loads_no_server(
     data: Path, arguments: tuple[str, ...]

@@ -15,6 +15,7 @@ Source: ISO/IEC 14496-12, 4.2 (boxes) and 8.8 (fragments).
 import io
 import os
 import struct
+from functools import cached_property
 from typing import Final
 
 from av.container import Container
@@ -58,7 +59,16 @@ def _is_indexed(container: Container) -> bool:
 def _has_several(container: Container) -> bool:
     file: object = getattr(container.file, "file", None)
     is_mov = "mov" in container.format.name.split(",")
-    return is_mov and isinstance(file, io.FileIO) and is_appended(file)
+    return is_mov and isinstance(file, MediaFile) and file.is_appended
+
+
+class MediaFile(io.FileIO):
+    """A file of media, whose boxes are walked once."""
+
+    @cached_property
+    def is_appended(self) -> bool:
+        """True if it has the headers of several films, if its format is MP4."""
+        return is_appended(self)
 
 
 def is_appended(file: io.FileIO) -> bool:

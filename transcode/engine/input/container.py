@@ -32,7 +32,7 @@ from av.video.stream import VideoStream
 from media.no_op import do_nothing
 from transcode.engine.core.read_reporter import ReadReporter
 from transcode.engine.core.reports import ReportWriter
-from transcode.engine.input.appended_movies import is_appended
+from transcode.engine.input.appended_movies import MediaFile
 from transcode.engine.input.stereo_pair import ONE_SIDE, left_and_right
 
 Upload = InputContainer
@@ -89,7 +89,7 @@ def _deny(*_: object, **__: object) -> None:
     raise PermissionError("a file that names another file")
 
 
-class _ReportedFile(io.FileIO):
+class _ReportedFile(MediaFile):
     """A file whose descriptor the caller owns, and whose reads are counted.
 
     A packet of 16 MB is read in pieces: on a slow disk it would take as long as an engine may be
@@ -171,14 +171,14 @@ def open_upload(
     return upload
 
 
-def open_media(file: io.FileIO | io.BytesIO) -> Upload:
+def open_media(file: MediaFile | io.BytesIO) -> Upload:
     """Return the media in a file, read from its beginning.
 
     Raises:
         BadUpload: it has none of the known formats, or is too damaged to start with.
     """
     options = dict(_OPTIONS)
-    if isinstance(file, io.FileIO) and is_appended(file):
+    if isinstance(file, MediaFile) and file.is_appended:
         options["interleaved_read"] = "0"  # by times, which begin again, it would mix the films
     try:
         file.seek(0)
