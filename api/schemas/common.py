@@ -26,6 +26,15 @@ def shown_as(name: str) -> Callable[[_Body], _Body]:
     return rename
 
 
+def edits_of(body: type[msgspec.Struct]) -> Any:  # Any: a base of a class
+    """Return the base of a body that has the keys of another, each of which may be left out."""
+    fields: list[tuple[str, Any, Any]] = [  # Any: annotations and defaults
+        (field.name, field.type | msgspec.UnsetType, msgspec.UNSET)
+        for field in msgspec.structs.fields(body)
+    ]
+    return msgspec.defstruct(f"EditsOf{body.__name__}", fields, frozen=True, kw_only=True)
+
+
 def named_schema(name: str) -> Any:  # Any: metadata of Annotated
     """Return the annotation that fixes the name of a generic type in the OpenAPI document.
 

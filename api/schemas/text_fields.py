@@ -1,7 +1,7 @@
 """Validation of texts in requests: titles, names and descriptions."""
 
 import unicodedata
-from typing import Final
+from typing import Any, ClassVar, Final, Self
 
 MAX_TITLE: Final = 255  # characters, not bytes
 MAX_DESCRIPTION: Final = 10_000
@@ -14,13 +14,30 @@ def has_control_characters(text: str) -> bool:
     return any(unicodedata.category(character) in _CONTROLS for character in text)
 
 
-class Title(str):
+class TextField(str):
+    """A text that validates itself; `schema` describes what it accepts (JSON Schema)."""
+
+    __slots__ = ()
+    schema: ClassVar[dict[str, Any]] = {}  # Any: JSON
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Validate the text in a request.
+
+        Raises:
+            ValueError: it is invalid; the message is for the client.
+        """
+        raise NotImplementedError
+
+
+class Title(TextField):
     """A title: trimmed, visible, without control characters, at most `MAX_TITLE` characters."""
 
     __slots__ = ()
+    schema: ClassVar = {"type": "string", "minLength": 1, "maxLength": MAX_TITLE}
 
     @classmethod
-    def parse(cls, value: object) -> "Title":
+    def parse(cls, value: object) -> Self:
         """Validate the title in a request.
 
         Raises:
@@ -41,13 +58,14 @@ class Title(str):
         return cls(text)
 
 
-class Name(str):
+class Name(TextField):
     """The name of a label, player, project or token: a title with its own error messages."""
 
     __slots__ = ()
+    schema: ClassVar = Title.schema
 
     @classmethod
-    def parse(cls, value: object) -> "Name":
+    def parse(cls, value: object) -> Self:
         """Validate the name in a request.
 
         Raises:
@@ -59,13 +77,14 @@ class Name(str):
             raise ValueError(str(error).replace("title", "name")) from None
 
 
-class OptionalTitle(str):
+class OptionalTitle(TextField):
     """A title, or the empty string for null, "" or blanks: no title of its own."""
 
     __slots__ = ()
+    schema: ClassVar = {"type": ["string", "null"], "maxLength": MAX_TITLE}
 
     @classmethod
-    def parse(cls, value: object) -> "OptionalTitle":
+    def parse(cls, value: object) -> Self:
         """Validate the title in a request.
 
         Raises:
@@ -76,13 +95,14 @@ class OptionalTitle(str):
         return cls(Title.parse(value))
 
 
-class Description(str):
+class Description(TextField):
     """A description: any number of lines, no other control characters; it may be empty."""
 
     __slots__ = ()
+    schema: ClassVar = {"type": ["string", "null"], "maxLength": MAX_DESCRIPTION}
 
     @classmethod
-    def parse(cls, value: object) -> "Description":
+    def parse(cls, value: object) -> Self:
         """Validate the description in a request; null is the empty one.
 
         Raises:

@@ -3,7 +3,6 @@
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
 from litestar import Controller, Response, delete, get, post, put
 from litestar.di import NamedDependency
 
@@ -13,14 +12,14 @@ from api.http.errors import ApiError, documented
 from api.http.json_body import described, read_body
 from api.http.parameters import RecordId, missing, number_of, still_there
 from api.http.preconditions import IfMatch, quoted, unless_edited
-from api.library.references import read_countries, read_resolutions, wanted_tags
+from api.library.references import read_details
 from api.schemas.presenter import Presenter
 from api.streams.command_client import IngestClient
 from api.streams.lookup import STREAM, stream_tag
 from api.streams.schemas import BackupAdded, StreamChanged, StreamData, StreamEdit
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
-from storage.catalog.streams.repository import StreamChange
+from storage.catalog.records.details import StreamDetails
 from storage.errors import BackupInUse, TooManyBackups
 
 _BACKUPS: Final = "/backups"
@@ -68,7 +67,7 @@ class StreamController(Controller):
         record = still_there(
             await catalog.streams.edit(
                 stream.id,
-                _change(body),
+                read_details(body, StreamDetails),
                 now_us=now_us,
                 by=request.auth.id,
                 check=unless_edited(if_match, stream_tag),
@@ -190,17 +189,3 @@ class StreamController(Controller):
             raise ApiError(HTTPStatus.CONFLICT, message) from error
         if not removed:
             raise missing("backup")
-
-
-def _change(body: StreamEdit) -> StreamChange:
-    """Return the change that a body describes; null stands for the empty list."""
-    unset = msgspec.UNSET
-    return StreamChange(
-        title=unset if body.title is unset else str(body.title),
-        description=unset if body.description is unset else str(body.description),
-        category=body.category,
-        player=body.player,
-        countries=unset if body.countries is unset else read_countries(body.countries or []),
-        tags=unset if body.tags is unset else wanted_tags(body.tags or []),
-        resolutions=(unset if body.resolutions is unset else read_resolutions(body.resolutions)),
-    )

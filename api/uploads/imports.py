@@ -17,9 +17,9 @@ from api.http.filenames import file_slug, file_title
 from api.http.json_body import described, read_body
 from api.library.lookup import PROJECT
 from api.library.quotas import ProjectQuotas
-from api.uploads.metadata import VideoDetails, wanted_details
+from api.library.references import read_details
 from api.videos.presenter import VideoPresenter
-from api.videos.schemas import VideoAdded
+from api.videos.schemas import DetailsBody, VideoAdded
 from outbound.policy import (
     BadWebAddress,
     Network,
@@ -30,6 +30,8 @@ from outbound.policy import (
 )
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
+from storage.catalog.records.details import VideoDetails
+from storage.catalog.records.videos import NewVideo
 from storage.catalog.videos.imports import NewImport
 
 _NAMELESS: Final = "video"
@@ -48,7 +50,7 @@ class ImportRules:
         self.allowed = allowed
 
 
-class ImportOrder(VideoDetails, frozen=True, kw_only=True):
+class ImportOrder(DetailsBody, frozen=True, kw_only=True):
     """What it takes to have a file fetched; all but the address as in an upload."""
 
     url: str
@@ -99,10 +101,12 @@ class ImportsController(Controller):
         new = NewImport(
             url=address.url,
             host=address.host,
-            hash=await catalog.videos.free_hash(),
-            file_title=file_title(name),
-            slug=file_slug(name),
-            wanted=wanted_details(order),
+            video=NewVideo(
+                hash=await catalog.videos.free_hash(),
+                file_title=file_title(name),
+                name=file_slug(name),
+                details=read_details(order, VideoDetails).details,
+            ),
         )
         # Its size is checked when it is known.
         async with quotas.adding_file(project.id, 1):

@@ -12,7 +12,7 @@ from litestar.params import QueryParameter
 from api.http.auth import ApiRequest, needs_write
 from api.http.error_statuses import CHANGE_ERRORS, FORM_ERRORS
 from api.http.errors import ApiError, documented, invalid
-from api.http.multipart_schemas import FileForm, PosterForm, VideoForm
+from api.http.multipart_schemas import FileForm, PosterForm, video_form
 from api.http.parameters import missing, still_there
 from api.intake.upload_intake import (
     MAX_PICTURE,
@@ -34,7 +34,7 @@ from api.uploads.replace_file import replace_from_form
 from api.uploads.video_form import receive_video_form
 from api.videos.lookup import VIDEO
 from api.videos.presenter import VideoPresenter
-from api.videos.schemas import VideoAdded, VideoChanged
+from api.videos.schemas import TEXTS, VideoAdded, VideoChanged
 from storage.catalog import Catalog
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
@@ -64,7 +64,7 @@ class VideoUploadController(Controller):
     @post(
         guards=[needs_write],
         request_max_body_size=MAX_VIDEO + VIDEO_FORM_BYTES,
-        operation_class=VideoForm,
+        operation_class=video_form(TEXTS),
         summary="Upload a video",
         responses=documented(*FORM_ERRORS),
     )

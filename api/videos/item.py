@@ -6,7 +6,6 @@ Its files are handled in `api.uploads.single_request`.
 from collections.abc import Callable
 from http import HTTPStatus
 
-import msgspec
 from litestar import Controller, Response, delete, get, post, put
 from litestar.di import NamedDependency
 
@@ -16,7 +15,7 @@ from api.http.errors import ApiError, documented
 from api.http.json_body import described, read_body
 from api.http.parameters import RecordId, missing, number_of, still_there
 from api.http.preconditions import IfMatch, quoted, unless_edited
-from api.library.references import read_countries, wanted_tags
+from api.library.references import read_details
 from api.ports import MediaRemover
 from api.videos.lookup import VIDEO, video_tag
 from api.videos.presenter import VideoPresenter, present_status
@@ -28,8 +27,8 @@ from api.videos.schemas import (
     VideoStatusData,
 )
 from storage.catalog import Catalog
+from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.videos import WholeVideo
-from storage.catalog.videos.repository import VideoChange
 from storage.errors import VideoNotFailed
 
 
@@ -85,17 +84,9 @@ class VideoController(Controller):
     ) -> Response[VideoChanged]:
         """Change what is sent; tags and countries replace the whole list."""
         body = await read_body(request, VideoEdit)
-        unset = msgspec.UNSET
-        change = VideoChange(
-            title=unset if body.title is unset else str(body.title) or None,
-            description=unset if body.description is unset else str(body.description),
-            category=body.category,
-            countries=unset if body.countries is unset else read_countries(body.countries or []),
-            tags=unset if body.tags is unset else wanted_tags(body.tags or []),
-        )
         changed = await catalog.videos.edit(
             video.video.id,
-            change,
+            read_details(body, VideoDetails),
             now_us,
             by=request.auth.id,
             check=unless_edited(if_match, video_tag),

@@ -17,6 +17,7 @@ from api.schemas.embed_snippets import embed_snippets
 from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from api.videos.schemas import (
+    CommonKeys,
     ShownRung,
     UploadedVideo,
     Video,
@@ -32,6 +33,10 @@ from storage.catalog.records.videos import VideoRecord, VideoStatus, WholeVideo
 # The protocol is Pusher's (version 7). The cluster is a placeholder that clients require.
 _CARD: Final = "default"  # the poster that always exists: a placeholder until there is a real one
 _UNDER_WAY: Final = ("queued", "transcoding")
+# The keys whose values are those of the record.
+_AS_RECORDED: Final = tuple(
+    key for key in CommonKeys.__struct_fields__ if hasattr(VideoRecord, key)
+)
 _Values = dict[str, Any]  # Any: fields of every type, by their names
 
 
@@ -125,24 +130,15 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
 
     def _common(self, record: VideoRecord) -> _Values:
         addresses, hash_ = self.addresses, record.hash
-        return {
-            "id": record.id,
-            "hash": hash_,
-            "title": record.title,
-            "description": record.description,
-            "name": record.name,
-            "size": record.size,
+        values: _Values = {
             "length": _milliseconds(record.length_us) / 1000,
             "iso8601_duration": iso8601_duration(record.length_us),
-            "width": record.width,
-            "height": record.height,
             "video": addresses.video_playlist(hash_),
             "uploaded_at": _optional_timestamp(record.uploaded_us),
             "completed": record.state == "completed",
             "completed_at": _optional_timestamp(record.completed_us),
             "created_at": format_timestamp(record.created_us),
             "updated_at": format_timestamp(record.updated_us),
-            "published": record.published,
             "published_at": _optional_timestamp(record.published_us),
             "image_urls": {
                 label: addresses.video_poster(hash_, label) for label in record.poster_labels
@@ -150,6 +146,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             "project_json": addresses.project_document(record.project_key),
             "video_json": addresses.video_document(hash_),
         }
+        return values | {key: getattr(record, key) for key in _AS_RECORDED}
 
     def _progress(self, record: VideoRecord) -> _Values:
         return {

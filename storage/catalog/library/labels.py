@@ -8,7 +8,6 @@ transaction.
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Literal
 
-import msgspec
 from sqlalchemy import Row, Table, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -34,21 +33,6 @@ _LINKS: Final = {"stream": (stream_tags, "stream_id"), "video": (video_tags, "vi
 _TRIES: Final = 3
 
 
-class TagById(msgspec.Struct, frozen=True):
-    """An existing tag."""
-
-    id: int
-
-
-class TagByName(msgspec.Struct, frozen=True):
-    """A tag by its name, which is added if there is none yet."""
-
-    name: str
-
-
-TagWanted = TagById | TagByName
-
-
 def _record(row: Row[Any]) -> LabelRecord:  # Any: the row of a whole table has no static type
     return LabelRecord(id=row.id, project=row.project_id, name=row.name, active=row.active)
 
@@ -70,10 +54,10 @@ async def link_tags(
     project: int,
     table: Literal["stream", "video"],
     record: int,
-    new_tags: Sequence[TagWanted],
+    new_tags: Sequence[int | str],
     now_us: int,
 ) -> None:
-    """Replace a record's tags; each counts once, and a new name adds a tag.
+    """Replace a record's tags, each by its number or name; a new name adds a tag.
 
     The caller holds the record's row.
 
@@ -82,7 +66,7 @@ async def link_tags(
         CatalogBusy: other processes keep adding and deleting tags of these names.
     """
     links, owner = _LINKS[table]
-    ids = [tag.id for tag in new_tags if isinstance(tag, TagById)]
+    ids = [tag for tag in new_tags if isinstance(tag, int)]
     numbers = await _lock(connection, project, ids)
     for number in ids:
         if number not in numbers:
@@ -90,8 +74,8 @@ async def link_tags(
     # By their folded names: the first spelling of a name counts.
     names: dict[str, str] = {}
     for tag in new_tags:
-        if isinstance(tag, TagByName):
-            names.setdefault(fold(tag.name), tag.name)
+        if isinstance(tag, str):
+            names.setdefault(fold(tag), tag)
     numbers |= await _find_or_add(connection, project, names, now_us)
     await connection.execute(delete(links).where(links.c[owner] == record))
     if numbers:

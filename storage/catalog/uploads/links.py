@@ -18,7 +18,8 @@ from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.due import Due, count_due
 from storage.catalog.records.common import Page
-from storage.catalog.records.uploads import LinkRecord, ListedLink, UploadDetails
+from storage.catalog.records.details import VideoDetails
+from storage.catalog.records.uploads import LinkRecord, ListedLink
 from storage.catalog.schema.tables import projects as projects_table
 from storage.catalog.schema.upload_tables import upload_links, uploads
 from storage.catalog.videos import replacement
@@ -38,7 +39,7 @@ def _record(row: Row[*tuple[Any, ...]]) -> LinkRecord:  # Any: columns of severa
         project=project,
         project_key=key,
         origins=tuple(origins.split()),
-        wanted=msgspec.json.decode(facts, type=UploadDetails),
+        wanted=msgspec.json.decode(facts, type=VideoDetails),
         most_bytes=most_bytes,
         expires_us=expires_us,
         used=used_us is not None,
@@ -49,7 +50,7 @@ def _record(row: Row[*tuple[Any, ...]]) -> LinkRecord:  # Any: columns of severa
 def _listed(row: Row[Any]) -> ListedLink:  # Any: the row of a whole table has no static type
     return ListedLink(
         id=row.id,
-        wanted=msgspec.json.decode(row.facts, type=UploadDetails),
+        wanted=msgspec.json.decode(row.facts, type=VideoDetails),
         most_bytes=row.most_bytes,
         created_us=row.created_us,
         expires_us=row.expires_us,
@@ -79,7 +80,7 @@ class UploadLinks:
     async def add(
         self,
         project: int,
-        details: UploadDetails,
+        details: VideoDetails,
         *,
         most_bytes: int,
         expires_us: int,

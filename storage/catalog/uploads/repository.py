@@ -21,7 +21,7 @@ from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadEnd, UploadLinkDeletedEvent
 from storage.catalog.queries import named_rows, project_lookup, removals
 from storage.catalog.queries.due import Due, count_due
-from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
+from storage.catalog.records.uploads import NewUpload, UploadRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import upload_links, upload_pieces, uploads
@@ -197,9 +197,7 @@ class Uploads:
         async with self._database.writing() as connection:
             return await upload_creation.begin(connection, project, new, now_us)
 
-    async def add(
-        self, project: int, link: int, file: NewVideo, details: UploadDetails, now_us: int
-    ) -> WholeVideo:
+    async def add(self, project: int, link: int, file: NewVideo, now_us: int) -> WholeVideo:
         """Add a video for a file that arrived whole through a link (see `creation.add`).
 
         Raises:
@@ -207,10 +205,9 @@ class Uploads:
             NoSuchProject, NoSuchLabel, HashTaken: as in `begin`.
         """
         async with self._database.writing() as connection:
-            whole = await video_creation.add(connection, project, file, now_us, by=None)
+            await project_lookup.require(connection, project)
             await uploadlinks.use(connection, link, now_us)
-            await video_creation.link_labels(connection, project, whole.video.id, details, now_us)
-            return await video_queries.read(connection, whole.video.id)
+            return await video_creation.add(connection, project, file, now_us, by=None)
 
     async def replace_through(
         self, link: int, video: int, file: VideoFile, now_us: int

@@ -16,7 +16,6 @@ from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ImportAskedForEvent
-from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import imports
@@ -37,17 +36,14 @@ _VIDEO: Final = videos_table.c
 
 
 class NewImport(msgspec.Struct, frozen=True, kw_only=True):
-    """A requested import: `hash`, `file_title` and `slug` are its video's; `repr` hides `url`."""
+    """A requested import of a video; `repr` hides `url`."""
 
     url: str
     host: str
-    hash: PublicHash
-    file_title: str
-    slug: str
-    wanted: UploadDetails
+    video: NewVideo
 
     def __repr__(self) -> str:
-        return f"NewImport({self.hash} from {self.host})"
+        return f"NewImport({self.video.hash} from {self.host})"
 
 
 class ImportWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,21 +102,12 @@ class Imports:
             HashTaken: another video or stream has the hash by now.
         """
         async with self._database.writing() as connection:
-            new_video = NewVideo(
-                hash=new.hash,
-                title=new.wanted.title,
-                file_title=new.file_title,
-                description=new.wanted.description,
-                name=new.slug,
-                size=0,
-            )
-            video = await video_creation.expect(connection, project, new_video, now_us)
-            await video_creation.link_labels(connection, project, video, new.wanted, now_us)
+            video = await video_creation.expect(connection, project, new.video, now_us)
             values = {"video_id": video, "url": new.url, "token_id": by, "created_us": now_us}
             await connection.execute(insert(imports).values(values))
             await jobs.enqueue(connection, video, now_us, jobs.IMPORT)
             event = ImportAskedForEvent(host=new.host)
-            await announce(connection, project, new.hash, event, now_us=now_us, by=by)
+            await announce(connection, project, new.video.hash, event, now_us=now_us, by=by)
             return await video_queries.read(connection, video)
 
     async def begin(self, job: HeldJob, now_us: int) -> ImportWork:

@@ -37,42 +37,10 @@ from storage.catalog.videos import rows as video_rows
 
 PAGE_SIZE: Final = 30
 _TABLE: Final = videos.c
-# The columns of a record under the names of its fields; the project's key is not among them.
-_FIELDS: Final[dict[str, ColumnElement[Any]]] = {  # Any: columns of every type
-    "id": _TABLE.id,
-    "project": _TABLE.project_id,
-    "hash": _TABLE.hash,
-    "own_title": _TABLE.title,
-    "file_title": _TABLE.file_title,
-    "description": _TABLE.description,
-    "name": _TABLE.name,
-    "size": _TABLE.size,
-    "length_us": _TABLE.length_us,
-    "width": _TABLE.width,
-    "height": _TABLE.height,
-    "state": _TABLE.state,
-    "progress": _TABLE.progress,
-    "eta": _TABLE.eta,
-    "uploaded_us": _TABLE.uploaded_us,
-    "transcoding_us": _TABLE.transcoding_us,
-    "completed_us": _TABLE.completed_us,
-    "created_us": _TABLE.created_us,
-    "updated_us": _TABLE.updated_us,
-    "published": _TABLE.published,
-    "published_us": _TABLE.published_us,
-    "hidden": _TABLE.hidden,
-    "media": _TABLE.media,
-    "posters": _TABLE.posters,
-    "labels": _TABLE.poster_labels,
-    "image_us": _TABLE.image_us,
-    "storage_size": _TABLE.storage_size,
-    "version": _TABLE.version,
-    "source": _TABLE.source,
-    "previews": _TABLE.previews,
-    "reason": _TABLE.reason,
-    "expires_us": _TABLE.expires_us,
-}
-_NAMES: Final = tuple(_FIELDS)
+# The columns of a record, in the order of its fields; the project's key is not among them.
+_RENAMED: Final = {"project": "project_id", "own_title": "title", "labels": "poster_labels"}
+_NAMES: Final = tuple(name for name in VideoRecord.__struct_fields__ if name != "project_key")
+_COLUMNS: Final = tuple(_TABLE[_RENAMED.get(name, name)] for name in _NAMES)
 _OTHER_COLUMNS: Final = (
     _TABLE.category_id,
     _TABLE.player_id,
@@ -89,7 +57,7 @@ _SORTED: Final[dict[str, ColumnElement[Any]]] = {  # Any: as above
 }
 # The most frequent query of lists: built once, as building it costs more than running it.
 _FRONT: Final = (
-    select(*_FIELDS.values())
+    select(*_COLUMNS)
     .where(_TABLE.project_id == bindparam("of"))
     .order_by(_TABLE.id.desc())
     .limit(PAGE_SIZE)
@@ -109,7 +77,7 @@ async def find(connection: AsyncConnection, video: int) -> WholeVideo | None:
 async def _find(
     connection: AsyncConnection, video: int, *conditions: ColumnElement[bool]
 ) -> WholeVideo | None:
-    statement = select(*_FIELDS.values(), *_OTHER_COLUMNS).join_from(videos, projects_table)
+    statement = select(*_COLUMNS, *_OTHER_COLUMNS).join_from(videos, projects_table)
     statement = statement.where(_TABLE.id == video, *conditions)
     row = (
         (await connection.execute(statement)).one_or_none() if video <= named_rows.MAX_ID else None
@@ -226,7 +194,7 @@ async def find_page(
     records: tuple[VideoRecord, ...] = ()
     # Beyond the end nothing is queried: a huge page number is no offset that a database takes.
     if offset < total:
-        selected = select(*_FIELDS.values()).where(*conditions).order_by(*order)
+        selected = select(*_COLUMNS).where(*conditions).order_by(*order)
         rows = await connection.execute(selected.limit(PAGE_SIZE).offset(offset))
         records = tuple(_record(row, key) for row in rows)
     return Page(items=records, total=total, number=page, size=PAGE_SIZE)
@@ -250,7 +218,7 @@ async def find_in_phase(
 ) -> tuple[VideoRecord, ...]:
     """Return the newest videos in a phase, of the projects whose numbers `of` selects."""
     statement = (
-        select(projects_table.c.key, *_FIELDS.values())
+        select(projects_table.c.key, *_COLUMNS)
         .join(projects_table, projects_table.c.id == _TABLE.project_id)
         .where(_TABLE.project_id.in_(of), _TABLE.phase == phase)
         .order_by(_TABLE.id.desc())

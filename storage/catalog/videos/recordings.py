@@ -18,7 +18,6 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import RecordedEvent, RecordingExpiredEvent, VideoState
 from storage.catalog.library import labels, players
-from storage.catalog.library.labels import TagById
 from storage.catalog.queries import counters, project_lookup, removals
 from storage.catalog.queries.due import Due, count_due
 from storage.catalog.queries.text_search import searchable
@@ -195,8 +194,7 @@ async def add_video(connection: AsyncConnection, video: RecordedVideo, now_us: i
         ]
         await connection.execute(insert(video_resolutions), rows)
         await jobs.enqueue(connection, number, now_us, jobs.PREVIEWS)
-    new_tags = [TagById(tag) for tag in video.facts.tags]
-    await labels.link_tags(connection, project, "video", number, new_tags, now_us)
+    await labels.link_tags(connection, project, "video", number, video.facts.tags, now_us)
     await announce(connection, project, video.hash, VideoState(), now_us=now_us)
     counters.add(connection, project, "videos", 1)
     counters.add(connection, project, f"videos.{_COMPLETED}", 1)

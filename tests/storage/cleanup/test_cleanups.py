@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.videos import VideoFile
 from storage.cleanup.cleanups import find_stopped, log_cleanups, media_cleanups, upload_cleanups
 from storage.cleanup.confirmation import Unconfirmed
@@ -57,7 +57,7 @@ async def fill(catalog: Catalog, objects: DiskObjects, count: int, now_us: int) 
         await catalog.uploads.begin(1, upload, now_us)
         await objects.put(addresses.upload(f"u{number}"), b"upload")
         await catalog.links.add(
-            1, UploadDetails(), most_bytes=1, expires_us=now_us + 1, now_us=now_us, by=None
+            1, VideoDetails(), most_bytes=1, expires_us=now_us + 1, now_us=now_us, by=None
         )
         await objects.put(f"slates/x/{number}", b"trash")
         await discard(objects, f"slates/x/{number}", now_us - number * 1_000_000)

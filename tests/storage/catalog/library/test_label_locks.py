@@ -7,8 +7,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import PlayerOptions
-from storage.catalog.streams.repository import StreamChange
-from storage.catalog.videos.repository import VideoChange
+from storage.catalog.records.details import StreamDetails, VideoDetails
 from storage.errors import NoSuchLabel, NoSuchProject
 from tests.support.storage.concurrent_calls import count_refused
 from tests.support.storage.new_videos import new_video
@@ -41,18 +40,18 @@ async def test_a_category_and_a_player_are_deleted_while_what_has_them_is_edited
             await server.labels.add("category", 1, f"{turn}", active=True, by=None, now_us=NOW)
         ).id
         player = (await server.players.add(1, f"{turn}", PlayerOptions(), by=None, now_us=NOW)).id
-        await server.videos.edit(video, VideoChange(category=category), NOW, by=None)
+        await server.videos.edit(video, VideoDetails.edit(category=category), NOW, by=None)
         await server.videos.set_player(video, player, NOW, by=None)
-        change = StreamChange(category=category)
+        change = StreamDetails.edit(category=category)
         await server.streams.edit(stream, change, by=None, now_us=NOW)
 
         async def edit_video(category: int = category) -> None:
             with contextlib.suppress(NoSuchLabel):
-                await server.videos.edit(video, VideoChange(category=category), NOW, by=None)
+                await server.videos.edit(video, VideoDetails.edit(category=category), NOW, by=None)
 
         async def edit_stream(category: int = category) -> None:
             with contextlib.suppress(NoSuchLabel):
-                change = StreamChange(category=category)
+                change = StreamDetails.edit(category=category)
                 await server.streams.edit(stream, change, by=None, now_us=NOW)
 
         async def set_player(player: int = player) -> None:

@@ -7,11 +7,9 @@ from sqlalchemy import select
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import database_url, open_database
-from storage.catalog.library.labels import TagById
 from storage.catalog.maintenance.copying import copy_catalog
+from storage.catalog.records.details import StreamDetails, VideoDetails
 from storage.catalog.schema.tables import METADATA
-from storage.catalog.streams.repository import StreamChange
-from storage.catalog.videos.repository import VideoChange
 from storage.errors import (
     CatalogBusy,
     CatalogError,
@@ -54,9 +52,9 @@ async def _fill(file: Path, videos: int) -> str:
             )
             added = await catalog.videos.add(1, video, number, by=1)
             if number == 0:
-                change = VideoChange(tags=(TagById(tag.id),))
+                change = VideoDetails.edit(tags=(tag.id,))
                 await catalog.videos.edit(added.video.id, change, 3, by=1)
-        await catalog.streams.edit(1, StreamChange(description="live"), now_us=4, by=1)
+        await catalog.streams.edit(1, StreamDetails.edit(description="live"), now_us=4, by=1)
         deleted = await catalog.streams.add(1, "deleted", 5)
         assert await catalog.streams.remove(deleted.id, by=1, now_us=6) is not None
     for table, changed in _MULTIPLIED.items():
@@ -175,7 +173,7 @@ async def test_a_copy_is_refused_once_it_or_the_file_was_used(
     else:
         place = file if used == "the file" else empty_postgres_url
         async with open_catalog(place, migrate=False) as catalog:
-            await catalog.streams.edit(1, StreamChange(description="later"), now_us=9, by=1)
+            await catalog.streams.edit(1, StreamDetails.edit(description="later"), now_us=9, by=1)
     before = await _rows(empty_postgres_url)
     with pytest.raises(CopyOutdated, match="one of them was used since"):
         await copy_catalog(file, empty_postgres_url)

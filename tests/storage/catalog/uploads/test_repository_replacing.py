@@ -9,7 +9,8 @@ from storage.catalog import Catalog, migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadExpiredEvent
 from storage.catalog.queries.digest import digest
-from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
+from storage.catalog.records.details import VideoDetails
+from storage.catalog.records.uploads import NewUpload, UploadRecord
 from storage.catalog.records.videos import VideoFile, VideoQuery, WholeVideo
 from storage.errors import NoSuchVideo, UploadInProgress, UploadLinkSpent, UploadLost
 from tests.support.shared_engines import ON_BOTH
@@ -27,7 +28,7 @@ def new(replaces: int, name: str = "one", link: int | None = None) -> NewUpload:
 
 async def link_for(catalog: Catalog, video: int | None) -> int:
     number, _ = await catalog.links.add(
-        1, UploadDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1, video=video
+        1, VideoDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1, video=video
     )
     return number
 
@@ -122,7 +123,7 @@ async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: W
     for project, number in ((1, 99), (1, 1 << 40), (other.id, video.video.id)):
         with pytest.raises(NoSuchVideo):
             await catalog.links.add(
-                project, UploadDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1,
+                project, VideoDetails(), most_bytes=9, expires_us=NOW + HOUR, now_us=NOW, by=1,
                 video=number,
             )  # fmt: skip
 
@@ -160,7 +161,7 @@ async def test_a_deleted_video_ends_its_uploads_and_its_links(
 ) -> None:
     number, secret = await catalog.links.add(
         1,
-        UploadDetails(),
+        VideoDetails(),
         most_bytes=9,
         expires_us=NOW + HOUR,
         now_us=NOW,

@@ -2,14 +2,13 @@
 
 import pytest
 
-from media.stream_keys import new_hash
 from storage.catalog import Catalog
-from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.videos.imports import NewImport
 from storage.catalog.videos.jobs import IMPORT
 from storage.errors import VideoNotFailed
 from storage.job_leases import HeldJob
 from tests.support.shared_engines import ON_BOTH
+from tests.support.storage.new_videos import new_video
 
 pytestmark = pytest.mark.anyio
 
@@ -21,10 +20,7 @@ async def leased_import(catalog: Catalog, url: str) -> HeldJob:
     new = NewImport(
         url=url,
         host="media.example",
-        hash=new_hash(),
-        file_title="film",
-        slug="film",
-        wanted=UploadDetails(),
+        video=new_video(source=""),
     )
     await catalog.imports.add(1, new, NOW, by=None)
     job = await catalog.jobs.lease("worker", NOW, IMPORT)
