@@ -7,13 +7,10 @@ import msgspec
 from api.schemas.common import (
     BROADCASTER,
     CLUSTER,
-    Category,
-    CountryBody,
     Embed,
-    PlayerReference,
-    TagBody,
 )
 from api.schemas.embed_snippets import embed_snippets
+from api.schemas.presenter import present_labels, present_player
 from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from api.videos.schemas import (
@@ -82,8 +79,8 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
         return Video(
             **self._common(record),
             **self._progress(record),
-            **_labelled(whole),
-            player=_player(whole),
+            **present_labels(whole),
+            player=present_player(whole),
             resolutions=_resolutions(whole),
             embed=self.embed(record),
         )
@@ -96,8 +93,8 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             video=UploadedVideo(
                 **self._common(record),
                 **self._progress(record),
-                **_labelled(whole),
-                player=_player(whole),
+                **present_labels(whole),
+                player=present_player(whole),
                 resolutions=_resolutions(whole),
             ),
             web_socket_broadcaster=BROADCASTER,
@@ -110,7 +107,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
         record = whole.video
         return VideoShown(
             **self._common(record),
-            **_labelled(whole),
+            **present_labels(whole),
             embed=self.embed(record),
             resolutions=[
                 ShownRung(
@@ -176,22 +173,6 @@ def present_status(record: VideoStatus, *, files_wait: bool) -> VideoStatusBody:
         warnings=list(record.warnings),
         waits_for="live streams" if files_wait and record.state in _UNDER_WAY else "",
     )
-
-
-def _labelled(whole: WholeVideo) -> _Values:
-    category = whole.category
-    return {
-        "tags": [TagBody(id=tag.id, name=tag.name) for tag in whole.tags],
-        "category": None if category is None else Category(id=category.id, name=category.name),
-        "countries": [
-            CountryBody(id=each.number, code=each.code, name=each.name) for each in whole.countries
-        ],
-    }
-
-
-def _player(whole: WholeVideo) -> PlayerReference | None:
-    player = whole.player
-    return None if player is None else PlayerReference(id=player.id, name=player.name)
 
 
 def _resolutions(whole: WholeVideo) -> list[VideoResolution]:
