@@ -105,7 +105,8 @@ class Streams:
                 total = await counters.find(connection, project, "streams")
             # A page beyond the end is not queried: a huge number is no offset for a database.
             if offset < total:
-                query = select(streams).where(*conditions).order_by(*_order(sort or Sort()))
+                query = select(*stream_queries.COLUMNS).where(*conditions)
+                query = query.order_by(*_order(sort or Sort()))
                 rows = (await connection.execute(query.limit(PAGE_SIZE).offset(offset))).all()
                 records = await stream_queries.to_records(connection, rows)
         return Page(items=records, total=total, number=page, size=PAGE_SIZE)
@@ -115,7 +116,8 @@ class Streams:
         records: tuple[StreamRecord, ...] = ()
         last = 0
         present = project_lookup.is_of_present(streams.c.project_id)
-        statement = select(streams).where(present).order_by(streams.c.id).limit(_AT_ONCE)
+        statement = select(*stream_queries.COLUMNS).where(present)
+        statement = statement.order_by(streams.c.id).limit(_AT_ONCE)
         async with self._database.reading() as connection:
             while rows := (await connection.execute(statement.where(streams.c.id > last))).all():
                 records += await stream_queries.to_records(connection, rows)

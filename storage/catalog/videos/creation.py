@@ -6,7 +6,7 @@ file is whole. Each function runs within the caller's transaction.
 
 from typing import Final
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
@@ -14,7 +14,7 @@ from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import BytesReceived, VideoAddedEvent, VideoState
 from storage.catalog.library import labels
 from storage.catalog.library.details import columns_of
-from storage.catalog.queries import counters, project_lookup
+from storage.catalog.queries import project_lookup
 from storage.catalog.records.details import Edit, VideoDetails
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as table
@@ -41,8 +41,13 @@ async def expect(connection: AsyncConnection, project: int, file: NewVideo, now_
     if await video_queries.is_hash_taken(connection, file.hash):
         raise HashTaken(file.hash)
     said = Edit(details=file.details, keys=VideoDetails.__struct_fields__)
-    statement = insert(table).values(
-        project_id=project,
+    number = await rows.add(
+        connection,
+        project,
+        now_us,
+        phase="inprogress",
+        posters=file.posters,
+        labels=file.poster_labels,
         hash=file.hash,
         file_title=file.file_title,
         name=file.name,
@@ -51,26 +56,13 @@ async def expect(connection: AsyncConnection, project: int, file: NewVideo, now_
         width=0,
         height=0,
         state=UPLOADING,
-        phase="inprogress",
         progress=0,
-        eta=0,
-        reason="",
-        warnings="[]",
-        created_us=now_us,
-        updated_us=now_us,
         published=False,
         hidden=False,
-        generation=1,
-        posters=file.posters,
-        poster_labels=",".join(file.poster_labels),
-        image_us=now_us if file.posters is not None else None,
         storage_size=0,
         version=0,
         **await columns_of(connection, project, said, file.file_title),
     )
-    number = (await connection.execute(statement.returning(_ROW.id))).scalar_one()
-    counters.add(connection, project, "videos", 1)
-    counters.add(connection, project, "videos.inprogress", 1)
     if file.details.tags:
         await labels.link_tags(connection, project, "video", number, file.details.tags, now_us)
     return number

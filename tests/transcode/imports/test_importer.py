@@ -19,7 +19,7 @@ from outbound.http_client import CheckedClient
 from outbound.policy import parse_networks
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.details import VideoDetails
-from storage.catalog.records.videos import NewVideo, VideoFile, VideoStatus, WholeVideo
+from storage.catalog.records.videos import VideoFile, VideoStatus, WholeVideo
 from storage.catalog.videos.imports import NewImport
 from storage.catalog.videos.jobs import IMPORT
 from storage.errors import CatalogError, VideoNotFailed
@@ -27,6 +27,7 @@ from storage.job_leases import LEASE_US, HeldJob, JobLost
 from storage.objects.addresses import imported_source, partial_import, replaced_source
 from storage.objects.disk import DiskObjects
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
+from tests.support.storage.new_videos import new_video
 from tests.support.transcode.transcode_fixture import now_us
 from tests.support.transcode.web_servers import (
     Responder,
@@ -85,12 +86,7 @@ class ImportFixture(msgspec.Struct, frozen=True):
         new = NewImport(
             url=f"http://127.0.0.1:{port}/s3cr3t/film.mp4{query}",
             host="127.0.0.1",
-            video=NewVideo(
-                hash=await self.catalog.videos.free_hash(),
-                file_title="film",
-                name="film",
-                details=wanted or VideoDetails(),
-            ),
+            video=msgspec.structs.replace(new_video(source=""), details=wanted or VideoDetails()),
         )
         assert "s3cr3t" not in repr(new)
         return await self.catalog.imports.add(project, new, now_us(), by=None)
