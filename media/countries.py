@@ -5,7 +5,7 @@ list is that of the `iso3166` package, sorted by name without accents.
 Source: ISO 3166-1 (numeric and alpha-2 codes).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final
 
 import iso3166
@@ -47,9 +47,9 @@ def find_country(ref: int | str) -> Country | None:
     return _BY_CODE.get(ref.upper()) if ref.isascii() else None
 
 
-def encode_countries(countries: Sequence[Country]) -> str:
+def encode_countries(numbers: Iterable[int]) -> str:
     """Return countries in the catalog's form: their numbers, separated by commas."""
-    return _COMMA.join(str(each.number) for each in countries)
+    return _COMMA.join(map(str, numbers))
 
 
 def decode_countries(text: str) -> tuple[Country, ...]:

@@ -11,12 +11,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Sche
 from api.http.errors import ApiError, invalid, receiving_body
 from api.http.openapi import operation_taking
 from api.schemas.text_fields import (
-    MAX_DESCRIPTION,
-    MAX_TITLE,
-    Description,
-    Name,
-    OptionalTitle,
-    Title,
+    TextField,
 )
 from api.schemas.timestamps import Moment
 
@@ -29,25 +24,18 @@ _JSON: Final = "application/json"
 # Enough for `MAX_BODY` at 9 KB/s, and thousands of times what usual bodies need.
 _BODY_SECONDS: Final = 30.0
 
-# Types of values that parse themselves.
-_PARSED: Final = (Title, OptionalTitle, Description, Name, Moment)
-
 S = TypeVar("S", bound=msgspec.Struct)
 
 
 def _decode(kind: type[Any], value: object) -> object:  # Any: msgspec passes the type of the field
-    if kind in _PARSED:
+    if issubclass(kind, TextField | Moment):
         return kind.parse(value)
     raise NotImplementedError(kind)
 
 
 def _schema(kind: type[Any]) -> dict[str, Any]:  # Any: JSON Schema
-    if kind is Title or kind is Name:
-        return {"type": "string", "minLength": 1, "maxLength": MAX_TITLE}
-    if kind is OptionalTitle:
-        return {"type": ["string", "null"], "maxLength": MAX_TITLE}
-    if kind is Description:
-        return {"type": ["string", "null"], "maxLength": MAX_DESCRIPTION}
+    if issubclass(kind, TextField):
+        return kind.schema
     if kind is Moment:
         return {"type": "string", "format": "date-time"}
     raise NotImplementedError(kind)

@@ -1,5 +1,6 @@
 """The OpenAPI descriptions of forms with files."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from litestar.openapi.spec import (
@@ -12,6 +13,7 @@ from litestar.openapi.spec import (
 )
 
 from api.http.openapi import operation_taking
+from api.schemas.text_fields import TextField
 
 _MULTIPART: Final = "multipart/form-data"
 _OCTETS: Final = "application/octet-stream"
@@ -29,12 +31,9 @@ _VIDEO: Final = Schema(
     content_media_type=_OCTETS,
     description="The file, of at most 524288000 bytes.",
 )
-_TITLE: Final = Schema(
-    type=OpenAPIType.STRING,
-    max_length=255,
-    description="Left out: the file's name without its extension.",
-)
-_DESCRIPTION: Final = Schema(type=OpenAPIType.STRING, max_length=10_000)
+
+
+_SAID: Final = {"title": "Left out: the file's name without its extension."}
 
 
 def _operation(required: str, **properties: Schema) -> type[Operation]:
@@ -49,11 +48,18 @@ def _operation(required: str, **properties: Schema) -> type[Operation]:
     return operation_taking(RequestBody(content=content, required=True))
 
 
-# A new video; another file of an existing video; a poster; a picture that is shown while no encoder
-# is on air.
-VideoForm: Final = _operation(
-    "video", video=_VIDEO, poster=_PICTURE, title=_TITLE, description=_DESCRIPTION
-)
+def video_form(texts: Mapping[str, type[TextField]]) -> type[Operation]:
+    """Return the class of operations that take a new video, with these texts about it."""
+    schemas = {
+        key: Schema(
+            type=OpenAPIType.STRING, max_length=kind.schema["maxLength"], description=_SAID.get(key)
+        )
+        for key, kind in texts.items()
+    }
+    return _operation("video", video=_VIDEO, poster=_PICTURE, **schemas)
+
+
+# Another file of an existing video; a poster; a picture that is shown while no encoder is on air.
 FileForm: Final = _operation("video", video=_VIDEO)
 PosterForm: Final = _operation("poster", poster=_PICTURE)
 SlateForm: Final = _operation("picture", picture=_PICTURE)

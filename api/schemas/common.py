@@ -26,6 +26,22 @@ def shown_as(name: str) -> Callable[[_Body], _Body]:
     return rename
 
 
+def edits_of(body: type[msgspec.Struct]) -> Any:  # Any: a base of a class
+    """Return the base of a body that has the keys of another, each of which may be left out."""
+    fields: list[tuple[str, Any, Any]] = [  # Any: annotations and defaults
+        (field.name, field.type | msgspec.UnsetType, msgspec.UNSET)
+        for field in msgspec.structs.fields(body)
+    ]
+    return msgspec.defstruct(f"EditsOf{body.__name__}", fields, frozen=True, kw_only=True)
+
+
+def without(body: type[msgspec.Struct], *keys: str) -> Any:  # Any: a base of a class
+    """Return the base of a body that has the keys of another, without some."""
+    fields = [(each.name, each.type) for each in msgspec.structs.fields(body)]
+    kept = [field for field in fields if field[0] not in keys]
+    return msgspec.defstruct(f"PartOf{body.__name__}", kept, frozen=True, kw_only=True)
+
+
 def named_schema(name: str) -> Any:  # Any: metadata of Annotated
     """Return the annotation that fixes the name of a generic type in the OpenAPI document.
 
@@ -134,32 +150,21 @@ class StreamBody(msgspec.Struct, frozen=True, kw_only=True):
     no_audio_stream: bool
 
 
-class StreamItem(msgspec.Struct, frozen=True, kw_only=True):
+class StreamItem(
+    without(
+        StreamBody,
+        "published_url",
+        "receiving_count",
+        "processing",
+        "paused",
+        "backups",
+        "no_audio_stream",
+    ),
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+):
     """A stream in a list; `stream` is the bare uuid."""
-
-    id: int
-    hash: str
-    title: str
-    description: str
-    application: str
-    stream: str
-    published: bool
-    resolutions: list[Resolution]
-    tags: list[TagBody]
-    category: Category | None
-    countries: list[CountryBody]
-    rtmps_url: str
-    rtmp_url: str
-    stream_url: str
-    live: bool
-    live_channel: str
-    live_event: str
-    web_socket_broadcaster: str
-    web_socket_key: str
-    web_socket_cluster: str
-    image_urls: dict[str, str] | None
-    embed: Embed
-    player: PlayerReference | None
 
 
 class StreamAdded(msgspec.Struct, frozen=True, kw_only=True):

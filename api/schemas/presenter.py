@@ -1,6 +1,6 @@
 """Builds the bodies of streams and events from records of the catalog."""
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -23,7 +23,13 @@ from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from media.ladder import BOX_LABELS
 from media.stream_keys import PRIMARY_APPLICATION, Slot
-from storage.catalog.records.common import BackupRecord, EventRecord, ResolutionChoice, StreamRecord
+from storage.catalog.records.common import (
+    BackupRecord,
+    EventRecord,
+    ResolutionChoice,
+    StreamRecord,
+)
+from storage.catalog.records.videos import WholeVideo
 
 _PRIMARY: Final = Slot(0)
 # The protocol is that of Pusher, version 7; clients require a cluster name.
@@ -51,9 +57,6 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             stream=key.text,
             published=record.published,
             resolutions=_resolutions(record.resolutions),
-            tags=_tags(record),
-            category=_category(record),
-            countries=_countries(record),
             rtmps_url=self.addresses.rtmps_ingest(_PRIMARY),
             rtmp_url=self.addresses.rtmp_ingest(_PRIMARY),
             stream_url=self.addresses.live_playlist(record.hash),
@@ -69,7 +72,8 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
             web_socket_cluster=CLUSTER,
             image_urls=self._posters(record),
             embed=self._embed(record),
-            player=_player(record),
+            player=present_player(record),
+            **present_labels(record),
             backups=[self._backup(backup) for backup in record.backups],
             no_audio_stream=record.no_audio,
         )
@@ -77,9 +81,9 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
     def stream_item(self, record: StreamRecord, *, show_key: bool) -> StreamItem:
         """Return a stream as a list item, with its key without the hash (see `stream`)."""
         key = record.key if show_key else record.key.masked
-        whole = self.stream(record, show_key=show_key)
-        item = msgspec.convert(whole, StreamItem, from_attributes=True)
-        return msgspec.structs.replace(item, stream=key.secret)
+        full = msgspec.structs.asdict(self.stream(record, show_key=show_key))
+        kept = {name: full[name] for name in StreamItem.__struct_fields__}
+        return StreamItem(**{**kept, "stream": key.secret})
 
     def event(self, record: EventRecord) -> Event:
         """Return an event."""
@@ -114,22 +118,22 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
         return embed_snippets(self.addresses, record.hash, record.title, "stream", record.picture)
 
 
-def _tags(record: StreamRecord) -> list[TagBody]:
-    return [TagBody(id=tag.id, name=tag.name) for tag in record.tags]
-
-
-def _category(record: StreamRecord) -> Category | None:
+def present_labels(
+    record: StreamRecord | WholeVideo,
+) -> dict[str, Any]:  # Any: bodies, by their keys
+    """Return the tags, the category and the countries of a record."""
     category = record.category
-    return None if category is None else Category(id=category.id, name=category.name)
+    return {
+        "tags": [TagBody(id=tag.id, name=tag.name) for tag in record.tags],
+        "category": None if category is None else Category(id=category.id, name=category.name),
+        "countries": [
+            CountryBody(id=each.number, code=each.code, name=each.name) for each in record.countries
+        ],
+    }
 
 
-def _countries(record: StreamRecord) -> list[CountryBody]:
-    return [
-        CountryBody(id=each.number, code=each.code, name=each.name) for each in record.countries
-    ]
-
-
-def _player(record: StreamRecord) -> PlayerReference | None:
+def present_player(record: StreamRecord | WholeVideo) -> PlayerReference | None:
+    """Return the player of a record."""
     player = record.player
     return None if player is None else PlayerReference(id=player.id, name=player.name)
 

@@ -3,7 +3,6 @@
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
 from litestar import Controller, Response, post
 
 from api.http.auth import needs_write
@@ -17,12 +16,12 @@ from api.http.operation import (
     shows,
 )
 from api.http.parameters import RecordId, missing, number_of
-from api.library.references import read_countries, read_resolutions, wanted_tags
+from api.library.references import read_details
 from api.streams.command_client import GivenIngest
 from api.streams.lookup import STREAM, StreamCall, stream_tag
 from api.streams.presenter import stream_changed
 from api.streams.schemas import BackupAdded, StreamChanged, StreamData, StreamEdit
-from storage.catalog.streams.repository import StreamChange
+from storage.catalog.records.details import StreamDetails
 from storage.errors import BackupInUse, TooManyBackups
 
 _BACKUPS: Final = "/backups"
@@ -50,7 +49,7 @@ class StreamController(Controller):
         self, call: StreamCall, if_match: IfMatch = None
     ) -> Response[StreamChanged]:
         """Change what is sent of a stream; resolutions count from its next run."""
-        edit = _edit(await call.body(StreamEdit))
+        edit = read_details(await call.body(StreamEdit), StreamDetails)
         check = unless_edited(if_match, stream_tag)
         edited = await call.catalog.streams.edit(call.record.id, edit, call.change(), check=check)
         answer = stream_changed(call, "Stream updated.", edited)
@@ -108,17 +107,3 @@ class StreamController(Controller):
             raise ApiError(HTTPStatus.CONFLICT, message) from error
         if not removed:
             raise missing("backup")
-
-
-def _edit(body: StreamEdit) -> StreamChange:
-    """Return the edit that a body describes; null stands for the empty list."""
-    unset = msgspec.UNSET
-    return StreamChange(
-        title=unset if body.title is unset else str(body.title),
-        description=unset if body.description is unset else str(body.description),
-        category=body.category,
-        player=body.player,
-        countries=unset if body.countries is unset else read_countries(body.countries or []),
-        tags=unset if body.tags is unset else wanted_tags(body.tags or []),
-        resolutions=(unset if body.resolutions is unset else read_resolutions(body.resolutions)),
-    )

@@ -47,7 +47,7 @@ def stream_tag(record: StreamRecord) -> str:
         record.description,
         record.category and record.category.id,
         record.player and record.player.id,
-        encode_countries(record.countries),
+        encode_countries(each.number for each in record.countries),
         sorted(tag.id for tag in record.tags),
         record.resolutions,
     )

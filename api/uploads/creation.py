@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-import msgspec
 from litestar import Request, Response
 
 from api.http.errors import ApiError, invalid
@@ -26,13 +25,16 @@ from api.http.tus import (
 from api.intake.upload_intake import content_length, require_room
 from api.library.quotas import ProjectQuotas
 from api.schemas.filenames import file_slug, file_title
-from api.uploads.metadata import REPLACES, read_details, read_replaced
+from api.uploads.metadata import REPLACES, read_metadata_details, read_replaced
 from api.uploads.presenter import upload_headers
 from api.uploads.receiver import UploadReceiver
 from api.uploads.replace_file import first_file_pending
+from api.videos.schemas import TEXTS
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
-from storage.catalog.records.uploads import LinkRecord, NewUpload, UploadDetails, UploadRecord
+from storage.catalog.records.details import VideoDetails
+from storage.catalog.records.uploads import LinkRecord, NewUpload, UploadRecord
+from storage.catalog.records.videos import NewVideo
 from storage.errors import (
     NoSuchVideo,
     TooManyUploads,
@@ -82,9 +84,16 @@ async def create(
     metadata = read_metadata(creation.metadata)
     await require_room(intake, creation.length)
     now_us = receiver.clock_us()
-    new = _new_upload(creation, metadata, link, most=most, expires_us=now_us + intake.keep_us)
-    if new.replaces is None:
-        new = msgspec.structs.replace(new, hash=await catalog.videos.free_hash())
+    replaced = _replaces(metadata, link)
+    new = NewUpload(
+        name=f"{new_hash()}{new_hash()}",
+        length=creation.length,
+        most_bytes=most,
+        metadata=creation.metadata,
+        video=await _new_video(catalog, creation, metadata, link) if replaced is None else replaced,
+        expires_us=now_us + intake.keep_us,
+        link=None if link is None else link.id,
+    )
     incoming = most if creation.length is None else creation.length
     try:
         async with quotas.adding_file(project, incoming):
@@ -125,31 +134,16 @@ def _has_bytes(request: Request[Any, Any, Any]) -> bool:  # Any: as above
     return False
 
 
-def _new_upload(
-    creation: Creation,
-    metadata: Mapping[str, str],
-    link: LinkRecord | None,
-    *,
-    most: int,
-    expires_us: int,
-) -> NewUpload:
-    """Return the upload to record; the hash of a new video is still "" in it."""
-    replaces = _replaces(metadata, link)
-    name, details = ("", UploadDetails()) if replaces is not None else read_details(metadata)
-    if link is not None and replaces is None:
-        details = _through_link(link, details)
-    return NewUpload(
-        name=f"{new_hash()}{new_hash()}",
-        length=creation.length,
-        most_bytes=most,
-        metadata=creation.metadata,
-        hash="",
+async def _new_video(
+    catalog: Catalog, creation: Creation, metadata: Mapping[str, str], link: LinkRecord | None
+) -> NewVideo:
+    name, details = read_metadata_details(metadata)
+    return NewVideo(
+        hash=await catalog.videos.free_hash(),
         file_title=file_title(name),
-        slug=file_slug(name),
-        wanted=details,
-        expires_us=expires_us,
-        link=None if link is None else link.id,
-        replaces=replaces,
+        name=file_slug(name),
+        details=details if link is None else _through_link(link, details),
+        size=creation.length or 0,
     )
 
 
@@ -163,16 +157,15 @@ def _replaces(metadata: Mapping[str, str], link: LinkRecord | None) -> int | Non
     return None if text is None else number_of(text, "video")
 
 
-def _through_link(link: LinkRecord, details: UploadDetails) -> UploadDetails:
-    """Return the details of a video that is uploaded through a link: first the link's own."""
-    if details.tags or details.countries or details.category is not None:
-        raise invalid({key: [_SET_BY_LINK] for key in ("category", "countries", "tags")})
-    link_details = link.wanted
-    return msgspec.structs.replace(
-        link_details,
-        title=link_details.title if link_details.title is not None else details.title,
-        description=link_details.description or details.description,
-    )
+def _through_link(link: LinkRecord, details: VideoDetails) -> VideoDetails:
+    """Return the details of a video that is uploaded through a link: first the link's own.
+
+    The uploader may only add texts.
+    """
+    others = sorted(set(VideoDetails.__struct_fields__) - set(TEXTS))
+    if any(details.says(key) for key in others):
+        raise invalid({key: [_SET_BY_LINK] for key in others})
+    return link.wanted.over(details)
 
 
 def _refused(

@@ -14,10 +14,10 @@ from api.http.errors import invalid
 from api.http.operation import adds
 from api.library.lookup import PROJECT, ProjectCall
 from api.library.quotas import GivenQuotas
+from api.library.references import read_details
 from api.schemas.filenames import file_slug, file_title
-from api.uploads.metadata import VideoDetails, wanted_details
 from api.videos.presenter import VideoPresenter
-from api.videos.schemas import VideoAdded
+from api.videos.schemas import DetailsBody, VideoAdded
 from outbound.policy import (
     BadWebAddress,
     Network,
@@ -26,6 +26,8 @@ from outbound.policy import (
     is_ip_literal,
     parse_web_address,
 )
+from storage.catalog.records.details import VideoDetails
+from storage.catalog.records.videos import NewVideo
 from storage.catalog.videos.imports import NewImport
 
 _NAMELESS: Final = "video"
@@ -44,7 +46,7 @@ class ImportRules:
         self.allowed = allowed
 
 
-class ImportOrder(VideoDetails, frozen=True, kw_only=True):
+class ImportOrder(DetailsBody, frozen=True, kw_only=True):
     """What it takes to have a file fetched; all but the address as in an upload."""
 
     url: str
@@ -86,10 +88,12 @@ class ImportsController(Controller):
         new = NewImport(
             url=address.url,
             host=address.host,
-            hash=await call.catalog.videos.free_hash(),
-            file_title=file_title(name),
-            slug=file_slug(name),
-            wanted=wanted_details(order),
+            video=NewVideo(
+                hash=await call.catalog.videos.free_hash(),
+                file_title=file_title(name),
+                name=file_slug(name),
+                details=read_details(order, VideoDetails).details,
+            ),
         )
         # Its size is checked when it is known.
         async with quotas.adding_file(call.record.id, 1):

@@ -18,10 +18,13 @@ from api.http.operation import CHANGE_ERRORS, adds, deletes
 from api.http.parameters import PageNumber, RecordId, envelope, missing, number_of, read_query
 from api.intake.upload_intake import GivenIntake
 from api.library.lookup import PROJECT, ProjectCall, list_url
+from api.library.references import read_details
 from api.schemas.common import Listing, named_schema
 from api.schemas.timestamps import format_timestamp
-from api.uploads.metadata import NO_DETAILS, VideoDetails, wanted_details
+from api.uploads.metadata import NO_DETAILS
+from api.videos.schemas import DetailsBody
 from media.ticks import MICROSECONDS
+from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.uploads import ListedLink
 from storage.errors import NoSuchVideo
 from storage.objects.base import ObjectError
@@ -34,7 +37,7 @@ _MIN_SECONDS: Final = 60
 _MAX_SECONDS: Final = 30 * _DAY_SECONDS
 
 
-class LinkAddition(VideoDetails, frozen=True, kw_only=True):
+class LinkAddition(DetailsBody, frozen=True, kw_only=True):
     """What a link is for: how much may come, until when, and what is said of the video.
 
     With `video_id` it replaces that video's file, and nothing is said of it.
@@ -136,7 +139,7 @@ class UploadLinksController(Controller):
         try:
             number, secret = await call.catalog.links.add(
                 call.record.id,
-                wanted_details(body),
+                read_details(body, VideoDetails).details,
                 change,
                 most_bytes=most,
                 expires_us=expires_us,
@@ -178,6 +181,6 @@ def _require_one_purpose(body: LinkAddition) -> None:
     """
     if body.video_id is None:
         return
-    details = [key for key in VideoDetails.__struct_fields__ if getattr(body, key) not in _ABSENT]
+    details = [key for key in DetailsBody.__struct_fields__ if getattr(body, key) not in _ABSENT]
     if details:
         raise invalid({key: [NO_DETAILS] for key in details})

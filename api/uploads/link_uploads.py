@@ -177,16 +177,11 @@ async def _add(
 ) -> WholeVideo:
     """Create a video from the file in a form."""
     link = request.auth
-    details = link.wanted
 
     async def add(arrived: NewVideo) -> WholeVideo:
-        detailed = msgspec.structs.replace(
-            arrived,
-            title=arrived.title if details.title is None else details.title,
-            description=details.description or arrived.description,
-        )
-        now_us = receiver.clock_us()
-        return await catalog.uploads.add(link.project, link.id, detailed, details, now_us)
+        details = link.wanted.over(arrived.details)
+        detailed = msgspec.structs.replace(arrived, details=details)
+        return await catalog.uploads.add(link.project, link.id, detailed, receiver.clock_us())
 
     try:
         return await receive_video_form(

@@ -1,7 +1,7 @@
 """Reads the details that a client sends of a video before its file has arrived.
 
-The keys are those of editing a video. Metadata of resumable uploads holds only texts, so
-`category`, `countries` and `tags` are JSON there.
+The keys are those of editing a video. Metadata of resumable uploads holds only texts, so what is no
+text is JSON there: `category`, `countries`, `tags`.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,9 @@ import msgspec
 
 from api.http.errors import invalid
 from api.http.json_body import parse_fields
-from api.library.references import CountryReferences, TagReferences, read_countries, wanted_tags
-from api.schemas.text_fields import Description, OptionalTitle
-from storage.catalog.library.labels import TagById
-from storage.catalog.records.uploads import UploadDetails
+from api.library.references import read_details
+from api.videos.schemas import TEXTS, DetailsBody
+from storage.catalog.records.details import VideoDetails
 
 # The number of the video whose file an upload replaces.
 REPLACES: Final = "replaces"
@@ -24,33 +23,6 @@ NO_DETAILS: Final = (
 _NAMES: Final = ("filename", "name")
 # Keys that clients add by themselves. The probe determines the type of the file.
 _IGNORED: Final = frozenset({*_NAMES, "filetype", "type", "contentType", "relativePath"})
-_JSON: Final = ("category", "countries", "tags")
-
-
-class VideoDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """The details of a video; a title of "" stands for the file's name."""
-
-    title: OptionalTitle | msgspec.UnsetType = msgspec.UNSET
-    description: Description | msgspec.UnsetType = msgspec.UNSET
-    category: int | None = None
-    countries: CountryReferences | None = None
-    tags: TagReferences | None = None
-
-
-def wanted_details(details: VideoDetails) -> UploadDetails:
-    """Return the details as the catalog expects them.
-
-    Raises:
-        ApiError: 422 for an unknown country, or a tag with neither id nor name.
-    """
-    tags = wanted_tags(details.tags or [])
-    return UploadDetails(
-        title=None if details.title is msgspec.UNSET else str(details.title) or None,
-        description="" if details.description is msgspec.UNSET else str(details.description),
-        category=details.category,
-        countries=tuple(each.number for each in read_countries(details.countries or [])),
-        tags=tuple(tag.id if isinstance(tag, TagById) else tag.name for tag in tags),
-    )
 
 
 def read_replaced(metadata: Mapping[str, str], *, replacing: bool = False) -> str | None:
@@ -70,7 +42,7 @@ def read_replaced(metadata: Mapping[str, str], *, replacing: bool = False) -> st
     return replaced
 
 
-def read_details(metadata: Mapping[str, str]) -> tuple[str, UploadDetails]:
+def read_metadata_details(metadata: Mapping[str, str]) -> tuple[str, VideoDetails]:
     """Return the file's name ("" if there is none) and the details of the video.
 
     Raises:
@@ -81,7 +53,7 @@ def read_details(metadata: Mapping[str, str]) -> tuple[str, UploadDetails]:
     for key, text in metadata.items():
         if key in _IGNORED:
             continue
-        if key not in _JSON:
+        if key in TEXTS or key not in DetailsBody.__struct_fields__:
             values[key] = text
             continue
         try:
@@ -91,4 +63,4 @@ def read_details(metadata: Mapping[str, str]) -> tuple[str, UploadDetails]:
     if faults:
         raise invalid(faults)
     name = next((metadata[key] for key in _NAMES if metadata.get(key)), "")
-    return name, wanted_details(parse_fields(values, VideoDetails))
+    return name, read_details(parse_fields(values, DetailsBody), VideoDetails).details

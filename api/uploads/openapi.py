@@ -22,6 +22,7 @@ from litestar.openapi.spec import (
 from api.http.errors import ErrorBody, documented
 from api.http.openapi import operation_taking
 from api.http.tus import ALGORITHMS, CHECKSUM_MISMATCH, OFFSET_STREAM, VERSION
+from api.videos.schemas import TEXTS
 
 OVERRIDE: Final = "X-HTTP-Method-Override"
 _BYTES: Final = Schema(type=OpenAPIType.INTEGER, minimum=0)
@@ -49,8 +50,9 @@ _DEFERRED: Final = _header(
 _METADATA: Final = _header(
     "Upload-Metadata",
     Schema(type=OpenAPIType.STRING),
-    "Pairs of a key and its value in base64, between commas: filename, title, description; or "
-    "filename and replaces, the number of the video of this project whose file is replaced.",
+    "Pairs of a key and its value in base64, between commas: "
+    f"{', '.join(['filename', *TEXTS])}; or filename and replaces, "
+    "the number of the video of this project whose file is replaced.",
 )
 _OFFSET: Final = _header(
     "Upload-Offset",

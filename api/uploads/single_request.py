@@ -10,7 +10,7 @@ from api.http.auth import needs_write
 from api.http.errors import ApiError, documented, invalid
 from api.http.operation import FORM_ERRORS, commands, takes_form
 from api.http.parameters import queried
-from api.intake.form_schemas import FileForm, PosterForm, VideoForm
+from api.intake.form_schemas import FileForm, PosterForm, video_form
 from api.intake.upload_intake import (
     MAX_PICTURE,
     MAX_VIDEO,
@@ -31,7 +31,7 @@ from api.uploads.replace_file import replace_from_form
 from api.uploads.video_form import receive_video_form
 from api.videos.lookup import VIDEO, VideoCall
 from api.videos.presenter import VideoPresenter, video_changed
-from api.videos.schemas import VideoAdded, VideoChanged
+from api.videos.schemas import TEXTS, VideoAdded, VideoChanged
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.errors import FileChanged, NoFormerFile
 from storage.file_intake import FileFacts
@@ -56,7 +56,7 @@ class VideoUploadController(Controller):
     @post(
         guards=[needs_write],
         request_max_body_size=MAX_VIDEO + VIDEO_FORM_BYTES,
-        operation_class=VideoForm,
+        operation_class=video_form(TEXTS),
         summary="Upload a video",
         responses=documented(*FORM_ERRORS),
     )

@@ -27,10 +27,12 @@ from api.intake.upload_intake import (
     put_posters,
     require_room,
 )
+from api.library.references import read_details
 from api.schemas.filenames import file_slug, file_title
-from api.schemas.text_fields import Description, OptionalTitle
+from api.videos.schemas import TEXTS, DetailsBody
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog
+from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.videos import NewVideo, WholeVideo
 from storage.errors import StorageError
 from storage.file_intake import standard_rungs
@@ -70,7 +72,7 @@ async def receive_video_form(
     ):
         form = await read_form(
             request,
-            texts={"title": OptionalTitle.parse, "description": Description.parse},
+            texts={key: kind.parse for key, kind in TEXTS.items()},
             files={
                 "video": FileField(inflow=video, limit_text=f"{most} bytes"),
                 "poster": FileField(inflow=picture, limit_text=f"{MAX_PICTURE} bytes"),
@@ -88,10 +90,9 @@ async def receive_video_form(
         folder = new_poster_folder() if posters else None
         arrived = NewVideo(
             hash=hash_,
-            title=form.texts.get("title") or None,
             file_title=file_title(name),
-            description=form.texts.get("description", ""),
             name=file_slug(name),
+            details=read_details(_body(form.texts), VideoDetails).details,
             size=video.size,
             source=addresses.video_source(hash_, FIRST_GENERATION),
             length_us=facts.length_us,
@@ -108,6 +109,10 @@ async def receive_video_form(
             whole = await add(arrived)
     log.info("uploaded", extra={"video": hash_, "bytes": arrived.size})
     return whole
+
+
+def _body(texts: Mapping[str, Any]) -> DetailsBody:  # Any: each of the type of its key
+    return DetailsBody(**texts)
 
 
 @asynccontextmanager

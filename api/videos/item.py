@@ -6,7 +6,6 @@ Its files are handled in `api.uploads.single_request`.
 from collections.abc import Callable
 from http import HTTPStatus
 
-import msgspec
 from litestar import Controller, Response
 from litestar.di import NamedDependency
 
@@ -20,7 +19,7 @@ from api.http.operation import (
     shows,
 )
 from api.http.parameters import RecordId, number_of
-from api.library.references import read_countries, wanted_tags
+from api.library.references import read_details
 from api.ports import MediaRemover
 from api.videos.lookup import VIDEO, VideoCall, video_tag
 from api.videos.presenter import VideoPresenter, present_status, video_changed
@@ -31,7 +30,7 @@ from api.videos.schemas import (
     VideoEdit,
     VideoStatusData,
 )
-from storage.catalog.videos.repository import VideoChange
+from storage.catalog.records.details import VideoDetails
 from storage.errors import VideoNotFailed
 
 
@@ -64,18 +63,10 @@ class VideoController(Controller):
     @edits("Edit a video", VideoEdit, errors=[HTTPStatus.PRECONDITION_FAILED])
     async def edit_video(self, call: VideoCall, if_match: IfMatch = None) -> Response[VideoChanged]:
         """Change what is sent; tags and countries replace the whole list."""
-        body = await call.body(VideoEdit)
-        unset = msgspec.UNSET
-        change = VideoChange(
-            title=unset if body.title is unset else str(body.title) or None,
-            description=unset if body.description is unset else str(body.description),
-            category=body.category,
-            countries=unset if body.countries is unset else read_countries(body.countries or []),
-            tags=unset if body.tags is unset else wanted_tags(body.tags or []),
-        )
+        edit = read_details(await call.body(VideoEdit), VideoDetails)
         check = unless_edited(if_match, video_tag)
         changed = await call.catalog.videos.edit(
-            call.record.video.id, change, call.change(), check=check
+            call.record.video.id, edit, call.change(), check=check
         )
         answer = video_changed(call, "Video updated.", changed)
         return tagged(answer, video_tag(call.still_there(changed)))

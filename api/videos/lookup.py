@@ -5,6 +5,7 @@
 
 from typing import Final
 
+import msgspec
 from litestar.di import NamedDependency, Provide
 
 from api.http.conditional import edit_tag
@@ -31,10 +32,8 @@ VIDEO: Final = {"call": Provide(provide_video)}
 
 def video_tag(whole: WholeVideo) -> str:
     """Return the tag of what an edit of a video may change (see `api.http.conditional`)."""
-    return edit_tag(
-        whole.video.title,
-        whole.video.description,
-        whole.category and whole.category.id,
-        encode_countries(whole.countries),
-        sorted(tag.id for tag in whole.tags),
-    )
+    details = msgspec.structs.asdict(whole.details)
+    details["title"] = whole.video.title
+    details["countries"] = encode_countries(whole.details.countries)
+    details["tags"] = sorted(whole.details.tags)
+    return edit_tag(*details.values())

@@ -8,17 +8,14 @@ from api.http.operation import Call
 from api.schemas.common import (
     BROADCASTER,
     CLUSTER,
-    Category,
-    CountryBody,
     Embed,
-    PlayerReference,
-    TagBody,
 )
 from api.schemas.embed_snippets import embed_snippets
-from api.schemas.presenter import Presenter
+from api.schemas.presenter import Presenter, present_labels, present_player
 from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from api.videos.schemas import (
+    CommonKeys,
     ShownRung,
     UploadedVideo,
     Video,
@@ -35,6 +32,10 @@ from storage.catalog.records.videos import VideoRecord, VideoStatus, WholeVideo
 # The protocol is Pusher's (version 7). The cluster is a placeholder that clients require.
 _CARD: Final = "default"  # the poster that always exists: a placeholder until there is a real one
 _UNDER_WAY: Final = ("queued", "transcoding")
+# The keys whose values are those of the record.
+_AS_RECORDED: Final = tuple(
+    key for key in CommonKeys.__struct_fields__ if hasattr(VideoRecord, key)
+)
 _Values = dict[str, Any]  # Any: fields of every type, by their names
 
 
@@ -85,8 +86,8 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
         return Video(
             **self._common(record),
             **self._progress(record),
-            **_labelled(whole),
-            player=_player(whole),
+            **present_labels(whole),
+            player=present_player(whole),
             resolutions=_resolutions(whole),
             embed=self.embed(record),
         )
@@ -99,8 +100,8 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             video=UploadedVideo(
                 **self._common(record),
                 **self._progress(record),
-                **_labelled(whole),
-                player=_player(whole),
+                **present_labels(whole),
+                player=present_player(whole),
                 resolutions=_resolutions(whole),
             ),
             web_socket_broadcaster=BROADCASTER,
@@ -113,7 +114,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
         record = whole.video
         return VideoShown(
             **self._common(record),
-            **_labelled(whole),
+            **present_labels(whole),
             embed=self.embed(record),
             resolutions=[
                 ShownRung(
@@ -133,24 +134,15 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
 
     def _common(self, record: VideoRecord) -> _Values:
         addresses, hash_ = self.addresses, record.hash
-        return {
-            "id": record.id,
-            "hash": hash_,
-            "title": record.title,
-            "description": record.description,
-            "name": record.name,
-            "size": record.size,
+        values: _Values = {
             "length": _milliseconds(record.length_us) / 1000,
             "iso8601_duration": iso8601_duration(record.length_us),
-            "width": record.width,
-            "height": record.height,
             "video": addresses.video_playlist(hash_),
             "uploaded_at": _optional_timestamp(record.uploaded_us),
             "completed": record.state == "completed",
             "completed_at": _optional_timestamp(record.completed_us),
             "created_at": format_timestamp(record.created_us),
             "updated_at": format_timestamp(record.updated_us),
-            "published": record.published,
             "published_at": _optional_timestamp(record.published_us),
             "image_urls": {
                 label: addresses.video_poster(hash_, label) for label in record.poster_labels
@@ -158,6 +150,7 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             "project_json": addresses.project_document(record.project_key),
             "video_json": addresses.video_document(hash_),
         }
+        return values | {key: getattr(record, key) for key in _AS_RECORDED}
 
     def _progress(self, record: VideoRecord) -> _Values:
         return {
@@ -187,22 +180,6 @@ def present_status(record: VideoStatus, *, files_wait: bool) -> VideoStatusBody:
         warnings=list(record.warnings),
         waits_for="live streams" if files_wait and record.state in _UNDER_WAY else "",
     )
-
-
-def _labelled(whole: WholeVideo) -> _Values:
-    category = whole.category
-    return {
-        "tags": [TagBody(id=tag.id, name=tag.name) for tag in whole.tags],
-        "category": None if category is None else Category(id=category.id, name=category.name),
-        "countries": [
-            CountryBody(id=each.number, code=each.code, name=each.name) for each in whole.countries
-        ],
-    }
-
-
-def _player(whole: WholeVideo) -> PlayerReference | None:
-    player = whole.player
-    return None if player is None else PlayerReference(id=player.id, name=player.name)
 
 
 def _resolutions(whole: WholeVideo) -> list[VideoResolution]:

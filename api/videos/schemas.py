@@ -3,11 +3,20 @@
 Lengths are seconds, sizes bytes, widths and heights pixels.
 """
 
+from typing import Final, get_args
+
 import msgspec
 
 from api.library.references import CountryReferences, TagReferences
-from api.schemas.common import Category, CountryBody, Embed, PlayerReference, TagBody
-from api.schemas.text_fields import Description, OptionalTitle
+from api.schemas.common import (
+    Category,
+    CountryBody,
+    Embed,
+    PlayerReference,
+    TagBody,
+    edits_of,
+)
+from api.schemas.text_fields import Description, OptionalTitle, TextField
 
 
 class VideoResolution(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +43,7 @@ class ShownRung(msgspec.Struct, frozen=True, kw_only=True):
     transcode_duration: int
 
 
-class _Common(msgspec.Struct, frozen=True, kw_only=True):
+class CommonKeys(msgspec.Struct, frozen=True, kw_only=True):
     """The keys of every form."""
 
     id: int
@@ -60,7 +69,7 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
     video_json: str
 
 
-class _Making(_Common, frozen=True, kw_only=True):
+class _Making(CommonKeys, frozen=True, kw_only=True):
     """The keys of every form except `VideoShown`."""
 
     uploading: bool
@@ -94,7 +103,7 @@ class Video(UploadedVideo, frozen=True, kw_only=True):
     embed: Embed
 
 
-class VideoShown(_Common, frozen=True, kw_only=True):
+class VideoShown(CommonKeys, frozen=True, kw_only=True):
     """A video by itself; `media_resource` is its playlist's path, `image` its standard poster."""
 
     tags: list[TagBody]
@@ -147,17 +156,33 @@ class VideoStatusBody(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: str
 
 
-class VideoEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a video is to change: the keys that are sent.
+class DetailsBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of a new video, with the keys of `VideoDetails`: in JSON, a form or metadata.
 
-    A title of null or "" is the file's name; null clears what else may be empty.
+    A title of "" stands for the file's name. Forms have only the texts.
     """
 
     title: OptionalTitle | msgspec.UnsetType = msgspec.UNSET
     description: Description | msgspec.UnsetType = msgspec.UNSET
-    category: int | msgspec.UnsetType | None = msgspec.UNSET
-    countries: CountryReferences | msgspec.UnsetType | None = msgspec.UNSET
-    tags: TagReferences | msgspec.UnsetType | None = msgspec.UNSET
+    category: int | None = None
+    countries: CountryReferences | None = None
+    tags: TagReferences | None = None
+
+
+TEXTS: Final[dict[str, type[TextField]]] = {
+    field.name: kind
+    for field in msgspec.structs.fields(DetailsBody)
+    for kind in get_args(field.type)
+    if isinstance(kind, type) and issubclass(kind, TextField)
+}
+"""The keys of `DetailsBody` that are texts."""
+
+
+class VideoEdit(edits_of(DetailsBody), msgspec.Struct, frozen=True, kw_only=True):
+    """What of a video is to change: the keys that are sent.
+
+    A title of null or "" is the file's name; null clears what else may be empty.
+    """
 
 
 class VideoData(msgspec.Struct, frozen=True, kw_only=True):

@@ -45,10 +45,7 @@ async def _make(file: Path, size: int, folder: Path, workers: int) -> dict[str, 
             place = objects.path(source)
             place.parent.mkdir(parents=True)
             place.symlink_to(file)
-            arrived = NewVideo(
-                hash=hash_, title=None, file_title="film", description="", name="film",
-                size=size, source=source,
-            )  # fmt: skip
+            arrived = NewVideo(hash=hash_, file_title="film", name="film", size=size, source=source)
             begun = time.monotonic()
             video = (await catalog.videos.add(1, arrived, Change(_now_us()))).video.id
             transcoder = VideoTranscoder(

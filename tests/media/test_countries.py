@@ -33,14 +33,15 @@ def test_nothing_else_finds_one(ref: int | str) -> None:
 
 def test_what_was_packed_is_unpacked_in_its_order() -> None:
     some = (Country(642, "RO", "Romania"), Country(40, "AT", "Austria"))
-    assert encode_countries(some) == "642,40"
+    assert encode_countries(each.number for each in some) == "642,40"
     assert decode_countries("642,40") == some
     assert encode_countries(()) == ""
     assert decode_countries("") == ()
-    assert decode_countries(encode_countries(COUNTRIES)) == COUNTRIES
+    assert decode_countries(encode_countries(each.number for each in COUNTRIES)) == COUNTRIES
 
 
 def test_a_former_country_stays_so_that_its_list_still_restricts() -> None:
     assert decode_countries("1") == (Country(1, "", "1"),)
-    assert encode_countries(decode_countries("642,1,40")) == "642,1,40"
+    kept = [each.number for each in decode_countries("642,1,40")]
+    assert encode_countries(kept) == "642,1,40"
     assert find_country("") is None

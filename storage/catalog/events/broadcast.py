@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, delete, func, insert, select
+from sqlalchemy import Row, Table, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
@@ -29,6 +29,16 @@ from storage.catalog.schema.tables import notices, projects, stream_backups, str
 KEPT_US: Final = 600_000_000
 LIVE: Final = "live"  # the one event of a stream's channel
 _TRIM_EVERY: Final = 64
+_STREAM_KEYS: Final = (
+    "id",
+    "hash",
+    "live",
+    "processing",
+    "paused",
+    "published",
+    "receiving_count",
+)
+_OF_CHANNELS: Final = ("hidden", "countries", "version", "project_id")
 
 
 class OutboxRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,30 +109,19 @@ def _channels(kind: str, row: Row[*tuple[Any, ...]]) -> str:  # Any: columns of 
     return private if row.hidden or row.countries else f"{own} {private}"
 
 
+async def _state(
+    connection: AsyncConnection, table: Table, hash_: PublicHash, *columns: str
+) -> Row[*tuple[Any, ...]] | None:  # Any: as above
+    """Return these columns of a record, and those that `_channels` needs."""
+    names = dict.fromkeys(("id", "hash", *columns, *_OF_CHANNELS))
+    query = select(*(table.c[name] for name in names), projects.c.key)
+    query = query.join(projects, projects.c.id == table.c.project_id).where(table.c.hash == hash_)
+    return (await connection.execute(query)).one_or_none()
+
+
 async def enqueue_stream(connection: AsyncConnection, hash_: PublicHash, now_us: int) -> None:
     """Broadcast a stream's state after its row was changed; nothing if it was deleted."""
-    table = streams.c
-    row = (
-        await connection.execute(
-            select(
-                table.id,
-                table.hash,
-                table.live,
-                table.processing,
-                table.paused,
-                table.published,
-                table.hidden,
-                table.countries,
-                table.receiving_count,
-                table.on_air,
-                table.version,
-                table.project_id,
-                projects.c.key,
-            )
-            .join(projects, projects.c.id == table.project_id)
-            .where(table.hash == hash_)
-        )
-    ).one_or_none()
+    row = await _state(connection, streams, hash_, *_STREAM_KEYS, "on_air")
     if row is None:
         return
     backups = await connection.execute(
@@ -130,20 +129,12 @@ async def enqueue_stream(connection: AsyncConnection, hash_: PublicHash, now_us:
         .where(stream_backups.c.stream_id == row.id)
         .order_by(stream_backups.c.number)
     )
-    body = {
-        "id": row.id,
-        "hash": row.hash,
-        "live": row.live,
-        "processing": row.processing,
-        "paused": row.paused,
-        "published": row.published,
-        "receiving_count": row.receiving_count,
-        "backups": [
-            {"id": number, "live": live, "publish": slot == row.on_air}
-            for number, slot, live in backups
-        ],
-        "version": row.version,
-    }
+    body: dict[str, object] = {key: getattr(row, key) for key in _STREAM_KEYS}
+    body["backups"] = [
+        {"id": number, "live": live, "publish": slot == row.on_air}
+        for number, slot, live in backups
+    ]
+    body["version"] = row.version
     state = OutboxEvent(channels=(_channels("stream", row),), event=LIVE, body=_text(body))
     _enqueue(connection, [state], now_us)
 
@@ -155,26 +146,7 @@ async def enqueue_video(
 
     The event is completed or failed if that is the state, else progress; `extra` is added to it.
     """
-    table = videos.c
-    row = (
-        await connection.execute(
-            select(
-                table.id,
-                table.hash,
-                table.state,
-                table.progress,
-                table.eta,
-                table.published,
-                table.hidden,
-                table.countries,
-                table.version,
-                table.project_id,
-                projects.c.key,
-            )
-            .join(projects, projects.c.id == table.project_id)
-            .where(table.hash == hash_)
-        )
-    ).one_or_none()
+    row = await _state(connection, videos, hash_, "state", "progress", "eta", "published")
     if row is None:
         return
     body = {

@@ -9,10 +9,10 @@ Events are kept for `KEPT_DAYS`, but of each stream and of the whole catalog onl
 
 import json
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, delete, func, select
+from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_events import OwnerEvent, StreamEvent
@@ -21,6 +21,7 @@ from media.ticks import DAY_US
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.queries import named_rows
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Change, EventRecord, Page
 from storage.catalog.schema.tables import events, streams
 
@@ -50,6 +51,9 @@ class FollowingEvents(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[EventRecord, ...]
     total: int
     last: int
+
+
+_READER: Final = RowReader(EventRecord, events, parsers={"facts": json.loads})
 
 
 class EventLog:
@@ -86,7 +90,7 @@ class EventLog:
         async with self._database.reading() as connection:
             total = await _count(connection, conditions)
             return await named_rows.page_of(
-                connection, events, conditions, order, _record,
+                connection, events, conditions, order, _READER,
                 total=total, page=page, size=PAGE_SIZE,
             )  # fmt: skip
 
@@ -99,15 +103,15 @@ class EventLog:
         """
         conditions = [*_among(project, subject), events.c.id > last]
         numbers = select(events.c.id).where(*conditions).order_by(events.c.id)
-        query = select(events).where(*conditions).order_by(events.c.id).limit(MOST_AFTER)
+        query = select(*_READER.columns).where(*conditions).order_by(events.c.id).limit(MOST_AFTER)
         async with self._database.reading() as connection:
             total = await _count(connection, conditions)
-            rows = (await connection.execute(query)).all()
+            items = await _READER.find_all(connection, query)
             if total > MOST_AFTER:
                 of_pages = (total - 1) // MOST_AFTER * MOST_AFTER
                 before = numbers.offset(of_pages - 1).limit(1)
                 last = (await connection.execute(before)).scalar_one_or_none() or last
-        return FollowingEvents(items=tuple(map(_record, rows)), total=total, last=last)
+        return FollowingEvents(items=items, total=total, last=last)
 
     async def find_newest(
         self, project: int, subject: PublicHash, kinds: Collection[type[OwnerEvent]]
@@ -118,10 +122,9 @@ class EventLog:
             events.c.subject == subject,
             events.c.kind.in_([kind.stored_kind() for kind in kinds]),
         )
-        newest = select(events).where(*conditions).order_by(events.c.id.desc()).limit(1)
+        newest = select(*_READER.columns).where(*conditions).order_by(events.c.id.desc()).limit(1)
         async with self._database.reading() as connection:
-            row = (await connection.execute(newest)).one_or_none()
-        return None if row is None else _record(row)
+            return await _READER.find(connection, newest)
 
     async def remove_old(self, now_us: int) -> int:
         """Remove the events that are not kept any more; return how many.
@@ -166,18 +169,6 @@ class EventLog:
             if len(numbers) < size:
                 break
         return count
-
-
-def _record(row: Row[Any]) -> EventRecord:  # Any: the row of a whole table has no static type
-    return EventRecord(
-        id=row.id,
-        subject=row.subject,
-        kind=row.kind,
-        facts=json.loads(row.facts),
-        token=row.token_id,
-        created_us=row.created_us,
-        number=row.number,
-    )
 
 
 async def _count(connection: AsyncConnection, conditions: Sequence[ColumnElement[bool]]) -> int:

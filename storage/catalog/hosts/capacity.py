@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.queries.living_hosts import is_living
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.tables import hosts, stream_owners
 
 
@@ -47,16 +48,13 @@ def _use(load: HostLoad) -> tuple[bool, float, int]:
     return load.capacity is None, load.streams / limit, load.host
 
 
-async def find_loads(connection: AsyncConnection, dead_seconds: float) -> list[HostLoad]:
+async def find_loads(connection: AsyncConnection, dead_seconds: float) -> tuple[HostLoad, ...]:
     """Return the living hosts, within the caller's transaction.
 
     Nothing is locked: concurrent claims may all choose the last free place.
     """
     table = hosts.c
     owned = select(func.count()).where(stream_owners.c.host_id == table.id).correlate(hosts)
-    columns = select(table.id, table.name, table.address, owned.scalar_subquery(), table.capacity)
-    query = columns.where(is_living(connection, dead_seconds))
-    return [
-        HostLoad(host=host, name=name, address=address, streams=streams, capacity=capacity)
-        for host, name, address, streams, capacity in await connection.execute(query)
-    ]
+    reader = RowReader(HostLoad, hosts, host=table.id, streams=owned.scalar_subquery())
+    query = select(*reader.columns).where(is_living(connection, dead_seconds))
+    return await reader.find_all(connection, query)

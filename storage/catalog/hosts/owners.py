@@ -8,10 +8,10 @@ the bucket.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, and_, bindparam, case, func, null, select, update
+from sqlalchemy import ColumnElement, Row, and_, bindparam, case, func, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
@@ -21,6 +21,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.hosts.capacity import choose_host, find_loads
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.queries.living_hosts import is_living
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.settings import effective_settings
 from storage.catalog.schema.tables import hosts, projects, stream_owners, streams
 from storage.errors import HostGone
@@ -61,6 +62,19 @@ class OrphanedStream(msgspec.Struct, frozen=True, kw_only=True):
     reconnect_seconds: float | None
     released: bool = False
     paused: bool = False
+
+
+_ORPHANED: Final = RowReader(
+    OrphanedStream,
+    stream_owners,
+    hash=streams.c.hash,
+    released=stream_owners.c.host_id == _NO_HOST,
+    paused=streams.c.paused,
+)
+
+
+def _reconnect_seconds(row: Row[Any]) -> float | None:  # Any: columns of several types
+    return effective_settings(row.settings, row.defaults).failover.reconnect_seconds
 
 
 class StreamOwners:
@@ -149,44 +163,21 @@ class StreamOwners:
         `ORPHANED_AT_ONCE` at a time, those with a number greater than `after`.
         """
         owners = stream_owners.c
-        columns = select(
-            streams.c.id,
-            streams.c.hash,
-            owners.generation,
-            owners.host_id == _NO_HOST,
-            streams.c.paused,
-            streams.c.settings,
-            projects.c.settings.label("defaults"),
-        )
         async with self._database.reading() as connection:
             lives = is_living(connection, dead_seconds)
             living = select(hosts.c.id).where(lives)
             first = select(func.min(hosts.c.id)).where(lives).scalar_subquery()
             orphaned = (owners.host_id.is_not(None), owners.host_id.not_in(living), first == host)
+            columns = select(
+                *_ORPHANED.columns, streams.c.settings, projects.c.settings.label("defaults")
+            )
             joined = columns.join_from(stream_owners, streams, streams.c.id == owners.stream_id)
             joined = joined.join(projects, projects.c.id == streams.c.project_id)
             query = joined.where(*orphaned, streams.c.id > after)
             query = query.order_by(streams.c.id).limit(ORPHANED_AT_ONCE)
             return tuple(
-                OrphanedStream(
-                    stream=number,
-                    hash=hash_,
-                    generation=generation,
-                    reconnect_seconds=effective_settings(
-                        settings, defaults
-                    ).failover.reconnect_seconds,
-                    released=released,
-                    paused=paused,
-                )
-                for (
-                    number,
-                    hash_,
-                    generation,
-                    released,
-                    paused,
-                    settings,
-                    defaults,
-                ) in await connection.execute(query)
+                _ORPHANED.read(row, reconnect_seconds=_reconnect_seconds(row))
+                for row in await connection.execute(query)
             )
 
     async def forget(self, released: Sequence[OrphanedStream]) -> None:

@@ -12,6 +12,7 @@ from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Database
 from storage.catalog.queries.living_hosts import is_living
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.tables import hosts, stream_owners, streams
 
 # For rows that were not removed: a host that was killed may never return under its name.
@@ -108,41 +109,12 @@ class Hosts:
             .scalar_subquery()
         )
         async with self._database.reading() as connection:
-            query = select(
-                table.id,
-                table.name,
-                table.role,
-                table.address,
-                table.version,
-                table.started_us,
-                now_in(connection) - table.seen_us,
-                is_living(connection, dead_seconds),
-                owned,
-                table.capacity,
-            ).order_by(table.name)
-            return tuple(
-                HostRecord(
-                    id=number,
-                    name=name,
-                    role=role,
-                    address=address,
-                    version=version,
-                    started_us=started_us,
-                    silent_us=silent_us,
-                    alive=alive,
-                    streams=count,
-                    capacity=capacity,
-                )
-                for (
-                    number,
-                    name,
-                    role,
-                    address,
-                    version,
-                    started_us,
-                    silent_us,
-                    alive,
-                    count,
-                    capacity,
-                ) in await connection.execute(query)
+            reader = RowReader(
+                HostRecord,
+                hosts,
+                silent_us=now_in(connection) - table.seen_us,
+                alive=is_living(connection, dead_seconds),
+                streams=owned,
             )
+            query = select(*reader.columns).order_by(table.name)
+            return await reader.find_all(connection, query)

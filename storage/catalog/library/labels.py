@@ -6,10 +6,9 @@ transaction.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-import msgspec
-from sqlalchemy import Row, Table, delete, insert, select, update
+from sqlalchemy import Table, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -20,6 +19,7 @@ from storage.catalog.library import label_locks, label_removal
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.casefold import fold
 from storage.catalog.queries.insert_missing import insert_missing
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import Change, LabelRecord, Named, Page, Sort
 from storage.catalog.schema.tables import categories, stream_tags, tags, video_tags
@@ -29,28 +29,10 @@ Kind = Literal["tag", "category"]
 
 COLUMNS: Final = ("id", "name", "active")  # what lists are sorted by
 _TABLES: Final[dict[Kind, Table]] = {"tag": tags, "category": categories}
+_READERS: Final = {kind: RowReader(LabelRecord, table) for kind, table in _TABLES.items()}
 # The tables that link a record with its tags, and their column for the record.
 _LINKS: Final = {"stream": (stream_tags, "stream_id"), "video": (video_tags, "video_id")}
 _TRIES: Final = 3
-
-
-class TagById(msgspec.Struct, frozen=True):
-    """An existing tag."""
-
-    id: int
-
-
-class TagByName(msgspec.Struct, frozen=True):
-    """A tag by its name, which is added if there is none yet."""
-
-    name: str
-
-
-TagWanted = TagById | TagByName
-
-
-def _record(row: Row[Any]) -> LabelRecord:  # Any: the row of a whole table has no static type
-    return LabelRecord(id=row.id, project=row.project_id, name=row.name, active=row.active)
 
 
 def _row(project: int, name: str, active: bool, now_us: int) -> dict[str, object]:
@@ -70,10 +52,10 @@ async def link_tags(
     project: int,
     table: Literal["stream", "video"],
     record: int,
-    new_tags: Sequence[TagWanted],
+    new_tags: Sequence[int | str],
     now_us: int,
 ) -> None:
-    """Replace a record's tags; each counts once, and a new name adds a tag.
+    """Replace a record's tags, each by its number or name; a new name adds a tag.
 
     The caller holds the record's row.
 
@@ -82,7 +64,7 @@ async def link_tags(
         CatalogBusy: other processes keep adding and deleting tags of these names.
     """
     links, owner = _LINKS[table]
-    ids = [tag.id for tag in new_tags if isinstance(tag, TagById)]
+    ids = [tag for tag in new_tags if isinstance(tag, int)]
     numbers = await _lock(connection, project, ids)
     for number in ids:
         if number not in numbers:
@@ -90,8 +72,8 @@ async def link_tags(
     # By their folded names: the first spelling of a name counts.
     names: dict[str, str] = {}
     for tag in new_tags:
-        if isinstance(tag, TagByName):
-            names.setdefault(fold(tag.name), tag.name)
+        if isinstance(tag, str):
+            names.setdefault(fold(tag), tag)
     numbers |= await _find_or_add(connection, project, names, now_us)
     await connection.execute(delete(links).where(links.c[owner] == record))
     if numbers:
@@ -188,9 +170,9 @@ class Labels:
                 return None
             table = _TABLES[kind]
             is_present = project_lookup.is_of_present(table.c.project_id)
-            query = select(table).where(table.c.id == label, is_present)
-            row = (await connection.execute(query)).one_or_none()
-            return None if row is None else _record(row)
+            reader = _READERS[kind]
+            query = select(*reader.columns).where(table.c.id == label, is_present)
+            return await reader.find(connection, query)
 
     async def find_page(
         self,
@@ -205,7 +187,7 @@ class Labels:
         """Return a page of a project's labels, newest first unless `sort` says otherwise."""
         async with self._database.reading() as connection:
             return await named_rows.find_page(
-                connection, _TABLES[kind], project, _record,
+                connection, _TABLES[kind], project, _READERS[kind],
                 search=search, sort=sort or Sort(), page=page, size=size,
             )  # fmt: skip
 
@@ -218,18 +200,17 @@ class Labels:
             NoSuchProject: there is no such project.
             NameTaken: the project has one of that name.
         """
-        table = _TABLES[kind]
+        table, reader = _TABLES[kind], _READERS[kind]
         async with self._database.writing() as connection:
             await project_lookup.require(connection, project)
-            statement = (
-                insert(table).values(_row(project, name, active, change.now_us)).returning(table)
-            )
+            statement = insert(table).values(_row(project, name, active, change.now_us))
+            statement = statement.returning(*reader.columns)
             try:
                 row = (await connection.execute(statement)).one()
             except IntegrityError as error:
                 raise NameTaken(kind, name) from error
             counters.add(connection, project, table.name, 1)
-            record = _record(row)
+            record = reader.read(row)
             event = LABEL_EVENTS[kind].added(label=record.id, name=name)
             await announce(connection, project, "", event, change=change)
             return record
@@ -256,7 +237,7 @@ class Labels:
         keys = [key for key, value in changes.items() if value is not None]
         if not keys:
             return await self.find(kind, label)
-        table = _TABLES[kind]
+        table, reader = _TABLES[kind], _READERS[kind]
         values: dict[str, object] = {"version": table.c.version + 1, "updated_us": change.now_us}
         if name is not None:
             values |= {"name": name, **searchable("name", name)}
@@ -265,18 +246,17 @@ class Labels:
         async with self._database.writing() as connection:
             await label_locks.lock_project(connection, table, label)
             if check is not None:
-                locked = select(table).where(table.c.id == label).with_for_update()
-                before = (await connection.execute(locked)).one_or_none()
+                locked = select(*reader.columns).where(table.c.id == label).with_for_update()
+                before = await reader.find(connection, locked)
                 if before is not None:
-                    check(_record(before))
-            statement = update(table).where(table.c.id == label).values(values).returning(table)
+                    check(before)
+            statement = update(table).where(table.c.id == label).values(values)
             try:
-                row = (await connection.execute(statement)).one_or_none()
+                record = await reader.find(connection, statement.returning(*reader.columns))
             except IntegrityError as error:
                 raise NameTaken(kind, name or "") from error
-            if row is None:
+            if record is None:
                 return None
-            record = _record(row)
             event = LABEL_EVENTS[kind].edited(label=label, keys=keys)
             await announce(connection, record.project, "", event, change=change)
             return record

@@ -1,10 +1,11 @@
 """Players (`catalog.players`): how the page that plays a stream or a video behaves and looks."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import msgspec
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
@@ -12,6 +13,7 @@ from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import LABEL_EVENTS
 from storage.catalog.library import label_locks, label_removal
 from storage.catalog.queries import counters, named_rows, project_lookup
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import Change, Page, PlayerOptions, PlayerRecord, Sort
 from storage.catalog.schema.tables import players
@@ -25,15 +27,11 @@ def _text(options: PlayerOptions) -> str:
     return msgspec.json.encode(options).decode()
 
 
-def _record(row: Row[Any]) -> PlayerRecord:  # Any: the row of a whole table has no static type
-    return PlayerRecord(
-        id=row.id,
-        project=row.project_id,
-        name=row.name,
-        options=msgspec.json.decode(row.options, type=PlayerOptions),
-        created_us=row.created_us,
-        updated_us=row.updated_us,
-    )
+_READER: Final = RowReader(
+    PlayerRecord,
+    players,
+    parsers={"options": partial(msgspec.json.decode, type=PlayerOptions)},
+)
 
 
 async def require(connection: AsyncConnection, project: int, player: int) -> None:
@@ -58,13 +56,10 @@ class Players:
         """Return the player with that number."""
         async with self._database.reading() as connection:
             is_present = project_lookup.is_of_present(players.c.project_id)
-            query = select(players).where(players.c.id == player, is_present)
-            row = (
-                (await connection.execute(query)).one_or_none()
-                if player <= named_rows.MAX_ID
-                else None
-            )
-            return None if row is None else _record(row)
+            if player > named_rows.MAX_ID:
+                return None
+            query = select(*_READER.columns).where(players.c.id == player, is_present)
+            return await _READER.find(connection, query)
 
     async def find_page(
         self,
@@ -81,7 +76,7 @@ class Players:
                 connection,
                 players,
                 project,
-                _record,
+                _READER,
                 search=search,
                 sort=sort or Sort(),
                 page=page,
@@ -107,7 +102,8 @@ class Players:
         )
         async with self._database.writing() as connection:
             await project_lookup.require(connection, project)
-            record = _record((await connection.execute(statement.returning(players))).one())
+            statement = statement.returning(*_READER.columns)
+            record = _READER.read((await connection.execute(statement)).one())
             counters.add(connection, project, players.name, 1)
             event = LABEL_EVENTS["player"].added(label=record.id, name=name)
             await announce(connection, project, "", event, change=change)
@@ -136,17 +132,16 @@ class Players:
             values |= {"name": name, **searchable("name", name)}
         async with self._database.writing() as connection:
             await label_locks.lock_project(connection, players, player)
-            locked = select(players).where(is_player).with_for_update()
-            row = (await connection.execute(locked)).one_or_none()
-            if row is None:
+            locked = select(*_READER.columns).where(is_player).with_for_update()
+            before = await _READER.find(connection, locked)
+            if before is None:
                 return None
-            before = _record(row)
             if check is not None:
                 check(before)
             if options:
                 values["options"] = _text(msgspec.structs.replace(before.options, **options))
-            statement = update(players).where(is_player).values(values).returning(players)
-            record = _record((await connection.execute(statement)).one())
+            statement = update(players).where(is_player).values(values).returning(*_READER.columns)
+            record = _READER.read((await connection.execute(statement)).one())
             event = LABEL_EVENTS["player"].edited(label=player, keys=keys)
             await announce(connection, record.project, "", event, change=change)
             return record

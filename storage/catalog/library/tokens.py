@@ -7,9 +7,9 @@ token.
 
 import secrets
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import CTE, Row, bindparam, insert, select, update
+from sqlalchemy import CTE, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
@@ -18,6 +18,7 @@ from storage.catalog.events.kinds import TokenAddedEvent, TokenRevokedEvent
 from storage.catalog.library.sessions import remove_of_tokens, require_valid
 from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.queries.digest import digest
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Change, Page, Principal, TokenRecord
 from storage.catalog.schema.tables import tokens
 
@@ -33,16 +34,7 @@ _VALID: Final = select(tokens.c.id).where(
 _ORDER: Final = (tokens.c.id.desc(),)
 
 
-def _record(row: Row[Any]) -> TokenRecord:  # Any: the row of a whole table has no static type
-    return TokenRecord(
-        id=row.id,
-        name=row.name,
-        project=row.project_id,
-        write=row.write,
-        created_us=row.created_us,
-        revoked_us=row.revoked_us,
-        created_by=row.created_by,
-    )
+_READER: Final = RowReader(TokenRecord, tokens)
 
 
 async def add(
@@ -66,8 +58,8 @@ async def add(
         created_us=change.now_us,
         created_by=change.by,
     )
-    row = (await connection.execute(statement.returning(tokens))).one()
-    return _record(row), text
+    row = (await connection.execute(statement.returning(*_READER.columns))).one()
+    return _READER.read(row), text
 
 
 class Tokens:
@@ -98,24 +90,23 @@ class Tokens:
         """Return the token with that number, revoked or not."""
         if token > named_rows.MAX_ID:
             return None
-        statement = select(tokens).where(tokens.c.id == token)
+        statement = select(*_READER.columns).where(tokens.c.id == token)
         async with self._database.reading() as connection:
-            row = (await connection.execute(statement)).one_or_none()
-            return None if row is None else _record(row)
+            return await _READER.find(connection, statement)
 
     async def find_page(self, *, reach: int | None = None, page: int = 1) -> Page[TokenRecord]:
         """Return a page of tokens, newest first; `reach` limits it to one project's."""
         conditions = [] if reach is None else [tokens.c.project_id == reach]
         async with self._database.reading() as connection:
             return await named_rows.page_of(
-                connection, tokens, conditions, _ORDER, _record, total=None, page=page
+                connection, tokens, conditions, _ORDER, _READER, total=None, page=page
             )
 
     async def find_all(self) -> tuple[TokenRecord, ...]:
         """Return every token, oldest first, revoked ones included."""
         async with self._database.reading() as connection:
-            rows = await connection.execute(select(tokens).order_by(tokens.c.id))
-            return tuple(_record(row) for row in rows)
+            query = select(*_READER.columns).order_by(tokens.c.id)
+            return await _READER.find_all(connection, query)
 
     async def find_valid(self, numbers: Collection[int]) -> frozenset[int]:
         """Return which of these tokens are not revoked; a query takes some thousand at most."""
@@ -142,14 +133,14 @@ class Tokens:
             update(tokens)
             .where(is_affected, tokens.c.revoked_us.is_(None))
             .values(revoked_us=change.now_us)
-            .returning(tokens)
+            .returning(*_READER.columns)
         )
         async with self._database.writing() as connection:
             revoked: list[TokenRecord] = []
             # Each statement waits for tokens that are being added with those it revokes, and only
             # the next one sees them.
-            while rows := (await connection.execute(statement)).all():
-                revoked += [_record(row) for row in rows]
+            while more := await _READER.find_all(connection, statement):
+                revoked += more
             revoked.sort(key=lambda record: record.id)
             await remove_of_tokens(connection, [record.id for record in revoked])
             for record in revoked:

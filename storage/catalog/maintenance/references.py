@@ -5,6 +5,7 @@ refers to, may belong to a row that is about to be written.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 from sqlalchemy import ColumnElement, select
@@ -13,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.queries import project_lookup, removals
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.tables import jobs, projects, streams
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import former_files, recordings
@@ -37,6 +39,14 @@ class VideoReferences(msgspec.Struct, frozen=True, kw_only=True):
     previews: str | None
     subtitles: str
     at_work: bool
+
+
+_READER: Final = RowReader(
+    VideoReferences,
+    videos_table,
+    former=former_files.c.source,
+    at_work=select(jobs.c.id).where(jobs.c.video_id == videos_table.c.id).exists(),
+)
 
 
 class References:
@@ -104,46 +114,11 @@ class References:
     async def _find_references(
         self, connection: AsyncConnection, which: ColumnElement[bool], most: int
     ) -> tuple[VideoReferences, ...]:
-        table = videos_table.c
-        busy = select(jobs.c.id).where(jobs.c.video_id == table.id)
         query = (
-            select(
-                table.hash,
-                table.state,
-                table.source,
-                former_files.c.source,
-                table.media,
-                table.posters,
-                table.previews,
-                table.subtitles,
-                busy.exists(),
-            )
-            .outerjoin(former_files, former_files.c.video_id == table.id)
+            select(*_READER.columns)
+            .outerjoin(former_files, former_files.c.video_id == videos_table.c.id)
             .where(which)
-            .order_by(table.hash)
+            .order_by(videos_table.c.hash)
             .limit(most)
         )
-        return tuple(
-            VideoReferences(
-                hash=hash_,
-                state=state,
-                source=source,
-                former=former,
-                media=media,
-                posters=posters,
-                previews=previews,
-                subtitles=subtitles,
-                at_work=at_work,
-            )
-            for (
-                hash_,
-                state,
-                source,
-                former,
-                media,
-                posters,
-                previews,
-                subtitles,
-                at_work,
-            ) in await connection.execute(query)
-        )
+        return await _READER.find_all(connection, query)

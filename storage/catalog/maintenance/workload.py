@@ -7,6 +7,7 @@ from sqlalchemy import case, func, select
 
 from storage.catalog.engine.database import Database
 from storage.catalog.queries import project_lookup
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.tables import jobs, projects, streams, videos
 
 _RUNNING: Final = "running"
@@ -46,6 +47,16 @@ class WorkloadRecord(msgspec.Struct, frozen=True, kw_only=True):
     live_streams: int
 
 
+_JOBS: Final = RowReader(
+    ListedJob,
+    jobs,
+    title=func.coalesce(videos.c.title, videos.c.file_title),
+    project=projects.c.key,
+    progress=videos.c.progress,
+    eta=videos.c.eta,
+)
+
+
 class Workload:
     """Reads the work of a catalog; it changes nothing."""
 
@@ -65,20 +76,8 @@ class Workload:
             .group_by(jobs.c.kind, jobs.c.state)
             .order_by(jobs.c.kind, jobs.c.state)
         )
-        title = func.coalesce(videos.c.title, videos.c.file_title)
         list_query = (
-            select(
-                jobs.c.id,
-                jobs.c.kind,
-                jobs.c.state,
-                jobs.c.attempt,
-                videos.c.id,
-                title,
-                projects.c.key,
-                videos.c.progress,
-                videos.c.eta,
-                jobs.c.created_us,
-            )
+            select(*_JOBS.columns)
             .join_from(jobs, videos, videos.c.id == jobs.c.video_id)
             .join(projects, projects.c.id == videos.c.project_id)
             .where(of_present)
@@ -88,24 +87,10 @@ class Workload:
         live_streams = select(number).where(streams.c.live)
         async with self._database.reading() as connection:
             counts = (await connection.execute(count_query)).all()
-            rows = (await connection.execute(list_query)).all()
+            listed = await _JOBS.find_all(connection, list_query)
             live = (await connection.execute(live_streams)).scalar_one()
         return WorkloadRecord(
             counts=tuple(JobCount(kind=kind, state=state, number=n) for kind, state, n in counts),
-            jobs=tuple(
-                ListedJob(
-                    id=job,
-                    kind=kind,
-                    state=state,
-                    attempt=attempt,
-                    video=video,
-                    title=shown,
-                    project=key,
-                    progress=progress,
-                    eta=eta,
-                    created_us=created_us,
-                )
-                for job, kind, state, attempt, video, shown, key, progress, eta, created_us in rows
-            ),
+            jobs=listed,
             live_streams=live,
         )

@@ -41,7 +41,9 @@ class Overviews:
         """Return what is live, what is being made and what failed, of one project or of all."""
         present = select(projects.c.id).where(project_lookup.IS_PRESENT)
         in_reach = present if reach is None else present.where(projects.c.id == reach)
-        on_air = select(streams).where(streams.c.live, streams.c.project_id.in_(in_reach))
+        on_air = select(*stream_queries.COLUMNS).where(
+            streams.c.live, streams.c.project_id.in_(in_reach)
+        )
         newest = on_air.order_by(streams.c.id.desc()).limit(MOST)
         without_primary = newest.where(~streams.c.paused, streams.c.on_air.is_distinct_from(0))
         async with self._database.reading() as connection:

@@ -19,6 +19,7 @@ from storage.catalog.schema.tables import projects, streams, tokens
 from storage.catalog.streams import commands
 from storage.errors import ProjectNotDeletable
 
+_READER: Final = project_lookup.READER
 _ORDER: Final = (projects.c.id.desc(),)
 
 
@@ -34,9 +35,9 @@ async def add(connection: AsyncConnection, name: str, now_us: int) -> ProjectRec
     statement = insert(projects).values(
         key=_new_key(), name=name, created_us=now_us, updated_us=now_us
     )
-    row = (await connection.execute(statement.returning(projects))).one()
+    row = (await connection.execute(statement.returning(*_READER.columns))).one()
     await counters.begin(connection, row.id)
-    return project_lookup.record(row)
+    return _READER.read(row)
 
 
 class Projects:
@@ -56,7 +57,7 @@ class Projects:
     async def find(self, name: str) -> ProjectRecord | None:
         """Return the project whose number or key is `name`; None if there is none."""
         row = await self._database.row(*project_lookup.select_named(name))
-        return None if row is None else project_lookup.record(row)
+        return None if row is None else _READER.read(row)
 
     async def find_page(self, *, reach: int | None = None, page: int = 1) -> Page[ProjectRecord]:
         """Return a page of projects, newest first; `reach` limits it to one project."""
@@ -69,7 +70,7 @@ class Projects:
                 projects,
                 conditions,
                 _ORDER,
-                project_lookup.record,
+                _READER,
                 total=None,
                 page=page,
             )
@@ -96,18 +97,19 @@ class Projects:
             .where(projects.c.id == project, project_lookup.IS_PRESENT)
             .values(version=projects.c.version + 1, updated_us=change.now_us, **values)
         )
-        present = select(projects).where(projects.c.id == project, project_lookup.IS_PRESENT)
+        present = select(*_READER.columns)
+        present = present.where(projects.c.id == project, project_lookup.IS_PRESENT)
         async with self._database.writing() as connection:
             if check is not None:
-                before = (await connection.execute(present.with_for_update())).one_or_none()
+                before = await _READER.find(connection, present.with_for_update())
                 if before is not None:
-                    check(project_lookup.record(before))
-            row = (await connection.execute(statement.returning(projects))).one_or_none()
-            if row is None:
+                    check(before)
+            after = await _READER.find(connection, statement.returning(*_READER.columns))
+            if after is None:
                 return None
             event = ProjectEditedEvent(project=project, keys=list(values))
             await announce(connection, project, "", event, change=change)
-            return project_lookup.record(row)
+            return after
 
     async def remove(self, project: int, change: Change) -> bool:
         """Delete a project and everything in it; return False if there is no such project.

@@ -3,6 +3,6 @@
 `project_lookup` finds projects, `named_rows` pages of named rows, `counters` keeps totals,
 `casefold` and `digest` prepare texts and secrets for lookups, `text_search` searches titles and
 names, `visibility` reads what viewers may see, `insert_missing` adds rows that may exist,
-`living_hosts` determines which hosts live, `due` counts rows whose time is over, and `removals` are
-objects that are to be deleted.
+`living_hosts` determines which hosts live, `row_reader` makes records of rows, `due` counts rows
+whose time is over, and `removals` are objects that are to be deleted.
 """

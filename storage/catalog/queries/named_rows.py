@@ -3,20 +3,22 @@
 Each function runs within the caller's transaction.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Row, Table, func, select
+import msgspec
+from sqlalchemy import ColumnElement, Table, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.queries import counters, text_search
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Page, Sort
 
 PAGE_SIZE: Final = 10
 # The largest number that a row can have: 31 bits, on PostgreSQL.
 MAX_ID: Final = (1 << 31) - 1
 
-R = TypeVar("R")
+R = TypeVar("R", bound=msgspec.Struct)
 
 
 async def lock(connection: AsyncConnection, table: Table, project: int, number: int) -> bool:
@@ -45,7 +47,7 @@ async def find_page(
     connection: AsyncConnection,
     table: Table,
     project: int,
-    to_record: Callable[[Row[Any]], R],  # Any: the row of a whole table has no static type
+    reader: RowReader[R],
     *,
     search: str,
     sort: Sort,
@@ -64,7 +66,7 @@ async def find_page(
         total = await counters.find(connection, project, table.name)
     order = _order(table, sort)
     return await page_of(
-        connection, table, conditions, order, to_record, total=total, page=page, size=size
+        connection, table, conditions, order, reader, total=total, page=page, size=size
     )
 
 
@@ -73,7 +75,7 @@ async def page_of(
     table: Table,
     conditions: Sequence[ColumnElement[bool]],
     order: Sequence[ColumnElement[Any]],  # Any: columns of any type
-    to_record: Callable[[Row[Any]], R],
+    reader: RowReader[R],
     *,
     total: int | None,
     page: int,
@@ -87,8 +89,8 @@ async def page_of(
     items: tuple[R, ...] = ()
     # Beyond the end nothing is queried: a huge page number is no offset that a database takes.
     if offset < total:
-        query = select(table).where(*conditions).order_by(*order).limit(size).offset(offset)
-        items = tuple(to_record(row) for row in (await connection.execute(query)).all())
+        query = select(*reader.columns).where(*conditions).order_by(*order)
+        items = await reader.find_all(connection, query.limit(size).offset(offset))
     return Page(items=items, total=total, number=page, size=size)
 
 

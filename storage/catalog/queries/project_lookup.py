@@ -7,10 +7,11 @@ while (`storage.catalog.projects.removal`). Each function runs within the caller
 import re
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Select, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.queries.named_rows import MAX_ID
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.schema.tables import projects
 from storage.errors import NoSuchProject
@@ -22,21 +23,17 @@ _OWNER: Final = projects.alias("owner")
 
 # Canonical numbers of 32-bit ids; anything else can only be a key.
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a text."""
+    return tuple(text.split())
+
+
 # Run at nearly each API call: built once, as building them costs more than running them.
-_BY_NUMBER: Final = select(projects).where(projects.c.id == bindparam("of"), IS_PRESENT)
-_BY_KEY: Final = select(projects).where(projects.c.key == bindparam("of"), IS_PRESENT)
-
-
-def record(row: Row[Any]) -> ProjectRecord:  # Any: the row of a whole table has no static type
-    """Return the record of a row of `projects`."""
-    return ProjectRecord(
-        id=row.id,
-        key=row.key,
-        name=row.name,
-        created_us=row.created_us,
-        updated_us=row.updated_us,
-        origins=tuple(row.origins.split()),
-    )
+READER: Final = RowReader(ProjectRecord, projects, parsers={"origins": words})
+_BY_NUMBER: Final = select(*READER.columns).where(projects.c.id == bindparam("of"), IS_PRESENT)
+_BY_KEY: Final = select(*READER.columns).where(projects.c.key == bindparam("of"), IS_PRESENT)
 
 
 def select_named(name: str) -> tuple[Select[Any], dict[str, object]]:
@@ -54,7 +51,7 @@ def is_of_present(project: ColumnElement[int]) -> ColumnElement[bool]:
 async def find(connection: AsyncConnection, name: str) -> ProjectRecord | None:
     """Return the project whose number or key is `name`; None if there is none."""
     row = (await connection.execute(*select_named(name))).one_or_none()
-    return None if row is None else record(row)
+    return None if row is None else READER.read(row)
 
 
 async def find_first(connection: AsyncConnection) -> int | None:

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import RowMapping, delete, func, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Database
 from storage.catalog.queries.insert_missing import insert_missing
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.upload_tables import removals as table
 from storage.objects.addresses import (
     live_stream,
@@ -33,7 +34,6 @@ from storage.objects.addresses import (
 FIRST_US: Final = 60 * MICROSECONDS
 _LONGEST_CAUSE: Final = 100  # characters, as the column has it
 _ROW: Final = table.c
-_COLUMNS: Final = (_ROW.address, _ROW.is_folder, _ROW.recorded_us, _ROW.to_trash, _ROW.cause)
 
 
 class Removal(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +47,9 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True):
     recorded_us: int
     to_trash: bool = False
     cause: str = ""
+
+
+_READER: Final = RowReader(Removal, table)
 
 
 class Overdue(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,10 +108,6 @@ async def find_recorded(connection: AsyncConnection, addresses: Iterable[str]) -
     return frozenset(each for each, above in places.items() if not above.isdisjoint(recorded))
 
 
-def _read(row: RowMapping) -> Removal:
-    return Removal(**{name: row[name] for name in Removal.__struct_fields__})
-
-
 def _folders_of(address: str) -> Iterator[str]:
     while address := address.rpartition("/")[0]:
         yield address
@@ -122,22 +121,24 @@ class Removals:
 
     async def find_due(self, now_us: int, most: int) -> tuple[Removal, ...]:
         """Return up to `most` removals that are due, those that have been for longest first."""
-        query = select(*_COLUMNS).where(_ROW.due_us <= now_us)
+        query = select(*_READER.columns).where(_ROW.due_us <= now_us)
         query = query.order_by(_ROW.due_us, _ROW.address).limit(most)
         async with self._database.reading() as connection:
-            return tuple(map(_read, (await connection.execute(query)).mappings()))
+            return await _READER.find_all(connection, query)
 
     async def find_overdue(self, until_us: int, most: int) -> Overdue:
         """Return the removals that were recorded until a time, up to `most` of them one by one."""
         old = _ROW.recorded_us <= until_us
-        query = select(*_COLUMNS).where(old).order_by(_ROW.recorded_us, _ROW.address).limit(most)
+        query = (
+            select(*_READER.columns).where(old).order_by(_ROW.recorded_us, _ROW.address).limit(most)
+        )
         # Failures are tried again after ever longer, but for those that wait for an hour already.
         latest = select(_ROW.cause).where(old, _ROW.cause != "").order_by(_ROW.due_us.desc())
         async with self._database.reading_all() as connection:
             count = select(func.count()).select_from(table).where(old)
             return Overdue(
                 count=(await connection.execute(count)).scalar_one(),
-                first=tuple(map(_read, (await connection.execute(query)).mappings())),
+                first=await _READER.find_all(connection, query),
                 cause=(await connection.execute(latest.limit(1))).scalar_one_or_none() or "",
             )
 

@@ -8,42 +8,25 @@ from typing import Literal
 import msgspec
 
 from media.stream_keys import PublicHash
-
-
-class UploadDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client specifies of a video before its file has arrived.
-
-    `title` None is the file's name. `countries` are numeric codes (ISO 3166-1); a tag is a number,
-    or a name that is linked or added.
-    """
-
-    title: str | None = None
-    description: str = ""
-    category: int | None = None
-    countries: tuple[int, ...] = ()
-    tags: tuple[int | str, ...] = ()
+from storage.catalog.records.details import VideoDetails
+from storage.catalog.records.videos import NewVideo
 
 
 class NewUpload(msgspec.Struct, frozen=True, kw_only=True):
     """An upload as it begins; `length` is None where the client does not know it yet.
 
-    `name` is its address and `metadata` what its client sent, unchanged; `hash`, `file_title` and
-    `slug` are its video's. `link` is the number of the upload link that it comes through.
-    `replaces` is the number of the video whose file it replaces: then no video is added, and the
-    fields for a new one are ignored.
+    `name` is its address and `metadata` what its client sent, unchanged. `video` is the one that it
+    becomes, or the number of the one whose file it replaces. `link` is the number of the upload
+    link that it comes through.
     """
 
     name: str
     length: int | None
     most_bytes: int
     metadata: str
-    hash: PublicHash
-    file_title: str
-    slug: str
-    wanted: UploadDetails
+    video: NewVideo | int
     expires_us: int
     link: int | None = None
-    replaces: int | None = None
 
 
 class UploadRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +63,7 @@ class ListedLink(msgspec.Struct, frozen=True, kw_only=True):
     """An upload link as it is listed; `video` is the one whose file it replaces."""
 
     id: int
-    wanted: UploadDetails
+    wanted: VideoDetails
     most_bytes: int
     created_us: int
     expires_us: int
@@ -98,7 +81,7 @@ class LinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     project: int
     project_key: str
     origins: tuple[str, ...]
-    wanted: UploadDetails
+    wanted: VideoDetails
     most_bytes: int
     expires_us: int
     used: bool

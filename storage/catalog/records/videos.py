@@ -4,13 +4,14 @@ Times are microseconds since the Unix epoch (`_us`), lengths microseconds.
 """
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from media.countries import Country
 from media.stream_keys import PublicHash
 from storage.catalog.records.common import Named, Sort
+from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.transcoding import MadeSubtitles
 
 Phase = Literal["inprogress", "completed", "failed"]
@@ -96,6 +97,18 @@ class WholeVideo(msgspec.Struct, frozen=True, kw_only=True):
     rungs: tuple[VideoRung, ...]
     subtitles: tuple[MadeSubtitles, ...] = ()
 
+    @property
+    def details(self) -> VideoDetails:
+        """What its owner says of it."""
+        whole: dict[str, Any] = {  # Any: fields of every type
+            "title": self.video.own_title,
+            "category": self.category and self.category.id,
+            "countries": tuple(each.number for each in self.countries),
+            "tags": tuple(each.id for each in self.tags),
+        }
+        others = set(VideoDetails.__struct_fields__) - set(whole)
+        return VideoDetails(**whole, **{key: getattr(self.video, key) for key in others})
+
 
 class VideoStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of transcoding a video; `eta` in seconds, `attempt` 0 where none began."""
@@ -124,7 +137,7 @@ class VideoQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewVideo(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that was uploaded, as its video begins.
+    """A file that was uploaded, as its video begins; `size` is 0 where it is not known yet.
 
     `length_us`, `width` and `height` are 0 where the probe did not know them in time; `rungs` holds
     number, width and height of each planned resolution. `posters` is a folder of posters that came
@@ -132,11 +145,10 @@ class NewVideo(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     hash: PublicHash
-    title: str | None
     file_title: str
-    description: str
     name: str
-    size: int
+    details: VideoDetails = VideoDetails()
+    size: int = 0
     source: str = ""
     length_us: int = 0
     width: int = 0

@@ -1,7 +1,7 @@
 """Add and read streams within the caller's transaction; `Streams` in `repository` opens one."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Row, Select, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,6 +14,7 @@ from storage.catalog.events.kinds import StreamAddedEvent
 from storage.catalog.library import labels
 from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.digest import digest
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import (
     BackupRecord,
@@ -28,6 +29,25 @@ from storage.catalog.schema.tables import (
     stream_backups,
     stream_resolutions,
     streams,
+)
+
+
+def _labels(text: str) -> tuple[str, ...]:
+    return tuple(label for label in text.split(",") if label)
+
+
+_READER: Final = RowReader(
+    StreamRecord,
+    streams,
+    parsers={"countries": decode_countries, "poster_labels": _labels},
+)
+# What the records of streams are made of.
+COLUMNS: Final = (
+    *_READER.columns,
+    streams.c.hash,
+    streams.c.secret,
+    streams.c.image_width,
+    streams.c.image_height,
 )
 
 
@@ -60,7 +80,7 @@ async def add(
         next_backup=2,
         version=1,
     )
-    rows = (await connection.execute(statement.returning(streams))).all()
+    rows = (await connection.execute(statement.returning(*COLUMNS))).all()
     stream = rows[0].id
     await connection.execute(insert(stream_backups).values(stream_id=stream, number=1, live=False))
     await connection.execute(
@@ -82,12 +102,12 @@ async def find(connection: AsyncConnection, stream: int) -> StreamRecord | None:
     if not 0 < stream <= named_rows.MAX_ID:
         return None
     is_present = project_lookup.is_of_present(streams.c.project_id)
-    return await _first(connection, select(streams).where(streams.c.id == stream, is_present))
+    return await _first(connection, select(*COLUMNS).where(streams.c.id == stream, is_present))
 
 
 async def find_oldest(connection: AsyncConnection, project: int) -> StreamRecord | None:
     """Return the oldest stream that a project has."""
-    query = select(streams).where(streams.c.project_id == project)
+    query = select(*COLUMNS).where(streams.c.project_id == project)
     return await _first(connection, query.order_by(streams.c.id).limit(1))
 
 
@@ -98,9 +118,9 @@ async def _first(connection: AsyncConnection, statement: Select[Any]) -> StreamR
 
 async def to_records(
     connection: AsyncConnection,
-    rows: Sequence[Row[Any]],  # Any: the row of a whole table has no static type
+    rows: Sequence[Row[Any]],  # Any: columns of every type
 ) -> tuple[StreamRecord, ...]:
-    """Return the records of rows of `streams`, in the same order, with their labels and backups."""
+    """Return the records of rows of `COLUMNS`, in the same order, with their labels and backups."""
     numbers = [row.id for row in rows]
     backups: dict[int, list[Row[int, int, int, bool]]] = {number: [] for number in numbers}
     query = select(
@@ -113,9 +133,9 @@ async def to_records(
         backups[backup[0]].append(backup)
     choices: dict[int, list[ResolutionChoice]] = {number: [] for number in numbers}
     tags = await labels.tags_of(connection, "stream", numbers)
-    category_ids = {row.category_id for row in rows if row.category_id is not None}
+    category_ids = {row.category for row in rows if row.category is not None}
     category_names = await named_rows.names_of(connection, categories, category_ids)
-    player_ids = {row.player_id for row in rows if row.player_id is not None}
+    player_ids = {row.player for row in rows if row.player is not None}
     player_names = await named_rows.names_of(connection, players, player_ids)
     table = stream_resolutions.c
     active_or_not = select(table.stream_id, table.number, table.active)
@@ -124,13 +144,18 @@ async def to_records(
     ):
         choices[stream].append(ResolutionChoice(number=number, active=active))
     return tuple(
-        _record(
+        _READER.read(
             row,
-            backups[row.id],
-            choices[row.id],
+            key=StreamKey(hash=row.hash, secret=row.secret),
+            backups=tuple(
+                BackupRecord(id=number, number=slot, live=live, on_air=slot == row.on_air)
+                for _, number, slot, live in backups[row.id]
+            ),
+            resolutions=tuple(choices[row.id]),
+            picture=(row.image_width, row.image_height),
             tags=tags[row.id],
-            category=_named(row.category_id, category_names),
-            player=_named(row.player_id, player_names),
+            category=_named(row.category, category_names),
+            player=_named(row.player, player_names),
         )
         for row in rows
     )
@@ -139,46 +164,3 @@ async def to_records(
 def _named(number: int | None, names: Mapping[int, str]) -> Named | None:
     """Return the label or player with that number; None if it was deleted since it was read."""
     return Named(id=number, name=names[number]) if number is not None and number in names else None
-
-
-def _record(
-    row: Row[Any],  # Any: as above
-    backups: list[Row[int, int, int, bool]],
-    choices: list[ResolutionChoice],
-    *,
-    tags: tuple[Named, ...],
-    category: Named | None,
-    player: Named | None,
-) -> StreamRecord:
-    return StreamRecord(
-        id=row.id,
-        project=row.project_id,
-        key=StreamKey(hash=row.hash, secret=row.secret),
-        title=row.title,
-        description=row.description,
-        created_us=row.created_us,
-        updated_us=row.updated_us,
-        published=row.published,
-        published_us=row.published_us,
-        hidden=row.hidden,
-        live=row.live,
-        processing=row.processing,
-        receiving_count=row.receiving_count,
-        on_air=row.on_air,
-        no_audio=row.no_audio,
-        version=row.version,
-        resolutions=tuple(choices),
-        backups=tuple(
-            BackupRecord(id=number, number=slot, live=live, on_air=slot == row.on_air)
-            for _, number, slot, live in backups
-        ),
-        paused=row.paused,
-        countries=decode_countries(row.countries),
-        poster_labels=tuple(label for label in row.poster_labels.split(",") if label),
-        held_until_us=row.held_until_us,
-        refused_us=row.refused_us,
-        picture=(row.image_width, row.image_height),
-        tags=tags,
-        category=category,
-        player=player,
-    )

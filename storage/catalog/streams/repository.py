@@ -9,11 +9,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import msgspec
 from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.countries import Country, encode_countries
 from media.stream_events import StreamEvent
 from media.stream_keys import PublicHash, StreamKey
 from storage.catalog.engine.database import Database
@@ -30,11 +28,13 @@ from storage.catalog.events.kinds import (
     StreamState,
     UnpublishedEvent,
 )
-from storage.catalog.library import labels, players
+from storage.catalog.library import labels
+from storage.catalog.library.details import columns_of
 from storage.catalog.queries import counters, project_lookup, removals, text_search
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.records.common import Change, Page, Sort, StreamRecord
+from storage.catalog.records.details import Edit, StreamDetails
 from storage.catalog.schema.tables import stream_backups, stream_resolutions, streams
 from storage.catalog.streams import commands, holds
 from storage.catalog.streams import queries as stream_queries
@@ -47,28 +47,6 @@ PAGE_SIZE: Final = 10
 STATES: Final = ("live", "idle", "unpublished")
 # How many rows are read at once: SQLite takes 32 766 numbers in a statement, older ones 999.
 _AT_ONCE: Final = 500
-
-
-class StreamChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a stream; UNSET leaves a field as it is, None clears it.
-
-    `tags` and `countries` replace all that there are; `resolutions` are the numbers of those that
-    are to be active.
-    """
-
-    title: str | msgspec.UnsetType = msgspec.UNSET
-    description: str | msgspec.UnsetType = msgspec.UNSET
-    category: int | msgspec.UnsetType | None = msgspec.UNSET
-    player: int | msgspec.UnsetType | None = msgspec.UNSET
-    countries: tuple[Country, ...] | msgspec.UnsetType = msgspec.UNSET
-    tags: tuple[labels.TagWanted, ...] | msgspec.UnsetType = msgspec.UNSET
-    resolutions: frozenset[int] | msgspec.UnsetType = msgspec.UNSET
-
-    @property
-    def keys(self) -> list[str]:
-        """The names of the fields that change, sorted."""
-        fields = sorted(self.__struct_fields__)
-        return [name for name in fields if getattr(self, name) is not msgspec.UNSET]
 
 
 class Streams:
@@ -125,7 +103,8 @@ class Streams:
                 total = await counters.find(connection, project, "streams")
             # A page beyond the end is not queried: a huge number is no offset for a database.
             if offset < total:
-                query = select(streams).where(*conditions).order_by(*_order(sort or Sort()))
+                query = select(*stream_queries.COLUMNS).where(*conditions)
+                query = query.order_by(*_order(sort or Sort()))
                 rows = (await connection.execute(query.limit(PAGE_SIZE).offset(offset))).all()
                 records = await stream_queries.to_records(connection, rows)
         return Page(items=records, total=total, number=page, size=PAGE_SIZE)
@@ -135,7 +114,8 @@ class Streams:
         records: tuple[StreamRecord, ...] = ()
         last = 0
         present = project_lookup.is_of_present(streams.c.project_id)
-        statement = select(streams).where(present).order_by(streams.c.id).limit(_AT_ONCE)
+        statement = select(*stream_queries.COLUMNS).where(present)
+        statement = statement.order_by(streams.c.id).limit(_AT_ONCE)
         async with self._database.reading() as connection:
             while rows := (await connection.execute(statement.where(streams.c.id > last))).all():
                 records += await stream_queries.to_records(connection, rows)
@@ -145,7 +125,7 @@ class Streams:
     async def edit(
         self,
         stream: int,
-        edit: StreamChange,
+        edit: Edit[StreamDetails],
         change: Change,
         *,
         check: Callable[[StreamRecord], None] | None = None,
@@ -165,16 +145,17 @@ class Streams:
                 before = await stream_queries.find(connection, stream)
                 if before is not None:
                     check(before)
+            details = edit.details
             if edit.keys:
-                values = await _values(connection, row.project_id, edit)
-                if edit.resolutions is not msgspec.UNSET:
-                    await _set_resolutions(connection, stream, edit.resolutions)
-                event = StreamEditedEvent(stream=stream, keys=edit.keys)
+                values = await columns_of(connection, row.project_id, edit)
+                if "resolutions" in edit.keys:
+                    await _set_resolutions(connection, stream, details.resolutions)
+                event = StreamEditedEvent(stream=stream, keys=sorted(edit.keys))
                 await _save(connection, row, change, values, event)
             # Last: a transaction that adds tags waits for others that do.
-            if edit.tags is not msgspec.UNSET:
+            if "tags" in edit.keys:
                 await labels.link_tags(
-                    connection, row.project_id, "stream", stream, edit.tags, change.now_us
+                    connection, row.project_id, "stream", stream, details.tags, change.now_us
                 )
             return await stream_queries.find(connection, stream)
 
@@ -385,28 +366,6 @@ def _order(sort: Sort) -> list[ColumnElement[Any]]:  # Any: a column of either t
     if sort.column == "title":
         columns.insert(0, streams.c.title_fold)
     return [column.desc() if sort.descending else column.asc() for column in columns]
-
-
-async def _values(
-    connection: AsyncConnection, project: int, change: StreamChange
-) -> dict[str, object]:
-    """Return the columns of a change; check that the project has what it refers to."""
-    values: dict[str, object] = {}
-    if change.title is not msgspec.UNSET:
-        values |= {"title": change.title, **text_search.searchable("title", change.title)}
-    if change.description is not msgspec.UNSET:
-        values["description"] = change.description
-    if change.countries is not msgspec.UNSET:
-        values["countries"] = encode_countries(change.countries)
-    if change.category is not msgspec.UNSET:
-        if change.category is not None:
-            await labels.require_category(connection, project, change.category)
-        values["category_id"] = change.category
-    if change.player is not msgspec.UNSET:
-        if change.player is not None:
-            await players.require(connection, project, change.player)
-        values["player_id"] = change.player
-    return values
 
 
 async def _set_resolutions(

@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.stream_keys import PublicHash
+from storage.catalog.queries import project_lookup
 from storage.catalog.records.uploads import NewUpload, UploadRecord
 from storage.catalog.records.videos import NewVideo
 from storage.catalog.schema.upload_tables import uploads
@@ -32,15 +32,21 @@ async def begin(
         NoSuchProject, NoSuchLabel, HashTaken, UploadLinkSpent, TooManyUploads, NoSuchVideo,
         UploadInProgress: as in `Uploads.begin`.
     """
-    video, hash_ = await _video_of(connection, project, new, now_us)
+    if isinstance(new.video, NewVideo):
+        hash_ = new.video.hash
+        await project_lookup.require(connection, project)
+    else:
+        hash_ = await replacement.require(connection, project, new.video)
     count = select(func.count()).select_from(uploads)
     count = count.where(_TABLE.project_id == project, _TABLE.state == _OPEN)
     if (await connection.execute(count)).scalar_one() >= MAX_OPEN_UPLOADS:
         raise TooManyUploads(MAX_OPEN_UPLOADS)
     if new.link is not None:
         await upload_links.use(connection, new.link, now_us)
-    if new.replaces is None:
-        await video_creation.link_labels(connection, project, video, new.wanted, now_us)
+    if isinstance(new.video, NewVideo):  # whose labels are locked after the link
+        video = await video_creation.expect(connection, project, new.video, now_us)
+    else:
+        video = new.video
     await connection.execute(
         insert(uploads).values(
             project_id=project,
@@ -54,7 +60,7 @@ async def begin(
             video_id=video,
             created_us=now_us,
             expires_us=new.expires_us,
-            replaces=new.replaces is not None,
+            replaces=not isinstance(new.video, NewVideo),
         )
     )
     return UploadRecord(
@@ -69,23 +75,5 @@ async def begin(
         video=video,
         hash=hash_,
         expires_us=new.expires_us,
-        replaces=new.replaces is not None,
+        replaces=not isinstance(new.video, NewVideo),
     )
-
-
-async def _video_of(
-    connection: AsyncConnection, project: int, new: NewUpload, now_us: int
-) -> tuple[int, PublicHash]:
-    """Return the video of an upload: a new one, or the one whose file it replaces."""
-    if new.replaces is not None:
-        return new.replaces, await replacement.require(connection, project, new.replaces)
-    details = new.wanted
-    new_video = NewVideo(
-        hash=new.hash,
-        title=details.title,
-        file_title=new.file_title,
-        description=details.description,
-        name=new.slug,
-        size=new.length or 0,
-    )
-    return await video_creation.expect(connection, project, new_video, now_us), new.hash

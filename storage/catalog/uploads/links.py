@@ -4,10 +4,11 @@ Each function runs within the caller's transaction; `UploadLinks` opens them.
 """
 
 import secrets
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import msgspec
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
@@ -17,8 +18,10 @@ from storage.catalog.events.kinds import UploadLinkAddedEvent
 from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.due import Due, count_due
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Change, Page
-from storage.catalog.records.uploads import LinkRecord, ListedLink, UploadDetails
+from storage.catalog.records.details import VideoDetails
+from storage.catalog.records.uploads import LinkRecord, ListedLink
 from storage.catalog.schema.tables import projects as projects_table
 from storage.catalog.schema.upload_tables import upload_links, uploads
 from storage.catalog.videos import replacement
@@ -31,31 +34,19 @@ _KEPT_US: Final = 7 * 24 * 3600 * MICROSECONDS
 _LONGEST: Final = 128  # ours have 32 characters
 
 
-def _record(row: Row[*tuple[Any, ...]]) -> LinkRecord:  # Any: columns of several types
-    id_, project, facts, most_bytes, expires_us, used_us, video, key, origins = row
-    return LinkRecord(
-        id=id_,
-        project=project,
-        project_key=key,
-        origins=tuple(origins.split()),
-        wanted=msgspec.json.decode(facts, type=UploadDetails),
-        most_bytes=most_bytes,
-        expires_us=expires_us,
-        used=used_us is not None,
-        video=video,
-    )
-
-
-def _listed(row: Row[Any]) -> ListedLink:  # Any: the row of a whole table has no static type
-    return ListedLink(
-        id=row.id,
-        wanted=msgspec.json.decode(row.facts, type=UploadDetails),
-        most_bytes=row.most_bytes,
-        created_us=row.created_us,
-        expires_us=row.expires_us,
-        used_us=row.used_us,
-        video=row.video_id,
-    )
+_PARSE_DETAILS: Final = partial(msgspec.json.decode, type=VideoDetails)
+_READER: Final = RowReader(
+    LinkRecord,
+    upload_links,
+    parsers={"wanted": _PARSE_DETAILS, "origins": project_lookup.words},
+    wanted=_TABLE.facts,
+    used=_TABLE.used_us.is_not(None),
+    project_key=projects_table.c.key,
+    origins=projects_table.c.origins,
+)
+_LISTED: Final = RowReader(
+    ListedLink, upload_links, parsers={"wanted": _PARSE_DETAILS}, wanted=_TABLE.facts
+)
 
 
 async def use(connection: AsyncConnection, link: int, now_us: int) -> None:
@@ -79,7 +70,7 @@ class UploadLinks:
     async def add(
         self,
         project: int,
-        details: UploadDetails,
+        details: VideoDetails,
         change: Change,
         *,
         most_bytes: int,
@@ -119,24 +110,10 @@ class UploadLinks:
         """Return the link with that secret, also if it was used; None if there is none."""
         if len(secret) > _LONGEST:
             return None
-        query = (
-            select(
-                _TABLE.id,
-                _TABLE.project_id,
-                _TABLE.facts,
-                _TABLE.most_bytes,
-                _TABLE.expires_us,
-                _TABLE.used_us,
-                _TABLE.video_id,
-                projects_table.c.key,
-                projects_table.c.origins,
-            )
-            .join_from(upload_links, projects_table)
-            .where(_TABLE.digest == digest(secret), project_lookup.IS_PRESENT)
-        )
+        query = select(*_READER.columns).join_from(upload_links, projects_table)
+        query = query.where(_TABLE.digest == digest(secret), project_lookup.IS_PRESENT)
         async with self._database.reading() as connection:
-            row = (await connection.execute(query)).one_or_none()
-        return None if row is None else _record(row)
+            return await _READER.find(connection, query)
 
     async def find_page(self, project: int, page: int) -> Page[ListedLink]:
         """Return a page of a project's links, newest first."""
@@ -144,7 +121,7 @@ class UploadLinks:
         order = (_TABLE.id.desc(),)
         async with self._database.reading() as connection:
             return await named_rows.page_of(
-                connection, upload_links, conditions, order, _listed, total=None, page=page
+                connection, upload_links, conditions, order, _LISTED, total=None, page=page
             )
 
     async def count_expired(self, now_us: int) -> Due:

@@ -9,9 +9,9 @@ Each function runs within the caller's transaction; `Uploads` opens them.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Row, delete, func, insert, or_, select, update
+from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
@@ -21,8 +21,9 @@ from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadEnd, UploadLinkDeletedEvent
 from storage.catalog.queries import named_rows, project_lookup, removals
 from storage.catalog.queries.due import Due, count_due
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
+from storage.catalog.records.uploads import NewUpload, UploadRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import upload_links, upload_pieces, uploads
@@ -45,49 +46,17 @@ from storage.objects.upload_pieces import UploadPiece
 _TABLE: Final = uploads.c
 _OPEN, _DONE = "open", "done"
 _LONGEST_HOLD_US: Final = 60 * MICROSECONDS
+_READER: Final = RowReader(UploadRecord, uploads, metadata=_TABLE.facts, hash=videos_table.c.hash)
 _ROW: Final = (
-    select(
-        _TABLE.project_id,
-        _TABLE.link_id,
-        _TABLE.name,
-        _TABLE.length,
-        _TABLE.most_bytes,
-        _TABLE.received,
-        _TABLE.facts,
-        _TABLE.state,
-        videos_table.c.id,
-        videos_table.c.hash,
-        _TABLE.expires_us,
-        _TABLE.replaces,
-    )
+    select(*_READER.columns)
     # The upload of a deleted video does not exist any more, whatever its row holds.
     .join_from(uploads, videos_table, videos_table.c.id == _TABLE.video_id)
     .where(project_lookup.is_of_present(_TABLE.project_id))
 )
 
 
-def _record(row: Row[*tuple[Any, ...]]) -> UploadRecord:  # Any: columns of several types
-    project, link, name, length, most_bytes, received, metadata, state, video, hash_, *rest = row
-    expires_us, replaces = rest
-    return UploadRecord(
-        project=project,
-        link=link,
-        name=name,
-        length=length,
-        most_bytes=most_bytes,
-        received=received,
-        metadata=metadata,
-        state=state,
-        video=video,
-        hash=hash_,
-        expires_us=expires_us,
-        replaces=replaces,
-    )
-
-
 async def _find(connection: AsyncConnection, name: str) -> UploadRecord | None:
-    row = (await connection.execute(_ROW.where(_TABLE.name == name))).one_or_none()
-    return None if row is None else _record(row)
+    return await _READER.find(connection, _ROW.where(_TABLE.name == name))
 
 
 async def _lock_video(connection: AsyncConnection, name: str) -> None:
@@ -197,9 +166,7 @@ class Uploads:
         async with self._database.writing() as connection:
             return await upload_creation.begin(connection, project, new, now_us)
 
-    async def add(
-        self, project: int, link: int, file: NewVideo, details: UploadDetails, now_us: int
-    ) -> WholeVideo:
+    async def add(self, project: int, link: int, file: NewVideo, now_us: int) -> WholeVideo:
         """Add a video for a file that arrived whole through a link (see `creation.add`).
 
         Raises:
@@ -207,10 +174,9 @@ class Uploads:
             NoSuchProject, NoSuchLabel, HashTaken: as in `begin`.
         """
         async with self._database.writing() as connection:
-            whole = await video_creation.add(connection, project, file, Change(now_us))
+            await project_lookup.require(connection, project)
             await uploadlinks.use(connection, link, now_us)
-            await video_creation.link_labels(connection, project, whole.video.id, details, now_us)
-            return await video_queries.read(connection, whole.video.id)
+            return await video_creation.add(connection, project, file, Change(now_us))
 
     async def replace_through(
         self, link: int, video: int, file: VideoFile, now_us: int
@@ -265,8 +231,7 @@ class Uploads:
         async with self._database.reading() as connection:
             query = _ROW.where(_TABLE.name == name)
             query = query.where(or_(_TABLE.writer == writer, _TABLE.state == _DONE))
-            row = (await connection.execute(query)).one_or_none()
-            return None if row is None else _record(row)
+            return await _READER.find(connection, query)
 
     async def extend(self, name: str, writer: str, expires_us: int) -> bool:
         """Keep an upload until `expires_us`; return False if the writer is another."""

@@ -18,6 +18,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ClipAddedEvent
 from storage.catalog.queries import project_lookup
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.schema.tables import streams, video_tags, videos
@@ -51,6 +52,11 @@ class RecordedTime(msgspec.Struct, frozen=True, kw_only=True):
     posters: str | None
     from_us: int
     to_us: int
+
+
+_RECORDED: Final = RowReader(
+    RecordedTime, recorded_times, hash=videos.c.hash, posters=videos.c.posters
+)
 
 
 class ClipSources(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,17 +147,14 @@ async def _recorded(
 ) -> tuple[RecordedTime, ...]:
     """Return the newest recordings of a stream that still have the media of their run."""
     query = (
-        select(videos.c.id, videos.c.hash, videos.c.posters, _TIMES.from_us, _TIMES.to_us)
+        select(*_RECORDED.columns)
         .join_from(recorded_times, videos, _TIMES.video_id == videos.c.id)
         # One that was given another file has nothing to do with the run any more.
         .where(_TIMES.stream_id == stream, videos.c.source.is_(None), which)
         .order_by(_TIMES.from_us.desc())
         .limit(most)
     )
-    return tuple(
-        RecordedTime(video=video, hash=hash_, posters=posters, from_us=from_us, to_us=to_us)
-        for video, hash_, posters, from_us, to_us in await connection.execute(query)
-    )
+    return await _RECORDED.find_all(connection, query)
 
 
 async def _facts(

@@ -6,19 +6,17 @@ file is whole. Each function runs within the caller's transaction.
 
 from typing import Final
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.countries import encode_countries, find_country
 from media.stream_keys import PublicHash
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import BytesReceived, VideoAddedEvent, VideoState
 from storage.catalog.library import labels
-from storage.catalog.library.labels import TagById, TagByName
-from storage.catalog.queries import counters, project_lookup
-from storage.catalog.queries.text_search import searchable
+from storage.catalog.library.details import columns_of
+from storage.catalog.queries import project_lookup
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.details import Edit, VideoDetails
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as table
 from storage.catalog.videos import jobs, rows
@@ -37,44 +35,37 @@ async def expect(connection: AsyncConnection, project: int, file: NewVideo, now_
 
     Raises:
         NoSuchProject: there is no such project.
+        NoSuchLabel: a tag or the category is not of the project.
         HashTaken: another video or stream has the hash by now.
     """
     await project_lookup.require(connection, project)
     if await video_queries.is_hash_taken(connection, file.hash):
         raise HashTaken(file.hash)
-    statement = insert(table).values(
-        project_id=project,
+    said = Edit(details=file.details, keys=VideoDetails.__struct_fields__)
+    number = await rows.add(
+        connection,
+        project,
+        now_us,
+        phase="inprogress",
+        posters=file.posters,
+        labels=file.poster_labels,
         hash=file.hash,
-        title=file.title,
         file_title=file.file_title,
-        **searchable("title", file.title if file.title is not None else file.file_title),
-        description=file.description,
         name=file.name,
         size=file.size,
         length_us=0,
         width=0,
         height=0,
         state=UPLOADING,
-        phase="inprogress",
         progress=0,
-        eta=0,
-        reason="",
-        warnings="[]",
-        created_us=now_us,
-        updated_us=now_us,
         published=False,
         hidden=False,
-        countries="",
-        generation=1,
-        posters=file.posters,
-        poster_labels=",".join(file.poster_labels),
-        image_us=now_us if file.posters is not None else None,
         storage_size=0,
         version=0,
+        **await columns_of(connection, project, said, file.file_title),
     )
-    number = (await connection.execute(statement.returning(_ROW.id))).scalar_one()
-    counters.add(connection, project, "videos", 1)
-    counters.add(connection, project, "videos.inprogress", 1)
+    if file.details.tags:
+        await labels.link_tags(connection, project, "video", number, file.details.tags, now_us)
     return number
 
 
@@ -127,6 +118,7 @@ async def add(
 
     Raises:
         NoSuchProject: there is no such project.
+        NoSuchLabel: a tag or the category is not of the project.
         HashTaken: another video or stream has the hash by now.
     """
     video = await expect(connection, project, file, change.now_us)
@@ -152,29 +144,6 @@ async def report_received(
     for project, hash_ in changed:  # none if it was deleted
         event = BytesReceived(received_bytes=received, size=size)
         await announce(connection, project, hash_, event, change=Change(now_us))
-
-
-async def link_labels(
-    connection: AsyncConnection, project: int, video: int, details: UploadDetails, now_us: int
-) -> None:
-    """Link a new video with its category, its countries and its tags.
-
-    Raises:
-        NoSuchLabel: a tag or the category is not of the project.
-    """
-    values: dict[str, object] = {}
-    if details.category is not None:
-        await labels.require_category(connection, project, details.category)
-        values["category_id"] = details.category
-    if details.countries:
-        countries = (find_country(number) for number in details.countries)
-        values["countries"] = encode_countries([each for each in countries if each is not None])
-    if values:
-        statement = update(table).where(table.c.id == video).values(values)
-        await connection.execute(statement)
-    if details.tags:
-        tags = [TagById(tag) if isinstance(tag, int) else TagByName(tag) for tag in details.tags]
-        await labels.link_tags(connection, project, "video", video, tags, now_us)
 
 
 async def _uploading(connection: AsyncConnection, video: int) -> Row[int, PublicHash] | None:

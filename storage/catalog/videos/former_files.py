@@ -7,12 +7,14 @@ the file before goes. Its object stays at its address until the row is removed.
 from typing import Final
 
 import msgspec
-from sqlalchemy import RowMapping, Select, delete, select
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import DAY_US
 from storage.catalog.engine.database import Database
 from storage.catalog.queries import removals
 from storage.catalog.queries.due import Due, count_due
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos
@@ -22,6 +24,7 @@ from storage.errors import FileChanged, NoFormerFile
 
 FORMER_DAYS: Final = 7  # a mistake of a Friday is noticed in the week after
 _ROW: Final = former_files.c
+_FILE: Final = RowReader(VideoFile, former_files)
 
 
 class FormerFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +48,7 @@ class FormerFiles:
     async def find(self, video: int, now_us: int) -> FormerFile | None:
         """Return the file that a video can have back; None if there is none."""
         async with self._database.reading() as connection:
-            return _read((await connection.execute(_query(video, now_us))).mappings().one_or_none())
+            return await _find(connection, video, now_us)
 
     async def take_back(
         self, video: int, change: Change, *, uploaded_us: int | None = None
@@ -66,8 +69,7 @@ class FormerFiles:
                 came = select(videos.c.uploaded_us).where(videos.c.id == video)
                 if (await connection.execute(came)).scalar_one() != uploaded_us:
                     raise FileChanged(video)
-            query = _query(video, change.now_us).with_for_update()
-            former = _read((await connection.execute(query)).mappings().one_or_none())
+            former = await _find(connection, video, change.now_us, locked=True)
             if former is None:
                 raise NoFormerFile(video)
             replaced = await replacement.replace(
@@ -101,15 +103,13 @@ class FormerFiles:
             return str(row.source)
 
 
-def _query(video: int, now_us: int) -> Select[*tuple[object, ...]]:
-    return select(former_files).where(_ROW.video_id == video, _ROW.replaced_us > _oldest(now_us))
-
-
-def _read(row: RowMapping | None) -> FormerFile | None:
-    if row is None:
-        return None
-    file = VideoFile(**{name: row[name] for name in replacement.FILE_COLUMNS})
-    return FormerFile(file=file, replaced_us=row["replaced_us"])
+async def _find(
+    connection: AsyncConnection, video: int, now_us: int, *, locked: bool = False
+) -> FormerFile | None:
+    query = select(*_FILE.columns, _ROW.replaced_us)
+    query = query.where(_ROW.video_id == video, _ROW.replaced_us > _oldest(now_us))
+    row = (await connection.execute(query.with_for_update() if locked else query)).one_or_none()
+    return None if row is None else FormerFile(file=_FILE.read(row), replaced_us=row.replaced_us)
 
 
 def _oldest(now_us: int) -> int:

@@ -17,7 +17,6 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ImportAskedForEvent
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import imports
@@ -40,17 +39,14 @@ _VIDEO: Final = videos_table.c
 
 
 class NewImport(msgspec.Struct, frozen=True, kw_only=True):
-    """A requested import: `hash`, `file_title` and `slug` are its video's; `repr` hides `url`."""
+    """A requested import of a video; `repr` hides `url`."""
 
     url: str
     host: str
-    hash: PublicHash
-    file_title: str
-    slug: str
-    wanted: UploadDetails
+    video: NewVideo
 
     def __repr__(self) -> str:
-        return f"NewImport({self.hash} from {self.host})"
+        return f"NewImport({self.video.hash} from {self.host})"
 
 
 class ImportWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,16 +105,7 @@ class Imports:
             HashTaken: another video or stream has the hash by now.
         """
         async with self._database.writing() as connection:
-            new_video = NewVideo(
-                hash=new.hash,
-                title=new.wanted.title,
-                file_title=new.file_title,
-                description=new.wanted.description,
-                name=new.slug,
-                size=0,
-            )
-            video = await video_creation.expect(connection, project, new_video, change.now_us)
-            await video_creation.link_labels(connection, project, video, new.wanted, change.now_us)
+            video = await video_creation.expect(connection, project, new.video, change.now_us)
             values = {
                 "video_id": video,
                 "url": new.url,
@@ -128,7 +115,7 @@ class Imports:
             await connection.execute(insert(imports).values(values))
             await jobs.enqueue(connection, video, change.now_us, IMPORT)
             event = ImportAskedForEvent(host=new.host)
-            await announce(connection, project, new.hash, event, change=change)
+            await announce(connection, project, new.video.hash, event, change=change)
             return await video_queries.read(connection, video)
 
     async def begin(self, job: Lease, now_us: int) -> ImportWork:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, Select, Table, bindparam, delete, func, select
+from sqlalchemy import ColumnElement, Select, Table, bindparam, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import decode_countries
@@ -18,6 +18,7 @@ from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import VideoDeletedEvent, VideoEvent
 from storage.catalog.library import labels
 from storage.catalog.queries import counters, named_rows, project_lookup, removals, text_search
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Change, Named, Page
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.catalog.records.videos import (
@@ -37,42 +38,9 @@ from storage.catalog.videos import rows as video_rows
 
 PAGE_SIZE: Final = 30
 _TABLE: Final = videos.c
-# The columns of a record under the names of its fields; the project's key is not among them.
-_FIELDS: Final[dict[str, ColumnElement[Any]]] = {  # Any: columns of every type
-    "id": _TABLE.id,
-    "project": _TABLE.project_id,
-    "hash": _TABLE.hash,
-    "own_title": _TABLE.title,
-    "file_title": _TABLE.file_title,
-    "description": _TABLE.description,
-    "name": _TABLE.name,
-    "size": _TABLE.size,
-    "length_us": _TABLE.length_us,
-    "width": _TABLE.width,
-    "height": _TABLE.height,
-    "state": _TABLE.state,
-    "progress": _TABLE.progress,
-    "eta": _TABLE.eta,
-    "uploaded_us": _TABLE.uploaded_us,
-    "transcoding_us": _TABLE.transcoding_us,
-    "completed_us": _TABLE.completed_us,
-    "created_us": _TABLE.created_us,
-    "updated_us": _TABLE.updated_us,
-    "published": _TABLE.published,
-    "published_us": _TABLE.published_us,
-    "hidden": _TABLE.hidden,
-    "media": _TABLE.media,
-    "posters": _TABLE.posters,
-    "labels": _TABLE.poster_labels,
-    "image_us": _TABLE.image_us,
-    "storage_size": _TABLE.storage_size,
-    "version": _TABLE.version,
-    "source": _TABLE.source,
-    "previews": _TABLE.previews,
-    "reason": _TABLE.reason,
-    "expires_us": _TABLE.expires_us,
-}
-_NAMES: Final = tuple(_FIELDS)
+# The key of a video's project is given.
+_READER: Final = RowReader(VideoRecord, videos, own_title=_TABLE.title, labels=_TABLE.poster_labels)
+_RUNG: Final = RowReader(VideoRung, video_resolutions)
 _OTHER_COLUMNS: Final = (
     _TABLE.category_id,
     _TABLE.player_id,
@@ -89,16 +57,12 @@ _SORTED: Final[dict[str, ColumnElement[Any]]] = {  # Any: as above
 }
 # The most frequent query of lists: built once, as building it costs more than running it.
 _FRONT: Final = (
-    select(*_FIELDS.values())
+    select(*_READER.columns)
     .where(_TABLE.project_id == bindparam("of"))
     .order_by(_TABLE.id.desc())
     .limit(PAGE_SIZE)
     .offset(bindparam("start"))
 )
-
-
-def _record(row: Sequence[Any], key: str) -> VideoRecord:  # Any: a row of columns of every type
-    return VideoRecord(project_key=key, **dict(zip(_NAMES, row, strict=True)))
 
 
 async def find(connection: AsyncConnection, video: int) -> WholeVideo | None:
@@ -109,22 +73,24 @@ async def find(connection: AsyncConnection, video: int) -> WholeVideo | None:
 async def _find(
     connection: AsyncConnection, video: int, *conditions: ColumnElement[bool]
 ) -> WholeVideo | None:
-    statement = select(*_FIELDS.values(), *_OTHER_COLUMNS).join_from(videos, projects_table)
+    if video > named_rows.MAX_ID:
+        return None
+    statement = select(*_READER.columns, *_OTHER_COLUMNS).join_from(videos, projects_table)
     statement = statement.where(_TABLE.id == video, *conditions)
-    row = (
-        (await connection.execute(statement)).one_or_none() if video <= named_rows.MAX_ID else None
-    )
+    row = (await connection.execute(statement)).one_or_none()
     if row is None:
         return None
-    columns: Sequence[Any] = row[: len(_NAMES)]  # Any: as in `_record`
-    category, player, countries, subtitles, key = row[len(_NAMES) :]
-    return await _whole(
-        connection,
-        _record(columns, key),
-        category,
-        player,
-        countries,
-        msgspec.json.decode(subtitles, type=tuple[MadeSubtitles, ...]),
+    tags = await labels.tags_of(connection, "video", [video])
+    table = video_resolutions.c
+    rungs = select(*_RUNG.columns).where(table.video_id == video).order_by(table.number)
+    return WholeVideo(
+        video=_READER.read(row, project_key=row.key),
+        category=await _find_named(connection, categories, row.category_id),
+        countries=decode_countries(row.countries),
+        player=await _find_named(connection, players, row.player_id),
+        tags=tags[video],
+        rungs=await _RUNG.find_all(connection, rungs),
+        subtitles=msgspec.json.decode(row.subtitles, type=tuple[MadeSubtitles, ...]),
     )
 
 
@@ -136,39 +102,6 @@ async def read(connection: AsyncConnection, video: int) -> WholeVideo:
     return whole
 
 
-async def _whole(
-    connection: AsyncConnection,
-    record: VideoRecord,
-    category: int | None,
-    player: int | None,
-    countries: str,
-    subtitles: tuple[MadeSubtitles, ...],
-) -> WholeVideo:
-    tags = await labels.tags_of(connection, "video", [record.id])
-    table = video_resolutions.c
-    rungs = await connection.execute(
-        select(
-            table.number,
-            table.width,
-            table.height,
-            table.transcoded,
-            table.size,
-            table.transcode_seconds,
-        )
-        .where(table.video_id == record.id)
-        .order_by(table.number)
-    )
-    return WholeVideo(
-        video=record,
-        category=await _find_named(connection, categories, category),
-        countries=decode_countries(countries),
-        player=await _find_named(connection, players, player),
-        tags=tags[record.id],
-        rungs=tuple(_rung(row) for row in rungs),
-        subtitles=subtitles,
-    )
-
-
 async def _find_named(
     connection: AsyncConnection, table: Table, number: int | None
 ) -> Named | None:
@@ -177,18 +110,6 @@ async def _find_named(
         return None
     names = await named_rows.names_of(connection, table, [number])
     return Named(id=number, name=names[number]) if number in names else None
-
-
-def _rung(row: Row[int, int, int, bool, int, int]) -> VideoRung:
-    number, width, height, transcoded, size, seconds = row
-    return VideoRung(
-        number=number,
-        width=width,
-        height=height,
-        transcoded=transcoded,
-        size=size,
-        transcode_seconds=seconds,
-    )
 
 
 async def find_page(
@@ -226,9 +147,9 @@ async def find_page(
     records: tuple[VideoRecord, ...] = ()
     # Beyond the end nothing is queried: a huge page number is no offset that a database takes.
     if offset < total:
-        selected = select(*_FIELDS.values()).where(*conditions).order_by(*order)
+        selected = select(*_READER.columns).where(*conditions).order_by(*order)
         rows = await connection.execute(selected.limit(PAGE_SIZE).offset(offset))
-        records = tuple(_record(row, key) for row in rows)
+        records = tuple(_READER.read(row, project_key=key) for row in rows)
     return Page(items=records, total=total, number=page, size=PAGE_SIZE)
 
 
@@ -241,7 +162,7 @@ async def _find_front(
     records: tuple[VideoRecord, ...] = ()
     if start < total:
         rows = await connection.execute(_FRONT, {"of": project, "start": start})
-        records = tuple(_record(row, key) for row in rows.all())
+        records = tuple(_READER.read(row, project_key=key) for row in rows.all())
     return Page(items=records, total=total, number=page, size=PAGE_SIZE)
 
 
@@ -250,14 +171,14 @@ async def find_in_phase(
 ) -> tuple[VideoRecord, ...]:
     """Return the newest videos in a phase, of the projects whose numbers `of` selects."""
     statement = (
-        select(projects_table.c.key, *_FIELDS.values())
+        select(*_READER.columns, projects_table.c.key)
         .join(projects_table, projects_table.c.id == _TABLE.project_id)
         .where(_TABLE.project_id.in_(of), _TABLE.phase == phase)
         .order_by(_TABLE.id.desc())
         .limit(most)
     )
     rows = await connection.execute(statement)
-    return tuple(_record(row[1:], row[0]) for row in rows)
+    return tuple(_READER.read(row, project_key=row.key) for row in rows)
 
 
 async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | None:
@@ -352,6 +273,5 @@ async def remove(
     event = VideoDeletedEvent() if event is None else event
     await announce(connection, project, hash_, event, change=change)
     await past_files.record(connection, row, change.now_us)
-    counters.add(connection, project, "videos", -1)
-    counters.add(connection, project, f"videos.{row.phase}", -1)
+    video_rows.count(connection, project, row.phase, -1)
     return hash_

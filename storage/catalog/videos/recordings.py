@@ -6,6 +6,7 @@ deleted before it ends.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -18,15 +19,15 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import RecordedEvent, RecordingExpiredEvent, VideoState
 from storage.catalog.library import labels, players
-from storage.catalog.library.labels import TagById
-from storage.catalog.queries import counters, project_lookup, removals
+from storage.catalog.queries import project_lookup, removals
 from storage.catalog.queries.due import Due, count_due
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import Change
-from storage.catalog.schema.tables import stream_tags, streams, tags, video_resolutions
+from storage.catalog.schema.tables import stream_tags, streams, tags
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import recorded_times, recordings
-from storage.catalog.videos import jobs
+from storage.catalog.videos import jobs, rows
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.work.jobs import PREVIEWS
 from storage.errors import NoSuchLabel, NoSuchProject
@@ -118,28 +119,23 @@ class RecordedVideo(msgspec.Struct, frozen=True, kw_only=True):
     expires_us: int | None
 
 
-def _row(row: Row[Any]) -> RecordingRow:  # Any: the row of a whole table has no static type
-    return RecordingRow(
-        id=row.id,
-        project=row.project_id,
-        stream=row.stream_hash,
-        run=row.run,
-        hash=row.hash,
-        facts=msgspec.json.decode(row.facts, type=RecordingFacts),
-        created_us=row.created_us,
-    )
+_READER: Final = RowReader(
+    RecordingRow,
+    recordings,
+    parsers={"facts": partial(msgspec.json.decode, type=RecordingFacts)},
+    stream=_TABLE.stream_hash,
+)
 
 
 async def find(connection: AsyncConnection, stream: PublicHash, run: str) -> RecordingRow | None:
     """Return the recording of a run."""
-    query = select(recordings).where(_TABLE.stream_hash == stream, _TABLE.run == run)
-    row = (await connection.execute(query)).one_or_none()
-    return None if row is None else _row(row)
+    query = select(*_READER.columns).where(_TABLE.stream_hash == stream, _TABLE.run == run)
+    return await _READER.find(connection, query)
 
 
 async def stream_facts(
     connection: AsyncConnection,
-    stream: Row[Any],  # Any: as in `_row`
+    stream: Row[Any],  # Any: the row of a whole table has no static type
     keep_days: int,
 ) -> RecordingFacts:
     """Return what a video inherits from a stream, whose row is given."""
@@ -150,7 +146,7 @@ async def stream_facts(
 
 async def facts_of(
     connection: AsyncConnection,
-    row: Row[Any],  # Any: as in `_row`
+    row: Row[Any],  # Any: the row of a whole table has no static type
     linked: Select[int],
     *,
     title: str,
@@ -180,35 +176,26 @@ async def add_video(connection: AsyncConnection, video: RecordedVideo, now_us: i
 
     Returns its number. The caller has locked its project.
     """
-    number = await _insert(connection, video, now_us)
-    project, made = video.project, video.made
-    if made.rungs:
-        rows = [
-            {
-                "video_id": number,
-                "number": rung.number,
-                "width": rung.width,
-                "height": rung.height,
-                "transcoded": True,
-                "size": rung.size,
-                "transcode_seconds": 0,
-            }
-            for rung in made.rungs
-        ]
-        await connection.execute(insert(video_resolutions), rows)
+    number = await _add_row(connection, video, now_us)
+    project, rungs = video.project, video.made.rungs
+    if rungs:
+        resolutions = ((each.number, each.width, each.height, each.size) for each in rungs)
+        await rows.add_resolutions(connection, number, resolutions, transcoded=True)
         await jobs.enqueue(connection, number, now_us, PREVIEWS)
-    new_tags = [TagById(tag) for tag in video.facts.tags]
-    await labels.link_tags(connection, project, "video", number, new_tags, now_us)
+    await labels.link_tags(connection, project, "video", number, video.facts.tags, now_us)
     await announce(connection, project, video.hash, VideoState(), change=Change(now_us))
-    counters.add(connection, project, "videos", 1)
-    counters.add(connection, project, f"videos.{_COMPLETED}", 1)
     return number
 
 
-async def _insert(connection: AsyncConnection, video: RecordedVideo, now_us: int) -> int:
+async def _add_row(connection: AsyncConnection, video: RecordedVideo, now_us: int) -> int:
     facts, made = video.facts, video.made
-    statement = insert(videos_table).values(
-        project_id=video.project,
+    return await rows.add(
+        connection,
+        video.project,
+        now_us,
+        phase=_COMPLETED,
+        posters=made.posters,
+        labels=made.poster_labels,
         hash=video.hash,
         title=video.own_title,
         file_title=video.dated_title,
@@ -220,38 +207,26 @@ async def _insert(connection: AsyncConnection, video: RecordedVideo, now_us: int
         width=made.width,
         height=made.height,
         state=_COMPLETED,
-        phase=_COMPLETED,
         progress=100,
-        eta=0,
-        reason="",
-        warnings="[]",
         uploaded_us=now_us,
         completed_us=now_us,
-        created_us=now_us,
-        updated_us=now_us,
         published=not facts.hidden,
         published_us=None if facts.hidden else now_us,
         hidden=facts.hidden,
         category_id=facts.category,
         player_id=facts.player,
         countries=facts.countries,
-        source=None,
-        generation=1,
         media=made.media,
-        posters=made.posters,
-        poster_labels=",".join(made.poster_labels),
-        image_us=now_us if made.posters is not None else None,
         storage_size=made.size,
         version=1,
         expires_us=video.expires_us,
     )
-    return (await connection.execute(statement.returning(videos_table.c.id))).scalar_one()
 
 
 async def _inherited_facts(
     connection: AsyncConnection,
     recording: RecordingRow,
-    stream: Row[Any] | None,  # Any: as in `_row`
+    stream: Row[Any] | None,  # Any: the row of a whole table has no static type
 ) -> RecordingFacts:
     """Return what the video inherits: as the stream has it now, without labels that are gone.
 
@@ -300,14 +275,9 @@ class Recordings:
     async def find_all(self) -> tuple[RecordingRow, ...]:
         """Return every recording, oldest first: one per run on air, and a few that are over."""
         async with self._database.reading() as connection:
-            return tuple(
-                _row(row)
-                for row in await connection.execute(
-                    select(recordings)
-                    .where(project_lookup.is_of_present(_TABLE.project_id))
-                    .order_by(_TABLE.id)
-                )
-            )
+            query = select(*_READER.columns).order_by(_TABLE.id)
+            query = query.where(project_lookup.is_of_present(_TABLE.project_id))
+            return await _READER.find_all(connection, query)
 
     async def begin(
         self, stream: PublicHash, run: str, keep_days: int, now_us: int
@@ -339,7 +309,8 @@ class Recordings:
                 facts=msgspec.json.encode(facts).decode(),
                 created_us=now_us,
             )
-            return _row((await connection.execute(statement.returning(recordings))).one())
+            statement = statement.returning(*_READER.columns)
+            return _READER.read((await connection.execute(statement)).one())
 
     async def finish(
         self,

@@ -9,11 +9,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-import msgspec
 from sqlalchemy import Row, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from media.countries import Country, encode_countries
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
@@ -26,10 +24,10 @@ from storage.catalog.events.kinds import (
     VideoUnpublishedEvent,
 )
 from storage.catalog.library import labels, players
-from storage.catalog.library.labels import TagWanted
+from storage.catalog.library.details import columns_of
 from storage.catalog.queries import counters, removals
-from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import Change, Page, ProjectRecord
+from storage.catalog.records.details import Edit, VideoDetails
 from storage.catalog.records.videos import (
     NewVideo,
     VideoFile,
@@ -59,24 +57,6 @@ MOST_RETRIES: Final = 1000
 
 _ROW: Final = table.c
 _Values = dict[str, Any]  # Any: columns of every type
-
-
-class VideoChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a video; UNSET leaves a field as it is.
-
-    `title` None is the file's name, `category` None no category. `tags` and `countries` replace.
-    """
-
-    title: str | msgspec.UnsetType | None = msgspec.UNSET
-    description: str | msgspec.UnsetType = msgspec.UNSET
-    category: int | msgspec.UnsetType | None = msgspec.UNSET
-    countries: Sequence[Country] | msgspec.UnsetType = msgspec.UNSET
-    tags: Sequence[TagWanted] | msgspec.UnsetType = msgspec.UNSET
-
-    @property
-    def keys(self) -> list[str]:
-        """The names of the fields that change."""
-        return [name for name in self.__struct_fields__ if getattr(self, name) is not msgspec.UNSET]
 
 
 async def _announce(
@@ -200,12 +180,12 @@ class Videos:
     async def edit(
         self,
         video: int,
-        edit: VideoChange,
+        edit: Edit[VideoDetails],
         change: Change,
         *,
         check: Callable[[WholeVideo], None] | None = None,
     ) -> WholeVideo | None:
-        """Change what is set in `edit`.
+        """Make an edit.
 
         `check` may raise to keep the video as it is; it gets the record before the change, locked
         against other changes.
@@ -221,24 +201,13 @@ class Videos:
                 check(await video_queries.read(connection, video))
             if not edit.keys:
                 return await video_queries.read(connection, video)
-            values: _Values = {}
-            if edit.title is not msgspec.UNSET:
-                shown = edit.title if edit.title is not None else row.file_title
-                values |= {"title": edit.title, **searchable("title", shown)}
-            if edit.description is not msgspec.UNSET:
-                values["description"] = edit.description
-            if edit.category is not msgspec.UNSET:
-                if edit.category is not None:
-                    await labels.require_category(connection, row.project_id, edit.category)
-                values["category_id"] = edit.category
-            if edit.countries is not msgspec.UNSET:
-                values["countries"] = encode_countries(edit.countries)
-            if edit.tags is not msgspec.UNSET:
+            values = await columns_of(connection, row.project_id, edit, row.file_title)
+            if "tags" in edit.keys:
                 await labels.link_tags(
-                    connection, row.project_id, "video", video, edit.tags, change.now_us
+                    connection, row.project_id, "video", video, edit.details.tags, change.now_us
                 )
             await rows.change(connection, row, change.now_us, values)
-            await _announce(connection, row, VideoEditedEvent(keys=edit.keys), change)
+            await _announce(connection, row, VideoEditedEvent(keys=list(edit.keys)), change)
             return await video_queries.read(connection, video)
 
     async def set_player(self, video: int, player: int | None, change: Change) -> WholeVideo | None:

@@ -1,14 +1,16 @@
-"""The row of one video, locked and changed with a new version, and the rows of its resolutions.
+"""The row of one video, added, locked, changed with a new version; the rows of its resolutions.
 
 Each function runs within the caller's transaction.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.queries import counters
+from storage.catalog.records.videos import Phase
 from storage.catalog.schema.tables import video_resolutions, videos
 from storage.leases import Lease, LeaseLost
 
@@ -47,23 +49,70 @@ async def change(
     )
 
 
+async def add(
+    connection: AsyncConnection,
+    project: int,
+    now_us: int,
+    *,
+    phase: Phase,
+    posters: str | None,
+    labels: Sequence[str],
+    **values: object,
+) -> int:
+    """Add a video with these columns, and count it; return its number."""
+    row: dict[str, object] = {
+        "project_id": project,
+        "phase": phase,
+        "eta": 0,
+        "reason": "",
+        "warnings": "[]",
+        "created_us": now_us,
+        "updated_us": now_us,
+        "generation": 1,
+        "posters": posters,
+        "poster_labels": ",".join(labels),
+        "image_us": None if posters is None else now_us,
+    }
+    statement = insert(videos).values(row | values).returning(videos.c.id)
+    number = (await connection.execute(statement)).scalar_one()
+    count(connection, project, phase, 1)
+    return number
+
+
+def count(connection: AsyncConnection, project: int, phase: str, number: int) -> None:
+    """Count `number` more videos of a project, which are in that phase."""
+    counters.add(connection, project, "videos", number)
+    counters.add(connection, project, f"videos.{phase}", number)
+
+
 async def plan_resolutions(
     connection: AsyncConnection, video: int, planned: Iterable[tuple[int, int, int]]
 ) -> None:
     """Replace a video's resolutions by planned ones: number, width and height of each."""
     old = delete(video_resolutions).where(video_resolutions.c.video_id == video)
     await connection.execute(old)
+    await add_resolutions(connection, video, ((*each, 0) for each in planned), transcoded=False)
+
+
+async def add_resolutions(
+    connection: AsyncConnection,
+    video: int,
+    resolutions: Iterable[tuple[int, int, int, int]],
+    *,
+    transcoded: bool,
+) -> None:
+    """Add resolutions of a video: number, width, height and size of each."""
     new = [
         {
             "video_id": video,
             "number": number,
             "width": width,
             "height": height,
-            "transcoded": False,
-            "size": 0,
+            "transcoded": transcoded,
+            "size": size,
             "transcode_seconds": 0,
         }
-        for number, width, height in planned
+        for number, width, height, size in resolutions
     ]
     if new:
         await connection.execute(insert(video_resolutions), new)

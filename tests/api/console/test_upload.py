@@ -6,7 +6,7 @@ import pytest
 from api.app import create_app
 from headend.roles.upload_intake import create_intake
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.details import VideoDetails
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.console_client import COOKIE, Browser
@@ -68,7 +68,7 @@ async def test_all_links_are_reachable_page_by_page(
     api_service: ApiService, browser: Browser
 ) -> None:
     for number in range(11):
-        wanted = UploadDetails(title=f"Greeting {number:02}")
+        wanted = VideoDetails(title=f"Greeting {number:02}")
         await api_service.catalog.links.add(
             1, wanted, Change(NOW_US), most_bytes=1, expires_us=NOW_US
         )

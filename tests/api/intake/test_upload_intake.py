@@ -13,7 +13,8 @@ from api.intake.concurrency_limit import ConcurrencyLimit
 from api.intake.upload_intake import link_holders, token_holders
 from headend.roles.upload_intake import create_intake
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import LinkRecord, UploadDetails
+from storage.catalog.records.details import VideoDetails
+from storage.catalog.records.uploads import LinkRecord
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import files_of, form, video
 from tests.api.uploads.test_single_request_over_http import (
@@ -79,7 +80,7 @@ def link(number: int, project: int = 1) -> LinkRecord:
         project=project,
         project_key="key",
         origins=(),
-        wanted=UploadDetails(),
+        wanted=VideoDetails(),
         most_bytes=1,
         expires_us=1,
         used=False,

@@ -12,7 +12,7 @@ from api.app import create_app
 from api.http.caller_limits import CallerRateLimiter, RateLimits
 from headend.roles.upload_intake import create_intake
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.details import VideoDetails
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import nothing_is_left
 from tests.support.api.application import (
@@ -131,8 +131,8 @@ async def test_an_upload_through_a_link_sets_no_tags(api_service: ApiService) ->
 async def test_an_expired_link_begins_no_upload(api_service: ApiService) -> None:
     _, secret = await api_service.catalog.links.add(
         1,
-        UploadDetails(),
-        Change(NOW_US - 60_000_000),
+        VideoDetails(),
+        Change(1, by=1),
         most_bytes=1 << 30,
         expires_us=NOW_US,
     )

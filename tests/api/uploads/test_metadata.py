@@ -3,12 +3,12 @@
 import pytest
 
 from api.http.errors import ApiError
-from api.uploads.metadata import NO_DETAILS, read_details, read_replaced
-from storage.catalog.records.uploads import UploadDetails
+from api.uploads.metadata import NO_DETAILS, read_metadata_details, read_replaced
+from storage.catalog.records.details import VideoDetails
 
 
 def test_details_are_texts_and_json() -> None:
-    name, details = read_details(
+    name, details = read_metadata_details(
         {
             "filename": "a.mp4",
             "filetype": "video/mp4",
@@ -20,14 +20,14 @@ def test_details_are_texts_and_json() -> None:
         }
     )
     assert name == "a.mp4"
-    assert details == UploadDetails(
+    assert details == VideoDetails(
         title="Mine", description="d", category=4, countries=(642, 40), tags=(5, "New")
     )
 
 
 def test_without_metadata_there_are_no_details() -> None:
-    assert read_details({}) == ("", UploadDetails())
-    assert read_details({"name": "b.mp4", "title": ""}) == ("b.mp4", UploadDetails())
+    assert read_metadata_details({}) == ("", VideoDetails())
+    assert read_metadata_details({"name": "b.mp4", "title": ""}) == ("b.mp4", VideoDetails())
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_without_metadata_there_are_no_details() -> None:
 )
 def test_every_wrong_key_is_named(metadata: dict[str, str], faults: set[str]) -> None:
     with pytest.raises(ApiError) as refused:
-        read_details(metadata)
+        read_metadata_details(metadata)
     assert set(refused.value.errors or ()) == faults
 
 

@@ -17,8 +17,7 @@ from headend.roles.origin_role import OriginRole
 from media.countries import find_country
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import Change
-from storage.catalog.streams.repository import StreamChange
-from storage.catalog.videos.repository import VideoChange
+from storage.catalog.records.details import StreamDetails, VideoDetails
 from storage.cleanup.withdrawn_copies import GRACE_SECONDS, CopyWithdrawal
 from storage.objects.addresses import live_segment, live_state, video_segment, video_source
 from storage.objects.disk import DiskObjects
@@ -145,9 +144,9 @@ async def test_an_earlier_address_opens_nothing_after_a_restriction(site: Site, 
     assert germany is not None
     match way:
         case "countries":
-            change = VideoChange(countries=(germany,))
+            change = VideoDetails.edit(countries=(germany,))
             await videos.edit(site.video_number, change, Change(NOW_US))
-            limited = StreamChange(countries=(germany,))
+            limited = StreamDetails.edit(countries=(germany,))
             await streams.edit(site.stream_number, limited, Change(NOW_US))
         case "unpublished":
             await videos.unpublish(site.video_number, Change(NOW_US))
@@ -165,7 +164,7 @@ async def test_an_earlier_address_opens_nothing_after_a_restriction(site: Site, 
     if way == "deleted":
         return
     # Public again, they have other addresses.
-    await videos.edit(site.video_number, VideoChange(countries=()), Change(NOW_US))
+    await videos.edit(site.video_number, VideoDetails.edit(countries=()), Change(NOW_US))
     await videos.publish(site.video_number, Change(NOW_US))
     after = await site.redirected(site.segment)
     assert site.open(after) == site.segment.encode()
@@ -178,7 +177,7 @@ async def test_a_restricted_stream_on_air_adds_nothing_to_its_copies(site: Site)
     await site.redirected(site.live)
     germany = find_country("DE")
     assert germany is not None
-    change = StreamChange(countries=(germany,))
+    change = StreamDetails.edit(countries=(germany,))
     await site.catalog.streams.edit(site.stream_number, change, Change(NOW_US))
 
     async def is_restricted() -> bool:  # within a second

@@ -8,7 +8,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.videos import VideoFile
 from storage.cleanup.cleanups import find_stopped, log_cleanups, media_cleanups, upload_cleanups
 from storage.cleanup.confirmation import Unconfirmed
@@ -58,7 +58,7 @@ async def fill(catalog: Catalog, objects: DiskObjects, count: int, now_us: int) 
         await catalog.uploads.begin(1, upload, now_us)
         await objects.put(addresses.upload(f"u{number}"), b"upload")
         await catalog.links.add(
-            1, UploadDetails(), Change(now_us), most_bytes=1, expires_us=now_us + 1
+            1, VideoDetails(), Change(now_us), most_bytes=1, expires_us=now_us + 1
         )
         await objects.put(f"slates/x/{number}", b"trash")
         await discard(objects, f"slates/x/{number}", now_us - number * 1_000_000)

@@ -9,7 +9,7 @@ import pytest
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.events.kinds import UploadDeletedEvent
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.videos import VideoFile
 from storage.cleanup.cleanup_pass import MAX_FAILURES
 from storage.cleanup.confirmation import TooMuchDue
@@ -212,9 +212,7 @@ async def test_bytes_are_old_by_the_stores_clock(catalog: Catalog, objects: Disk
 
 async def test_many_old_links_wait_for_an_operator(catalog: Catalog) -> None:
     for _ in range(11):
-        await catalog.links.add(
-            1, UploadDetails(), Change(NOW), most_bytes=1, expires_us=NOW + HOUR
-        )
+        await catalog.links.add(1, VideoDetails(), Change(NOW), most_bytes=1, expires_us=NOW + HOUR)
     ahead_us = NOW + 30 * 24 * HOUR
     with pytest.raises(TooMuchDue, match="the time of 11 of 11 upload links is over"):
         await remove_old_links(catalog.links, ahead_us)

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog import Catalog
+from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.transcoding import MadeVideo
-from storage.catalog.records.uploads import NewUpload, UploadDetails
+from storage.catalog.records.uploads import NewUpload
 from storage.catalog.records.videos import NewVideo, VideoQuery
 from storage.objects.addresses import video_source
 
@@ -30,10 +31,9 @@ def new_video(
     hash_ = new_hash() if hash_ is None else hash_
     return NewVideo(
         hash=hash_,
-        title=title,
         file_title=file_title,
-        description=description,
         name=name,
+        details=VideoDetails(title=title, description=description),
         size=size,
         source=video_source(hash_, 1) if source is None else source,
         length_us=length_us,
@@ -51,23 +51,26 @@ def new_upload(
     expires_us: int,
     hash_: PublicHash | None = None,
     length: int | None = 100,
-    wanted: UploadDetails | None = None,
+    wanted: VideoDetails | None = None,
     link: int | None = None,
     replaces: int | None = None,
 ) -> NewUpload:
     """Return a new resumable upload, by default with a hash derived from `name`."""
+    video = NewVideo(
+        hash=f"hash{name:0>8}" if hash_ is None else hash_,
+        file_title="a",
+        name="a",
+        details=wanted or VideoDetails(),
+        size=length or 0,
+    )
     return NewUpload(
         name=name,
         length=length,
         most_bytes=1 << 40,
         metadata="filename YQ==",
-        hash=f"hash{name:0>8}" if hash_ is None else hash_,
-        file_title="a",
-        slug="a",
-        wanted=UploadDetails() if wanted is None else wanted,
+        video=video if replaces is None else replaces,
         expires_us=expires_us,
         link=link,
-        replaces=replaces,
     )
 
 

@@ -19,7 +19,7 @@ from outbound.http_client import CheckedClient
 from outbound.policy import parse_networks
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.videos import VideoFile, VideoStatus, WholeVideo
 from storage.catalog.videos.imports import NewImport
 from storage.catalog.work.jobs import IMPORT
@@ -29,6 +29,7 @@ from storage.objects.addresses import imported_source, partial_import, replaced_
 from storage.objects.disk import DiskObjects
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
 from storage.work.worker_pool import WorkerPool
+from tests.support.storage.new_videos import new_video
 from tests.support.transcode.transcode_fixture import now_us
 from tests.support.transcode.web_servers import (
     Responder,
@@ -82,7 +83,7 @@ class ImportFixture(msgspec.Struct, frozen=True):
     async def ask(
         self,
         port: int,
-        wanted: UploadDetails | None = None,
+        wanted: VideoDetails | None = None,
         *,
         query: str = f"?{QUERY}",
         project: int = 1,
@@ -90,10 +91,7 @@ class ImportFixture(msgspec.Struct, frozen=True):
         new = NewImport(
             url=f"http://127.0.0.1:{port}/s3cr3t/film.mp4{query}",
             host="127.0.0.1",
-            hash=await self.catalog.videos.free_hash(),
-            file_title="film",
-            slug="film",
-            wanted=wanted or UploadDetails(),
+            video=msgspec.structs.replace(new_video(source=""), details=wanted or VideoDetails()),
         )
         assert "s3cr3t" not in repr(new)
         return await self.catalog.imports.add(project, new, Change(now_us()))
@@ -157,7 +155,7 @@ async def test_an_import_becomes_the_source_of_its_video(
     imports = any_imports
     data = await asyncio.to_thread(short_film.read_bytes)
     async with web_server(file_server(data)) as site:
-        details = UploadDetails(title="A film", countries=(642,), tags=("holiday",))
+        details = VideoDetails(title="A film", countries=(642,), tags=("holiday",))
         asked = await imports.ask(site.port, details)
         assert (asked.video.state, asked.video.size) == ("uploading", 0)
         assert [tag.name for tag in asked.tags] == ["holiday"]

@@ -91,8 +91,8 @@ import asyncio, sys
 from media.stream_events import RungShedEvent, SlateEvent, SwitchedEvent
 from storage.catalog import open_catalog
 from storage.catalog.records.common import Change
+from storage.catalog.records.details import StreamDetails
 from storage.catalog.streams.commands import CommandKind, StreamCommand
-from storage.catalog.streams.repository import StreamChange
 from storage.errors import CatalogBusy
 
 SHED = RungShedEvent(renditions=["720p"], late=1.0)
@@ -110,7 +110,7 @@ async def main(place, rounds, me):
         ways = (
             lambda turn: catalog.events.add(first.hash, SHED, turn),
             lambda turn: catalog.streams.edit(
-                first.id, StreamChange(title=f"{me} {turn}"), Change(turn, by=me)),
+                first.id, StreamDetails.edit(title=f"{me} {turn}"), Change(turn, by=me)),
             lambda turn: catalog.live_state.set(
                 first.id, live=True, processing=True, on_air=0, sending=(0,), no_audio=False,
                 now_us=turn, happened=(SWITCHED, SlateEvent(reason="lost"))),

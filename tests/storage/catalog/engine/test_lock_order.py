@@ -13,8 +13,8 @@ from storage.catalog.engine.lock_order import Rank, defer
 from storage.catalog.library.sessions import require_valid
 from storage.catalog.queries import project_lookup
 from storage.catalog.records.common import Change
+from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.transcoding import MadeVideo
-from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.records.videos import VideoFile
 from storage.catalog.schema.tables import tags, tokens
 from storage.catalog.uploads import links
@@ -130,7 +130,7 @@ async def test_an_upload_begins_while_its_link_is_used_by_another(postgres_url: 
     ):
         project = (await catalog.installation.first_start(NOW)).project.id
         tag = await catalog.labels.add("tag", project, "Tag", Change(NOW), active=True)
-        details = UploadDetails(tags=(tag.id,))
+        details = VideoDetails(tags=(tag.id,))
         number, _ = await catalog.links.add(
             project, details, Change(NOW), most_bytes=1000, expires_us=NOW + 1
         )

@@ -10,9 +10,8 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database
 from storage.catalog.events.broadcast import KEPT_US, OutboxEvent
 from storage.catalog.records.common import Change
-from storage.catalog.streams.repository import StreamChange
+from storage.catalog.records.details import StreamDetails, VideoDetails
 from storage.catalog.videos import creation
-from storage.catalog.videos.repository import VideoChange
 from storage.errors import CatalogError
 from tests.support.e2e.service import SCALE
 from tests.support.shared_engines import ON_BOTH
@@ -163,7 +162,7 @@ async def test_the_public_channel_of_a_stream_is_silent_while_its_page_is_not_fo
             case "unpublished":
                 await catalog.streams.unpublish(stream.id, Change(NOW_US))
             case "restricted":
-                change = StreamChange(countries=(romania,))
+                change = StreamDetails.edit(countries=(romania.number,))
                 await catalog.streams.edit(stream.id, change, Change(NOW_US))
                 await catalog.streams.unpublish(stream.id, Change(NOW_US))
                 await catalog.streams.publish(stream.id, Change(NOW_US))
@@ -199,10 +198,10 @@ async def test_the_public_channel_of_a_video_is_silent_while_its_page_is_not_for
             case "published again":
                 await catalog.videos.publish(video, Change(NOW_US))
             case "restricted":
-                change = VideoChange(countries=(romania,))
+                change = VideoDetails.edit(countries=(romania.number,))
                 await catalog.videos.edit(video, change, Change(NOW_US))
             case _:
-                change = VideoChange(countries=())
+                change = VideoDetails.edit(countries=())
                 await catalog.videos.edit(video, change, Change(NOW_US))
         before = last
         async with database.writing() as connection:

@@ -4,9 +4,8 @@ from media.stream_events import EngineLostEvent, LiveEvent, RungShedEvent, Slate
 from media.ticks import DAY_US
 from storage.catalog import Catalog
 from storage.catalog.events import log as event_log
-from storage.catalog.library.labels import TagById
 from storage.catalog.records.common import Change, EventRecord, StreamRecord
-from storage.catalog.streams.repository import StreamChange
+from storage.catalog.records.details import StreamDetails
 from storage.errors import NoSuchLabel
 from tests.support.shared_engines import ON_BOTH
 
@@ -79,7 +78,7 @@ async def test_an_event_that_is_taken_back_leaves_no_hole(catalog: Catalog) -> N
     stream = (await catalog.installation.first_start(1)).stream
     assert stream is not None
     with pytest.raises(NoSuchLabel):
-        await catalog.streams.edit(stream.id, StreamChange(tags=(TagById(99),)), Change(1))
+        await catalog.streams.edit(stream.id, StreamDetails.edit(tags=(99,)), Change(1))
     await catalog.events.add(stream.hash, RungShedEvent(renditions=[], late=1.0), SINCE)
     assert [each.number for each in (await catalog.events.find_page(1)).items] == [2, 1]
 

@@ -7,8 +7,7 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import Change, PlayerOptions
-from storage.catalog.streams.repository import StreamChange
-from storage.catalog.videos.repository import VideoChange
+from storage.catalog.records.details import StreamDetails, VideoDetails
 from storage.errors import NoSuchLabel, NoSuchProject
 from tests.support.storage.concurrent_calls import count_refused
 from tests.support.storage.new_videos import new_video
@@ -39,18 +38,18 @@ async def test_a_category_and_a_player_are_deleted_while_what_has_them_is_edited
     for turn in range(TURNS):
         category = (await server.labels.add("category", 1, f"{turn}", Change(NOW), active=True)).id
         player = (await server.players.add(1, f"{turn}", PlayerOptions(), Change(NOW))).id
-        await server.videos.edit(video, VideoChange(category=category), Change(NOW))
+        await server.videos.edit(video, VideoDetails.edit(category=category), Change(NOW))
         await server.videos.set_player(video, player, Change(NOW))
-        change = StreamChange(category=category)
+        change = StreamDetails.edit(category=category)
         await server.streams.edit(stream, change, Change(NOW))
 
         async def edit_video(category: int = category) -> None:
             with contextlib.suppress(NoSuchLabel):
-                await server.videos.edit(video, VideoChange(category=category), Change(NOW))
+                await server.videos.edit(video, VideoDetails.edit(category=category), Change(NOW))
 
         async def edit_stream(category: int = category) -> None:
             with contextlib.suppress(NoSuchLabel):
-                change = StreamChange(category=category)
+                change = StreamDetails.edit(category=category)
                 await server.streams.edit(stream, change, Change(NOW))
 
         async def set_player(player: int = player) -> None:

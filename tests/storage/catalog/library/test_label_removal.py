@@ -10,9 +10,8 @@ import psycopg
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import Change, PlayerOptions
+from storage.catalog.records.details import StreamDetails, VideoDetails
 from storage.catalog.schema.tables import streams, videos
-from storage.catalog.streams.repository import StreamChange
-from storage.catalog.videos.repository import VideoChange
 from storage.errors import NoSuchLabel
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
@@ -30,7 +29,7 @@ async def fill(catalog: Catalog, location: str | Path, many: int = MANY) -> tupl
     category = await catalog.labels.add("category", 1, "c", Change(NOW), active=True)
     player = await catalog.players.add(1, "p", PlayerOptions(), Change(NOW))
     video = (await catalog.videos.add(1, new_video(), Change(NOW))).video.id
-    await catalog.videos.edit(video, VideoChange(category=category.id), Change(NOW))
+    await catalog.videos.edit(video, VideoDetails.edit(category=category.id), Change(NOW))
     await catalog.videos.set_player(video, player.id, Change(NOW))
     copy_rows(location, videos, video, many, {"hash": padded(location, "V")})
     return video, category.id, player.id
@@ -48,7 +47,7 @@ async def test_an_edit_does_not_wait_for_the_whole_deletion(
         async with asyncio.TaskGroup() as tasks:
             deleting = tasks.create_task(remove(Change(NOW)))
             await asyncio.sleep(0)  # it comes first
-            await catalog.videos.edit(video + 9, VideoChange(title="new"), Change(NOW))
+            await catalog.videos.edit(video + 9, VideoDetails.edit(title="new"), Change(NOW))
             assert not deleting.done()
         assert deleting.result()
     for column in ("category_id", "player_id"):
@@ -59,9 +58,9 @@ async def test_an_edit_does_not_wait_for_the_whole_deletion(
 async def test_others_keep_theirs_and_versions_stay(catalog: Catalog, location: str | Path) -> None:
     video, category, player = await fill(catalog, location)
     (stream,) = await catalog.streams.find_all()
-    await catalog.streams.edit(stream.id, StreamChange(category=category), Change(NOW))
+    await catalog.streams.edit(stream.id, StreamDetails.edit(category=category), Change(NOW))
     other = await catalog.labels.add("category", 1, "o", Change(NOW), active=True)
-    await catalog.videos.edit(video, VideoChange(category=other.id), Change(NOW))
+    await catalog.videos.edit(video, VideoDetails.edit(category=other.id), Change(NOW))
     versions = f"SELECT version FROM {videos.name} UNION ALL SELECT version FROM {streams.name}"
     before = run_sql(location, versions)
     assert await catalog.labels.remove("category", category, Change(NOW))

@@ -8,7 +8,7 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.library import labels
-from storage.catalog.library.labels import Kind, TagById, TagByName, TagWanted
+from storage.catalog.library.labels import Kind
 from storage.catalog.queries import counters, named_rows
 from storage.catalog.records.common import Change, LabelRecord, Named, Sort
 from storage.catalog.schema.tables import categories
@@ -46,7 +46,7 @@ async def counts(location: str | Path, project: int, kind: str) -> int:
 
 
 async def link(
-    location: str | Path, project: int, stream: int, *wanted: TagWanted
+    location: str | Path, project: int, stream: int, *wanted: int | str
 ) -> tuple[Named, ...]:
     """Give a stream these tags, and return those it has then."""
     async with open_database(database_url(location), create=False) as database:
@@ -164,14 +164,14 @@ async def test_tags_are_linked_by_number_and_by_name(
     news, sport = await made(catalog, "tag", project, "News", "Sport")
     linked = await link(
         location, project, stream,
-        TagByName("new one"), TagById(sport.id), TagByName("NEWS"), TagByName("NEW ONE"),
-        TagById(sport.id),
+        "new one", sport.id, "NEWS", "NEW ONE",
+        sport.id,
     )  # fmt: skip
     assert [tag.name for tag in linked] == ["new one", "News", "Sport"]
     assert linked[1:] == (named(news), named(sport))
     assert await counts(location, project, "tags") == 3
     # The list is replaced whole.
-    assert await link(location, project, stream, TagById(news.id)) == (named(news),)
+    assert await link(location, project, stream, news.id) == (named(news),)
     assert await link(location, project, stream) == ()
     assert await names(catalog, "tag", project) == ["new one", "Sport", "News"]
 
@@ -180,9 +180,9 @@ async def test_tags_are_linked_by_number_and_by_name(
 async def test_many_tags_are_linked_at_once(location: str | Path, catalog: Catalog) -> None:
     project = (await catalog.projects.add("One", Change(1))).id
     stream = (await catalog.streams.add(project, "A stream", Change(1))).id
-    linked = await link(location, project, stream, *(TagByName(f"tag {n}") for n in range(600)))
+    linked = await link(location, project, stream, *(f"tag {n}" for n in range(600)))
     assert len(linked) == 600
-    again = await link(location, project, stream, *(TagById(tag.id) for tag in linked))
+    again = await link(location, project, stream, *(tag.id for tag in linked))
     assert again == linked
     assert await counts(location, project, "tags") == 600
 
@@ -195,10 +195,10 @@ async def test_a_number_of_no_tag_of_the_project_is_refused_whole(
     stream = (await catalog.streams.add(one, "A stream", Change(1))).id
     (mine,) = await made(catalog, "tag", one, "mine")
     (theirs,) = await made(catalog, "tag", two, "theirs")
-    assert await link(location, one, stream, TagById(mine.id)) == (named(mine),)
+    assert await link(location, one, stream, mine.id) == (named(mine),)
     for number in (theirs.id, *FAR):
         with pytest.raises(NoSuchLabel) as refused:
-            await link(location, one, stream, TagByName("fresh"), TagById(number))
+            await link(location, one, stream, "fresh", number)
         assert (refused.value.kind, refused.value.number) == ("tag", number)
     async with (
         open_database(database_url(location), create=False) as database,
@@ -216,7 +216,7 @@ async def test_a_deleted_tag_is_taken_from_what_had_it(
 ) -> None:
     project = (await catalog.projects.add("One", Change(1))).id
     stream = (await catalog.streams.add(project, "A stream", Change(1))).id
-    news, sport = await link(location, project, stream, TagByName("News"), TagByName("Sport"))
+    news, sport = await link(location, project, stream, "News", "Sport")
     assert await catalog.labels.remove("tag", news.id, Change(2))
     async with (
         open_database(database_url(location), create=False) as database,
@@ -260,7 +260,7 @@ async def main(place, project, stream, rounds):
         made = 0
         for number in range(rounds):
             async with database.writing() as connection:
-                wanted = [TagByName(f"linked {number}"), TagByName(f"LINKED {number + 1}")]
+                wanted = [f"linked {number}", f"LINKED {number + 1}"]
                 await labels.link_tags(connection, project, "stream", stream, wanted, number)
             try:
                 await catalog.labels.add("tag", project, f"Added {number}", Change(number, by=1),
@@ -317,7 +317,7 @@ async def test_a_tag_that_is_deleted_while_it_is_linked_is_linked_or_refused(
 
         async def linking(tag: int = tag.id) -> None:
             try:
-                await link(location, project, stream, TagById(tag))
+                await link(location, project, stream, tag)
                 outcomes.add("linked")
             except CatalogError as error:
                 # Never an error that a client would see as an internal one.

@@ -3,7 +3,7 @@
 from media.countries import find_country
 from storage.catalog import Catalog
 from storage.catalog.records.common import Change, ProjectRecord
-from storage.catalog.videos.repository import VideoChange
+from storage.catalog.records.details import VideoDetails
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 
 # The same statements on both: what differs between them has tests of its own.
@@ -19,7 +19,7 @@ async def test_only_restricted_records_of_the_project_are_found(
     other = await catalog.projects.add("Other", Change(NOW_US))
     theirs = (await add(catalog, other)).video
     for video in (old, new, theirs):
-        change = VideoChange(countries=(romania, japan))
+        change = VideoDetails.edit(countries=(romania.number, japan.number))
         assert await catalog.videos.edit(video.id, change, Change(NOW_US)) is not None
     restricted = await catalog.restrictions.find(project.id, 10)
     assert [(each.kind, each.id, each.title) for each in restricted] == [

@@ -5,8 +5,7 @@ import asyncio
 from media.countries import find_country
 from storage.catalog import Catalog
 from storage.catalog.records.common import Change, ProjectRecord
-from storage.catalog.streams.repository import StreamChange
-from storage.catalog.videos.repository import VideoChange
+from storage.catalog.records.details import StreamDetails, VideoDetails
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import complete_video
@@ -53,7 +52,7 @@ async def test_a_restricted_unpublished_or_deleted_record_loses_its_folder_for_g
         seen.append(await token(catalog, hash_))
         match step:
             case "restrict":
-                change = StreamChange(countries=(germany,))
+                change = StreamDetails.edit(countries=(germany.number,))
                 await catalog.streams.edit(number, change, Change(NOW_US))
             case "unpublish":
                 await catalog.streams.unpublish(number, Change(NOW_US))
@@ -63,7 +62,7 @@ async def test_a_restricted_unpublished_or_deleted_record_loses_its_folder_for_g
         assert await catalog.cdn_folders.withdraw(NOW_US) == 0
         if step != "delete":
             assert await token(catalog, hash_) is None
-            change = StreamChange(countries=())
+            change = StreamDetails.edit(countries=())
             await catalog.streams.edit(number, change, Change(NOW_US))
             await catalog.streams.publish(number, Change(NOW_US))
     assert len({*seen, None}) == 4
@@ -84,7 +83,7 @@ async def test_videos_have_folders_too(catalog: Catalog, project: ProjectRecord)
     assert await catalog.cdn_folders.withdraw(NOW_US) == 0
     assert await token(catalog, video.hash) is not None
     assert await catalog.cdn_folders.count_restricted() == 0
-    change = VideoChange(countries=(germany,))
+    change = VideoDetails.edit(countries=(germany.number,))
     assert await catalog.videos.edit(video.id, change, Change(NOW_US)) is not None
     assert await catalog.cdn_folders.count_restricted() == 1
     assert await catalog.cdn_folders.withdraw(NOW_US) == 1

@@ -7,12 +7,10 @@ from sqlalchemy import select
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import database_url, open_database
-from storage.catalog.library.labels import TagById
 from storage.catalog.maintenance.copying import copy_catalog
 from storage.catalog.records.common import Change
+from storage.catalog.records.details import StreamDetails, VideoDetails
 from storage.catalog.schema.tables import METADATA
-from storage.catalog.streams.repository import StreamChange
-from storage.catalog.videos.repository import VideoChange
 from storage.errors import (
     CatalogBusy,
     CatalogError,
@@ -55,9 +53,9 @@ async def _fill(file: Path, videos: int) -> str:
             )
             added = await catalog.videos.add(1, video, Change(number, by=1))
             if number == 0:
-                change = VideoChange(tags=(TagById(tag.id),))
+                change = VideoDetails.edit(tags=(tag.id,))
                 await catalog.videos.edit(added.video.id, change, Change(3, by=1))
-        await catalog.streams.edit(1, StreamChange(description="live"), Change(4, by=1))
+        await catalog.streams.edit(1, StreamDetails.edit(description="live"), Change(4, by=1))
         deleted = await catalog.streams.add(1, "deleted", Change(5))
         assert await catalog.streams.remove(deleted.id, Change(6, by=1)) is not None
     for table, changed in _MULTIPLIED.items():
@@ -176,7 +174,7 @@ async def test_a_copy_is_refused_once_it_or_the_file_was_used(
     else:
         place = file if used == "the file" else empty_postgres_url
         async with open_catalog(place, migrate=False) as catalog:
-            await catalog.streams.edit(1, StreamChange(description="later"), Change(9, by=1))
+            await catalog.streams.edit(1, StreamDetails.edit(description="later"), Change(9, by=1))
     before = await _rows(empty_postgres_url)
     with pytest.raises(CopyOutdated, match="one of them was used since"):
         await copy_catalog(file, empty_postgres_url)

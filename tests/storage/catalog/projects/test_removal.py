@@ -7,7 +7,7 @@ import pytest
 from storage.catalog import Catalog
 from storage.catalog.projects.removal import MAX_MEDIA_ROWS, MAX_OTHER_ROWS
 from storage.catalog.records.common import Change, PlayerOptions, ProjectRecord
-from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.details import VideoDetails
 from storage.catalog.schema.tables import METADATA, events, jobs, videos
 from storage.catalog.schema.tables import tags as tag_rows
 from storage.errors import NoSuchProject
@@ -77,7 +77,7 @@ async def test_nothing_of_a_deleted_project_is_found(
     player = await catalog.players.add(project.id, "Small", PlayerOptions(), Change(NOW))
     _, token = await catalog.tokens.add("theirs", project.id, Change(NOW), write=True)
     _, link = await catalog.links.add(
-        project.id, UploadDetails(), Change(NOW), most_bytes=9, expires_us=NOW * 2
+        project.id, VideoDetails(), Change(NOW), most_bytes=9, expires_us=NOW * 2
     )
 
     async def found() -> dict[str, object]:

@@ -5,7 +5,8 @@ from itertools import pairwise
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database
 from storage.catalog.queries import named_rows
-from storage.catalog.records.common import Change, Page, ProjectRecord, Sort
+from storage.catalog.queries.row_reader import RowReader
+from storage.catalog.records.common import Change, Named, Page, ProjectRecord, Sort
 from storage.catalog.schema.tables import tags
 from tests.support.shared_engines import ON_BOTH
 
@@ -14,10 +15,10 @@ NEWEST = Sort()
 
 async def listed(
     database: Database, project: int, *, search: str = "", sort: Sort = NEWEST, page: int = 1
-) -> Page[tuple[int, str]]:
+) -> Page[Named]:
     async with database.reading() as connection:
         return await named_rows.find_page(
-            connection, tags, project, lambda row: (row.id, row.name),
+            connection, tags, project, RowReader(Named, tags),
             search=search, sort=sort, page=page,
         )  # fmt: skip
 
@@ -35,7 +36,7 @@ async def test_rows_that_are_equal_are_on_one_page_each(
         sort = Sort("active", descending=descending)
         pages = [await listed(database, project.id, sort=sort, page=page) for page in (1, 2, 3)]
         assert [len(page.items) for page in pages] == [10, 10, 3]
-        numbers = [number for page in pages for number, _ in page.items]
+        numbers = [each.id for page in pages for each in page.items]
         assert all((a > b) is descending for a, b in pairwise(numbers))
 
 

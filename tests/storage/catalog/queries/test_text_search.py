@@ -7,8 +7,8 @@ from storage.catalog.engine.database import Database
 from storage.catalog.migrations import finishing
 from storage.catalog.queries.text_search import plain_form, searchable
 from storage.catalog.records.common import Change, PlayerOptions, ProjectRecord, Sort
+from storage.catalog.records.details import StreamDetails
 from storage.catalog.records.videos import VideoQuery
-from storage.catalog.streams.repository import StreamChange
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.new_videos import new_video
@@ -83,5 +83,5 @@ async def test_what_an_older_version_writes_is_found_as_it_was_then_and_later_as
     run_sql(location, "UPDATE streams SET title = 'Bern', title_fold = 'bern'")
     await finishing.finish(database)
     assert run_sql(location, "SELECT title_plain FROM streams") == [(None,)]
-    await catalog.streams.edit(stream, StreamChange(title="Genève"), Change(2))
+    await catalog.streams.edit(stream, StreamDetails.edit(title="Genève"), Change(2))
     assert await _found(catalog, project, "geneve") == ["Genève"]

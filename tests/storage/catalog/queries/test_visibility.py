@@ -1,13 +1,12 @@
 """What viewers may learn, on both databases, after the calls that change it."""
 
-from media.countries import Country, find_country
+from media.countries import find_country
 from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import Change, PlayerOptions, PublicRecord
+from storage.catalog.records.details import StreamDetails, VideoDetails
 from storage.catalog.records.settings import SettingsChange
 from storage.catalog.records.transcoding import MadeVideo
-from storage.catalog.streams.repository import StreamChange
-from storage.catalog.videos.repository import VideoChange
 from tests.support.storage.new_videos import new_video
 
 # The same statements on both: what differs between them has tests of its own.
@@ -15,9 +14,9 @@ NOW = 1_800_000_000_000_000
 ORANGE = PlayerOptions(autoplay=True, loop=True, color="#ff8800")
 
 
-def lands(*codes: str) -> tuple[Country, ...]:
+def lands(*codes: str) -> tuple[int, ...]:
     countries = [find_country(code) for code in codes]
-    return tuple(each for each in countries if each is not None)
+    return tuple(each.number for each in countries if each is not None)
 
 
 async def shown(catalog: Catalog, hash_: str) -> PublicRecord:
@@ -47,13 +46,15 @@ async def test_a_stream_is_known_with_its_countries_and_its_player(catalog: Cata
     assert (before.kind, before.title, before.published) == ("stream", "A stream", False)
     assert (before.countries, before.player) == (frozenset(), None)
     player = await catalog.players.add(1, "Orange", ORANGE, Change(NOW))
-    change = StreamChange(title="Another", countries=lands("RO", "DE", "AD"), player=player.id)
+    change = StreamDetails.edit(
+        title="Another", countries=lands("RO", "DE", "AD"), player=player.id
+    )
     await catalog.streams.edit(stream.id, change, Change(NOW))
     after = await shown(catalog, stream.hash)
     assert (after.title, after.countries) == ("Another", {"RO", "DE", "AD"})
     assert after.player == ORANGE
     await catalog.players.remove(player.id, Change(NOW))
-    change = StreamChange(countries=())
+    change = StreamDetails.edit(countries=())
     await catalog.streams.edit(stream.id, change, Change(NOW))
     last = await shown(catalog, stream.hash)
     assert (last.countries, last.player) == (frozenset(), None)
@@ -87,7 +88,7 @@ async def test_a_video_is_known_from_its_upload_to_its_media(catalog: Catalog) -
     assert (early.length_us, early.width, early.height) == (61_000_000, 1920, 800)
     assert (early.published, early.media, early.posters, early.failed) == (False, None, None, False)
     player = await catalog.players.add(1, "Orange", ORANGE, Change(NOW))
-    change = VideoChange(title="A title", countries=lands("RO"))
+    change = VideoDetails.edit(title="A title", countries=lands("RO"))
     await catalog.videos.edit(number, change, Change(NOW))
     await catalog.videos.set_player(number, player.id, Change(NOW))
     job = await catalog.jobs.lease("one", NOW)

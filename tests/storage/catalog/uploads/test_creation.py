@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from storage.catalog import Catalog
-from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.details import VideoDetails
 from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, UploadLinkSpent
 from tests.support.storage.new_videos import count_videos, new_upload
 
@@ -16,7 +16,7 @@ new = partial(new_upload, expires_us=NOW + HOUR)
 
 
 async def test_an_upload_and_its_video_begin_together(catalog: Catalog, project: int) -> None:
-    details = UploadDetails(title="T", description="D", countries=(276,), tags=("new",))
+    details = VideoDetails(title="T", description="D", countries=(276,), tags=("new",))
     record = await catalog.uploads.begin(project, new(wanted=details), NOW)
     assert await catalog.uploads.find("one") == record
     assert (record.received, record.done, record.whole) == (0, False, False)
@@ -36,13 +36,13 @@ async def test_an_upload_and_its_video_begin_together(catalog: Catalog, project:
 
 
 async def test_what_cannot_begin_leaves_nothing(catalog: Catalog, project: int) -> None:
-    await catalog.uploads.begin(project, new(), NOW)
+    first = await catalog.uploads.begin(project, new(), NOW)
     with pytest.raises(NoSuchProject):
         await catalog.uploads.begin(99, new("two"), NOW)
     with pytest.raises(HashTaken):
-        await catalog.uploads.begin(project, new("two", hash_=new().hash), NOW)
+        await catalog.uploads.begin(project, new("two", hash_=first.hash), NOW)
     with pytest.raises(NoSuchLabel):
-        await catalog.uploads.begin(project, new("two", wanted=UploadDetails(category=9)), NOW)
+        await catalog.uploads.begin(project, new("two", wanted=VideoDetails(category=9)), NOW)
     with pytest.raises(UploadLinkSpent):
         await catalog.uploads.begin(project, new("two", link=9), NOW)
     assert await catalog.uploads.find("two") is None

@@ -6,7 +6,7 @@ from pathlib import Path
 from storage.catalog import Catalog
 from storage.catalog.events.kinds import UploadExpiredEvent
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import UploadDetails
+from storage.catalog.records.details import VideoDetails
 from storage.errors import UploadLinkSpent
 from tests.support.sql import run_sql
 from tests.support.storage.new_videos import count_videos, new_upload
@@ -19,7 +19,7 @@ new = partial(new_upload, expires_us=NOW + HOUR)
 
 async def test_a_link_is_used_once(catalog: Catalog, project: int) -> None:
     number, secret = await catalog.links.add(
-        project, UploadDetails(title="T"), Change(NOW, by=1), most_bytes=9, expires_us=NOW + HOUR
+        project, VideoDetails(title="T"), Change(NOW, by=1), most_bytes=9, expires_us=NOW + HOUR
     )
     link = await catalog.links.find(secret)
     assert link is not None
@@ -45,7 +45,7 @@ async def test_the_secret_of_a_link_is_nowhere(
     catalog: Catalog, project: int, location: str | Path
 ) -> None:
     _, secret = await catalog.links.add(
-        project, UploadDetails(), Change(NOW, by=1), most_bytes=9, expires_us=NOW + HOUR
+        project, VideoDetails(), Change(NOW, by=1), most_bytes=9, expires_us=NOW + HOUR
     )
     rows = run_sql(location, "SELECT * FROM upload_links")
     rows += run_sql(location, "SELECT * FROM events")

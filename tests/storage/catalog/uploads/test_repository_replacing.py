@@ -10,7 +10,8 @@ from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadExpiredEvent
 from storage.catalog.queries.digest import digest
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import NewUpload, UploadDetails, UploadRecord
+from storage.catalog.records.details import VideoDetails
+from storage.catalog.records.uploads import NewUpload, UploadRecord
 from storage.catalog.records.videos import VideoFile, VideoQuery, WholeVideo
 from storage.errors import NoSuchVideo, UploadInProgress, UploadLinkSpent, UploadLost
 from tests.support.shared_engines import ON_BOTH
@@ -28,7 +29,7 @@ def new(replaces: int, name: str = "one", link: int | None = None) -> NewUpload:
 
 async def link_for(catalog: Catalog, video: int | None) -> int:
     number, _ = await catalog.links.add(
-        1, UploadDetails(), Change(NOW, by=1), most_bytes=9, expires_us=NOW + HOUR, video=video
+        1, VideoDetails(), Change(NOW, by=1), most_bytes=9, expires_us=NOW + HOUR, video=video
     )
     return number
 
@@ -123,7 +124,7 @@ async def test_what_cannot_be_replaced_begins_nothing(catalog: Catalog, video: W
     for project, number in ((1, 99), (1, 1 << 40), (other.id, video.video.id)):
         with pytest.raises(NoSuchVideo):
             await catalog.links.add(
-                project, UploadDetails(), Change(NOW, by=1), most_bytes=9, expires_us=NOW + HOUR,
+                project, VideoDetails(), Change(NOW, by=1), most_bytes=9, expires_us=NOW + HOUR,
                 video=number,
             )  # fmt: skip
 
@@ -161,7 +162,7 @@ async def test_a_deleted_video_ends_its_uploads_and_its_links(
 ) -> None:
     number, secret = await catalog.links.add(
         1,
-        UploadDetails(),
+        VideoDetails(),
         Change(NOW, by=1),
         most_bytes=9,
         expires_us=NOW + HOUR,

@@ -5,13 +5,11 @@ import pytest
 
 from media.countries import find_country
 from storage.catalog import Catalog
-from storage.catalog.library.labels import TagByName
 from storage.catalog.records.common import Change, ProjectRecord, StreamRecord
+from storage.catalog.records.details import StreamDetails, VideoDetails
 from storage.catalog.records.videos import VideoFile, WholeVideo
-from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.clips import NewClip
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung
-from storage.catalog.videos.repository import VideoChange
 from storage.errors import NoSuchProject
 from tests.support.shared_engines import ON_BOTH
 
@@ -105,7 +103,9 @@ async def test_a_clip_inherits_the_fields_of_its_stream(
 ) -> None:
     romania = find_country("RO")
     assert romania is not None
-    change = StreamChange(description="All of it", countries=(romania,), tags=(TagByName("night"),))
+    change = StreamDetails.edit(
+        description="All of it", countries=(romania.number,), tags=("night",)
+    )
     await catalog.streams.edit(stream.id, change, Change(NOW_US))
     clip = await add(catalog, stream, HASHES[0])
     video = clip.video
@@ -140,7 +140,7 @@ async def test_a_clip_of_a_recording_inherits_the_fields_of_the_recording(
     number = await recorded(catalog, stream, "20260131T120000001", NOW_US)
     germany = find_country("DE")
     assert germany is not None
-    change = VideoChange(countries=(germany,), tags=(TagByName("late"),), title="Mine")
+    change = VideoDetails.edit(countries=(germany.number,), tags=("late",), title="Mine")
     await catalog.videos.edit(number, change, Change(NOW_US))
     await catalog.videos.unpublish(number, Change(NOW_US))
     clip = await add(catalog, stream, HASHES[0], video=number)

@@ -2,15 +2,14 @@
 
 import pytest
 
-from media.stream_keys import new_hash
 from storage.catalog import Catalog
 from storage.catalog.records.common import Change
-from storage.catalog.records.uploads import UploadDetails
 from storage.catalog.videos.imports import NewImport
 from storage.catalog.work.jobs import IMPORT
 from storage.errors import VideoNotFailed
 from storage.leases import Lease
 from tests.support.shared_engines import ON_BOTH
+from tests.support.storage.new_videos import new_video
 
 pytestmark = pytest.mark.anyio
 
@@ -22,10 +21,7 @@ async def leased_import(catalog: Catalog, url: str) -> Lease:
     new = NewImport(
         url=url,
         host="media.example",
-        hash=new_hash(),
-        file_title="film",
-        slug="film",
-        wanted=UploadDetails(),
+        video=new_video(source=""),
     )
     await catalog.imports.add(1, new, Change(NOW))
     job = await catalog.jobs.lease("worker", NOW, IMPORT)

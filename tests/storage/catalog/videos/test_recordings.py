@@ -7,10 +7,9 @@ import pytest
 
 from media.countries import find_country
 from storage.catalog import Catalog
-from storage.catalog.library.labels import TagByName
 from storage.catalog.records.common import Change, PlayerOptions, ProjectRecord, StreamRecord
+from storage.catalog.records.details import StreamDetails
 from storage.catalog.records.videos import VideoFile, VideoQuery
-from storage.catalog.streams.repository import StreamChange
 from storage.catalog.videos.recordings import (
     MadeRecording,
     RecordedRung,
@@ -103,12 +102,12 @@ async def test_a_recording_becomes_a_video_like_its_stream(
     )
     player = await catalog.players.add(project.id, "Dark", PlayerOptions(), Change(NOW_US))
     # Settings that change during the recording are respected.
-    change = StreamChange(
+    change = StreamDetails.edit(
         title="The late news",
         description="All of it",
         category=category.id,
-        countries=(romania,),
-        tags=(TagByName("night"),),
+        countries=(romania.number,),
+        tags=("night",),
         player=player.id,
     )
     await catalog.streams.edit(stream.id, change, Change(NOW_US))
@@ -166,7 +165,7 @@ async def test_labels_that_are_gone_are_left_out(
         "category", project.id, "World", Change(NOW_US), active=True
     )
     player = await catalog.players.add(project.id, "Dark", PlayerOptions(), Change(NOW_US))
-    change = StreamChange(category=category.id, player=player.id, tags=(TagByName("night"),))
+    change = StreamDetails.edit(category=category.id, player=player.id, tags=("night",))
     await catalog.streams.edit(stream.id, change, Change(NOW_US))
     row = await begun(catalog, stream)
     assert row.facts.tags

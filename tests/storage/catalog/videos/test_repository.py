@@ -7,9 +7,8 @@ import pytest
 
 from media.countries import find_country
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.library.labels import TagById, TagByName
 from storage.catalog.records.common import Change, ProjectRecord
-from storage.catalog.videos.repository import VideoChange
+from storage.catalog.records.details import VideoDetails
 from storage.errors import NoSuchLabel, VideoNotFailed
 from tests.storage.catalog.videos.test_queries import add, listed
 from tests.support.shared_engines import ON_BOTH
@@ -27,7 +26,7 @@ async def test_a_change_sets_what_is_sent_and_nothing_else(
     category = await catalog.labels.add("category", project.id, "News", Change(NOW_US), active=True)
     first = await catalog.videos.edit(
         record.id,
-        VideoChange(tags=[TagByName("a"), TagByName("A"), TagByName("b")], countries=[romania]),
+        VideoDetails.edit(tags=["a", "A", "b"], countries=[romania.number]),
         Change(NOW_US + 1, by=7),
     )
     assert first is not None
@@ -37,7 +36,7 @@ async def test_a_change_sets_what_is_sent_and_nothing_else(
     assert first.video.updated_us == NOW_US + 1
     second = await catalog.videos.edit(
         record.id,
-        VideoChange(title=None, category=category.id, tags=[TagById(first.tags[1].id)]),
+        VideoDetails.edit(title=None, category=category.id, tags=[first.tags[1].id]),
         Change(NOW_US + 2, by=7),
     )
     assert second is not None
@@ -48,13 +47,13 @@ async def test_a_change_sets_what_is_sent_and_nothing_else(
     assert second.video.title == "My film"
     assert (await listed(catalog, project, search="my film")).total == 1
     cleared = await catalog.videos.edit(
-        record.id, VideoChange(category=None, countries=[], tags=[]), Change(NOW_US + 3, by=7)
+        record.id, VideoDetails.edit(category=None, countries=[], tags=[]), Change(NOW_US + 3, by=7)
     )
     assert cleared is not None
     assert (cleared.category, cleared.countries, cleared.tags) == (None, (), ())
-    same = await catalog.videos.edit(record.id, VideoChange(), Change(NOW_US + 4, by=7))
+    same = await catalog.videos.edit(record.id, VideoDetails.edit(), Change(NOW_US + 4, by=7))
     assert same == cleared
-    assert await catalog.videos.edit(99, VideoChange(title="x"), Change(NOW_US, by=7)) is None
+    assert await catalog.videos.edit(99, VideoDetails.edit(title="x"), Change(NOW_US, by=7)) is None
 
 
 async def test_a_change_that_is_refused_changes_nothing(
@@ -64,10 +63,10 @@ async def test_a_change_that_is_refused_changes_nothing(
     foreign = await catalog.labels.add("tag", other.id, "theirs", Change(NOW_US), active=True)
     created = await add(catalog, project)
     for change in (
-        VideoChange(title="New", tags=[TagByName("fresh"), TagById(foreign.id)]),
-        VideoChange(title="New", tags=[TagByName("fresh")], category=12),
-        VideoChange(title="New", tags=[TagById(1 << 70)]),
-        VideoChange(title="New", category=-1),
+        VideoDetails.edit(title="New", tags=["fresh", foreign.id]),
+        VideoDetails.edit(title="New", tags=["fresh"], category=12),
+        VideoDetails.edit(title="New", tags=[1 << 70]),
+        VideoDetails.edit(title="New", category=-1),
     ):
         with pytest.raises(NoSuchLabel):
             await catalog.videos.edit(created.video.id, change, Change(NOW_US, by=7))
@@ -123,7 +122,9 @@ async def test_every_change_leaves_an_event_with_its_token(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     record = (await add(catalog, project)).video
-    await catalog.videos.edit(record.id, VideoChange(title="x", countries=[]), Change(NOW_US, by=8))
+    await catalog.videos.edit(
+        record.id, VideoDetails.edit(title="x", countries=[]), Change(NOW_US, by=8)
+    )
     await catalog.videos.unpublish(record.id, Change(NOW_US, by=8))
     await catalog.videos.publish(record.id, Change(NOW_US, by=8))
     await catalog.videos.set_player(record.id, None, Change(NOW_US, by=8))
@@ -152,9 +153,9 @@ async def test_two_processes_that_edit_one_video_lose_nothing(
         async def edit(by: Catalog, count: int) -> None:
             for number in range(count):
                 change = (
-                    VideoChange(title=f"t{number}", tags=[TagByName(f"x{number % 3}")])
+                    VideoDetails.edit(title=f"t{number}", tags=[f"x{number % 3}"])
                     if by is catalog
-                    else VideoChange(description=f"d{number}", tags=[TagByName(f"x{number % 2}")])
+                    else VideoDetails.edit(description=f"d{number}", tags=[f"x{number % 2}"])
                 )
                 assert await by.videos.edit(record.id, change, Change(NOW_US)) is not None
 
