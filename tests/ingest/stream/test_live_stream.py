@@ -32,6 +32,7 @@ class Sink:
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self.recorded: list[str] = []
+        self.packets: list[MediaPacket] = []
         self.late: list[float] = []
         self.playable = False
         self._on = False  # a source
@@ -60,6 +61,7 @@ class Sink:
     def offer(self, packet: MediaPacket) -> None:
         assert self._on
         self.recorded.append(f"offer {packet.dts}")
+        self.packets.append(packet)
         self.playable = True
         self._notify()
 
@@ -110,11 +112,14 @@ class FakePorts:
         await asyncio.sleep(self._opening)
         if self._broken:
             raise RuntimeError("no engine")
-        sink = Sink(notify)
+        sink = self.open_sink(notify)
         self.sinks.append(sink)
         yield sink
         await self.store(grant)
         self.closed += 1
+
+    def open_sink(self, notify: Callable[[], None]) -> Sink:
+        return Sink(notify)
 
     def expect(self, hash_: str) -> None:
         self.expected.append(hash_)
