@@ -66,7 +66,7 @@ async def test_a_capture_reaches_the_sink_whole(
             await asyncio.sleep(0)
         assert await wire.status() == START
         await wire.send(data[SMALL_STEPS:])
-        await until(lambda: bool(ports.runs) and ports.runs[0].finished == 1)
+        await until(lambda: bool(ports.runs) and ports.runs[0].calls == ["begin", "slate"])
         await wire.close()
     assert ports.packets == [event for event in events if isinstance(event, MediaPacket)]
     assert len(ports.runs) == 1
@@ -93,7 +93,7 @@ def test_ffmpegs_library_publishes_whole(loop: str, caplog: pytest.LogCaptureFix
                 f"rtmp://127.0.0.1:{listener.port('v4')}/live/{ports.key.text}",
             )  # fmt: skip
             assert await process.wait() == 0
-            await until(lambda: bool(ports.runs) and ports.runs[0].finished == 1)
+            await until(lambda: bool(ports.runs) and ports.runs[0].calls == ["begin", "slate"])
         assert bodies(ports.packets, video=True) == of_file(video=True)
         assert bodies(ports.packets, video=False) == of_file(video=False)
 
@@ -117,7 +117,7 @@ async def test_debians_ffmpeg_publishes_whole_over_tls(
             f"rtmps://localhost:{listener.port('tls')}/live/{ports.key.text}",
         )  # fmt: skip
         assert await process.wait() == 0
-        await until(lambda: bool(ports.runs) and ports.runs[0].finished == 1)
+        await until(lambda: bool(ports.runs) and ports.runs[0].calls == ["begin", "slate"])
     assert bodies(ports.packets, video=True) == of_file(video=True)
     assert bodies(ports.packets, video=False) == of_file(video=False)
 
@@ -327,7 +327,7 @@ async def test_an_encoder_stops_and_starts_again_on_its_connection(
         stop = rtmp_peer.GOODBYE + rtmp_peer.command("deleteStream", 7.0, None, 1.0)
         await wire.send(stop)
         await until(lambda: listener.counters.publishers == 0)
-        await until(lambda: ports.runs[0].ended == (runs == 2))
+        await until(lambda: ("end" in ports.runs[0].calls) == (runs == 2))
         await wire.send(
             rtmp_peer.command("createStream", 8.0, None)
             + rtmp_peer.publish(ports.key.text, 9.0)

@@ -62,7 +62,7 @@ async def test_a_stopped_ffmpeg_is_taken_over_and_a_live_one_is_not(
             first.send_signal(signal.SIGSTOP)
             stopped = clock()
             async with ffmpeg(url) as second:
-                await until(lambda: len(ports.runs[0].begun) == 2)
+                await until(lambda: ports.runs[0].calls == ["begin", "slate", "begin"])
                 assert clock() - stopped >= 1.5
                 await until(lambda: listener.counters.connections == 1)
                 async with ffmpeg(url) as third:
@@ -108,8 +108,7 @@ async def test_the_drain_notifies_all_peers_and_does_not_wait_for_them(
         assert listener.counters.connections == listener.counters.publishers == 0
         assert await publisher.status(2) == STOPPED
         assert last_description(publisher.read) == "the service is stopping"
-        assert ports.runs[0].finished == 1
-        assert not ports.runs[0].ended
+        assert ports.runs[0].calls == ["begin", "finish"]
         for wire in (publisher, idle, half_open, asking):
             await wire.closed()
             await wire.close()

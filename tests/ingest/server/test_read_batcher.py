@@ -150,7 +150,7 @@ async def test_media_sent_just_before_the_close_of_a_deferred_connection_arrive(
         ]
         await wire.send(b"".join(last))
         await wire.close()
-        await until(lambda: ports.runs[0].finished == 1)
+        await until(lambda: ports.runs[0].calls == ["begin", "slate"])
         assert len(ports.packets) == sent + len(last)
 
 

@@ -32,6 +32,7 @@ class Sink:
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self.recorded: list[str] = []
+        self.packets: list[MediaPacket] = []
         self.late: list[float] = []
         self.playable = False
         self._on = False  # a source
@@ -61,6 +62,7 @@ class Sink:
         assert self._on
         assert packets
         self.recorded += [f"offer {packet.dts}" for packet in packets]
+        self.packets += packets
         self.playable = True
         self._notify()
 
@@ -111,11 +113,14 @@ class FakePorts:
         await asyncio.sleep(self._opening)
         if self._broken:
             raise RuntimeError("no engine")
-        sink = Sink(notify)
+        sink = self.open_sink(notify)
         self.sinks.append(sink)
         yield sink
         await self.store(grant)
         self.closed += 1
+
+    def open_sink(self, notify: Callable[[], None]) -> Sink:
+        return Sink(notify)
 
     def expect(self, hash_: str) -> None:
         self.expected.append(hash_)

@@ -16,12 +16,11 @@ from headend.install.certificates import CertificateFiles, tls_context
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import OtherHosts, RtmpListener, listening
 from ingest.stream.failover import Policy
-from ingest.stream.ports import Grant, LiveState
+from ingest.stream.ports import Grant
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
-from media.stream_events import StreamEvent
 from media.stream_keys import Slot, StreamKey
-from media.track import Track
+from tests.ingest.stream.test_live_stream import FakePorts, Sink
 from tests.support.ingest import rtmp_peer
 from tests.support.waiting import until
 
@@ -58,49 +57,27 @@ async def _bounded(scenario: Coroutine[Any, Any, None]) -> None:
         await scenario
 
 
-class RecordedRun:
-    """A run that records its calls."""
+class RecordedRun(Sink):
+    """A run that breaks when the test says so, and calls it for each packet."""
 
     def __init__(self, ports: "LoopbackPorts", notify: Callable[[], None]) -> None:
-        self.playable = False
-        self.begun: list[tuple[Track, ...]] = []
-        self.packets: list[MediaPacket] = []
-        self.finished = 0
-        self.ended = False
+        super().__init__(notify)
         self._fake_ports = ports
-        self._notify = notify
-
-    def begin(
-        self,
-        tracks: tuple[Track, ...],
-        late: float,
-        *,
-        splice: bool = False,
-        continues: bool = False,
-        new_clock: bool = False,
-    ) -> None:
-        self.begun.append(tracks)
-
-    def slate(self, late: float) -> None:
-        self.finish()
 
     def offer(self, packets: Sequence[MediaPacket]) -> None:
         if self._fake_ports.sink_breaks:
             raise RuntimeError("the sink is broken")
-        self.packets += packets
-        self.playable = True
-        self._notify()
+        super().offer(packets)
         if self._fake_ports.meanwhile is not None:
             self._fake_ports.meanwhile()
 
-    def finish(self) -> None:
-        self.finished += 1
+    @property
+    def calls(self) -> list[str]:
+        """What was called, by the first word, without `offer`."""
+        return [call for line in self.recorded if (call := line.split()[0]) != "offer"]
 
-    def end(self) -> None:
-        self.ended = True
 
-
-class LoopbackPorts:
+class LoopbackPorts(FakePorts):
     """A directory, sink factory and journal in one, whose results the test sets.
 
     Its grants have `policy`. `open_to_all` accepts every key, the directory waits while `answering`
@@ -108,6 +85,7 @@ class LoopbackPorts:
     """
 
     def __init__(self, *, window: float = 60.0, goodbye: float = 60.0) -> None:
+        super().__init__()
         self.key = StreamKey.new(HASH)
         self.asked: list[tuple[str, StreamKey]] = []
         self.answered = 0
@@ -118,8 +96,6 @@ class LoopbackPorts:
         self.sink_breaks = False
         self.meanwhile: Callable[[], None] | None = None
         self.runs: list[RecordedRun] = []
-        self.states: list[LiveState] = []
-        self.recorded: list[StreamEvent] = []
         self.policy = Policy()
         self._window = window
         self._goodbye = goodbye
@@ -145,19 +121,9 @@ class LoopbackPorts:
             policy=self.policy,
         )
 
-    @asynccontextmanager
-    async def run(
-        self, grant: Grant, notify: Callable[[], None], generation: int
-    ) -> AsyncGenerator[RecordedRun, None]:
-        run = RecordedRun(self, notify)
-        self.runs.append(run)
-        yield run
-
-    def expect(self, hash_: str) -> None: ...
-
-    async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None:
-        self.states.append(state)
-        self.recorded += events
+    def open_sink(self, notify: Callable[[], None]) -> Sink:
+        self.runs.append(RecordedRun(self, notify))
+        return self.runs[-1]
 
     @property
     def packets(self) -> list[MediaPacket]:
