@@ -4,7 +4,7 @@ The repositories use `AsyncConnection`, which PostgreSQL has. With SQLite the ex
 greenlets for each call of the driver, which costs more than most queries. Here SQLAlchemy is
 synchronous, and each `Connection.execute` runs as a whole on the event loop or on a thread
 (`sqlite_reader`, `sqlite_writer`): reads take half the CPU. See
-docs/decisions/0004-sqlite-connections.md; `python -m bench.catalog` measures it.
+docs/decisions/0004-sqlite-connections.md.
 """
 
 import asyncio
