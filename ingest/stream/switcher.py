@@ -59,7 +59,7 @@ from typing import Final
 
 import msgspec
 
-from ingest.stream.drill import Drill, DrillRefused, Facts, require_time
+from ingest.stream.drill import DrillRefused, Facts, FailoverDrill, require_time
 from ingest.stream.failover import Health, Policy, decide, is_healthy, silent_seconds
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, SlotSession
@@ -122,7 +122,7 @@ class Switcher:
         # and its sound since it goes on.
         self._stalled: SlotSession | None = None
         self._held_sound: list[MediaPacket] = []
-        self._drill: Drill | None = None
+        self._drill: FailoverDrill | None = None
         self._picture_seen = 0.0  # when a healthy source with a picture was last there
 
     @property
@@ -451,7 +451,7 @@ class Switcher:
             raise DrillRefused(
                 f"{standby} cannot continue the run: only one of the two has a picture"
             )
-        self._drill = Drill(session, now)
+        self._drill = FailoverDrill(session, now)
         log.info("failover drill", extra={"stream": self._stream, "slot": str(session.slot)})
         return self._drill.outcome
 
