@@ -18,6 +18,8 @@ from ingest.rtmp.limits import MAX_CHUNK_BYTES, Limits
 from ingest.rtmp.messages import MessageType
 
 _U32: Final = struct.Struct(">I")
+_STREAM: Final = struct.Struct("<I")  # of all fields, the only one with the low byte first
+_FIELDS: Final = struct.Struct(">IHB")  # time (24 bits), length (24), type
 _MASK: Final = 0xFFFF_FFFF
 # The 24-bit field for a timestamp that follows in four bytes (5.3.1.3).
 _EXTENDED: Final = 0xFF_FFFF
@@ -113,7 +115,13 @@ class ChunkReader:
                 at = head
                 self.chunks += 1
                 chunk_stream = self._streams[self._stream_number]
-                if chunk_stream.missing > self._chunk_bytes:
+                missing = chunk_stream.missing
+                if missing <= self._chunk_bytes and missing <= end - at and not chunk_stream.body:
+                    chunk_stream.missing = 0  # usually: all of a message, in one chunk of one read
+                    self._complete(chunk_stream, view[at : at + missing], messages)
+                    at += missing
+                    continue
+                if missing > self._chunk_bytes:
                     at = self._read_run(view, at, chunk_stream)
                 self._chunk_left = min(self._chunk_bytes, chunk_stream.missing)
             at = self._read_payload(view, at, chunk_stream, messages)
@@ -152,12 +160,7 @@ class ChunkReader:
             self._open = chunk_stream
             return len(view)
         self._open = None
-        part = view[at:stop]
-        if chunk_stream.body is None and len(part) == chunk_stream.missing:
-            chunk_stream.missing = 0
-            self._complete(chunk_stream, part, messages)
-            return stop
-        self._append(chunk_stream, part)
+        self._append(chunk_stream, view[at:stop])
         body = chunk_stream.body
         if not chunk_stream.missing and body is not None:
             self._unfinished -= len(body)
@@ -217,42 +220,45 @@ class ChunkReader:
             at += more
         if form == 3:
             return self._continue_stream(data, at, number)
-        fields = data[at : at + _HEADER_BYTES[form]]
-        at += _HEADER_BYTES[form]
-        stamp = int.from_bytes(fields[:3], "big")
-        extended = stamp == _EXTENDED
-        if at + 4 * extended > end:
-            return 0
-        if extended:
-            (stamp,) = _U32.unpack_from(data, at)
-            at += 4
-        self._begin_message(form, number, fields, stamp, extended=extended)
-        return at
+        return self._read_fields(data, at, form, number)
 
-    def _begin_message(
-        self, form: int, number: int, fields: bytes | memoryview, stamp: int, *, extended: bool
-    ) -> None:
-        """Begin a message with a header of format 0, 1 or 2."""
-        chunk_stream = self._streams.get(number)
-        if chunk_stream is None:
-            chunk_stream = self._new_stream(number, form)
-        elif chunk_stream.missing:
+    def _read_fields(self, data: bytes | memoryview, at: int, form: int, number: int) -> int:
+        """Read what follows a header of format 0, 1 or 2, and begin its message."""
+        end, fields = len(data), at
+        at += _HEADER_BYTES[form]
+        if at > end:
+            return 0
+        if form == 2:
+            stamp, length, kind = int.from_bytes(data[fields:at], "big"), 0, 0
+        else:
+            first, low, kind = _FIELDS.unpack_from(data, fields)
+            stamp, length = first >> 8, (first & 0xFF) << 16 | low
+        extended = stamp == _EXTENDED
+        if extended:
+            at += 4
+            if at > end:
+                return 0
+            (stamp,) = _U32.unpack_from(data, at - 4)
+        chunk_stream = self._streams.get(number) or self._new_stream(number, form)
+        if chunk_stream.missing:
             raise ChunkError(number, "a message begins inside another")
         chunk_stream.extended = stamp if extended else None
         if form == 0:
             # A full header sets the delta to 0, not to the timestamp as 5.3.1.2.4 says: encoders
             # that send such chunks mean "at the same time", and a doubled timestamp is a jump.
             chunk_stream.timestamp, chunk_stream.delta = stamp, 0
-            chunk_stream.stream = int.from_bytes(fields[7:11], "little")
+            (chunk_stream.stream,) = _STREAM.unpack_from(data, fields + 7)
         else:
             chunk_stream.delta = stamp
             chunk_stream.timestamp = (chunk_stream.timestamp + stamp) & _MASK
         if form < 2:
-            chunk_stream.length = int.from_bytes(fields[3:6], "big")
-            chunk_stream.kind = fields[6]
-            self._check_length(chunk_stream.kind, chunk_stream.length)
+            chunk_stream.length, chunk_stream.kind = length, kind
+            least, most = self._lengths.get(kind, self._other_lengths)
+            if not least <= length <= most:
+                raise _wrong_length(kind, length, most)
         chunk_stream.missing = chunk_stream.length
         self._stream_number = number
+        return at
 
     def _continue_stream(self, data: bytes | memoryview, at: int, number: int) -> int:
         """Read what follows a header of format 3: perhaps a repeated extended timestamp.
@@ -285,13 +291,11 @@ class ChunkReader:
         chunk_stream = self._streams[number] = _ChunkStream()
         return chunk_stream
 
-    def _check_length(self, kind: int, length: int) -> None:
-        least, most = self._lengths.get(kind, self._other_lengths)
-        if least <= length <= most:
-            return
-        if kind in _CONTROL_BYTES:
-            raise MessageError(kind, f"{length} bytes")
-        raise LimitExceeded(f"bytes in a message of type {kind}", most)
+
+def _wrong_length(kind: int, length: int, most: int) -> MessageError | LimitExceeded:
+    if kind in _CONTROL_BYTES:
+        return MessageError(kind, f"{length} bytes")
+    return LimitExceeded(f"bytes in a message of type {kind}", most)
 
 
 class ChunkWriter:

@@ -242,6 +242,9 @@ class Session:
         self._spend_messages(len(messages))
         for message in messages:
             self._handle_message(message, events)
+        # An encoder whose media cannot be used would come back with the same at once.
+        if any(isinstance(event, (MediaPacket, MediaUnusable)) for event in reversed(events)):
+            self._last_media = self._now
         if fault is not None:
             raise fault
         self._spend_chunks(self._reader.chunks - before)
@@ -263,7 +266,10 @@ class Session:
 
     def _handle_message(self, message: Message, events: list[Event]) -> None:
         if message.kind in _STREAMED:
-            self._stream_message(message, events)
+            if not self.publishing:
+                self._hold(message)
+            elif not self._media_message(message, events):
+                self.counters.dropped += 1
             return
         match message.kind:
             case MessageType.COMMAND | MessageType.COMMAND_AMF3:
@@ -289,12 +295,8 @@ class Session:
 
     # -- media -------------------------------------------------------------------------------------
 
-    def _stream_message(self, message: Message, events: list[Event]) -> None:
-        """Read media; hold them while a publish request is pending, else drop them."""
-        if self.publishing:
-            if not self._media_message(message, events):
-                self.counters.dropped += 1
-            return
+    def _hold(self, message: Message) -> None:
+        """Hold media while a publish request is pending, else drop them."""
         self._early_bytes += len(message.body) + _HELD_OVERHEAD
         if self._early_bytes > self._limits.early_media_bytes:
             most = self._limits.early_media_bytes
@@ -325,9 +327,6 @@ class Session:
         else:
             self._read_data(kind, bytes(body), events)
             return True
-        # An encoder whose media cannot be used would come back with the same at once.
-        if events and isinstance(events[-1], (MediaPacket, MediaUnusable)):
-            self._last_media = self._now
         return used
 
     def _read_data(self, kind: int, body: bytes, events: list[Event]) -> None:

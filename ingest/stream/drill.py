@@ -33,7 +33,7 @@ def require_time(detect_seconds: float) -> None:
         )
 
 
-class Drill:
+class FailoverDrill:
     """One drill, from its beginning on; either `complete` or `cancel` ends it.
 
     `outcome` gets the facts of the switch, or a `DrillRefused`.

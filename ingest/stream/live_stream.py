@@ -14,10 +14,12 @@ from typing import Final
 
 from ingest.stream.drill import DRILL_SECONDS, DrillRefused
 from ingest.stream.journal_queue import JournalQueue
+from ingest.stream.packet_observers import PacketObservers
 from ingest.stream.ports import (
     Grant,
     LiveJournal,
     LiveState,
+    PacketObserver,
     PacketSink,
     PublishRefused,
     SinkFactory,
@@ -99,6 +101,7 @@ class LiveStream:
         )
         self._switcher.paused = grant.paused
         self._sending: set[Slot] = set()  # as the last events reported
+        self._slot_observers: dict[Slot, PacketObservers] = {}
         self._freed = asyncio.Event()
         # When a fault of a slot was last told.
         self._faults: dict[tuple[str, type[_Fault]], float] = {}
@@ -151,7 +154,13 @@ class LiveStream:
         return session
 
     def on_begun(self, session: SlotSession, begun: SourceBegun, now: float) -> None:
-        """Pass the beginning of a session's source to the switcher."""
+        """Pass the beginning of a session's source to the slot's observers and the switcher."""
+        if self._switcher.sessions.get(session.slot) is not session:
+            return  # it was replaced
+        observers = self._observers_of(session.slot)
+        observers.begin(begun.tracks)
+        if begun.held:
+            observers.offer(begun.held)
         self._switcher.on_begun(session, begun, now)
 
     def on_packets(
@@ -161,8 +170,15 @@ class LiveStream:
         dues: Sequence[float],
         now: float,
     ) -> None:
-        """Pass what a session received to the switcher."""
-        self._switcher.on_packets(session, packets, dues, now)
+        """Pass what a session received to the slot's observers and the switcher."""
+        if self._switcher.sessions.get(session.slot) is session:
+            self._observers_of(session.slot).offer(packets)
+            self._switcher.on_packets(session, packets, dues, now)
+
+    def _observers_of(self, slot: Slot) -> PacketObservers:
+        if slot not in self._slot_observers:
+            self._slot_observers[slot] = PacketObservers(stream=self.hash, slot=str(slot))
+        return self._slot_observers[slot]
 
     def on_unusable(self, session: SlotSession, cause: str, *, video: bool) -> None:
         """Record why an encoder's picture or sound is not shown."""
@@ -178,6 +194,7 @@ class LiveStream:
         if sessions.get(session.slot) is not session:
             return
         self._freed.set()
+        self._observers_of(session.slot).finish()
         self._last_left_at = now = self._clock()
         grant, goodbye = self._grant, reason is CloseReason.GOODBYE
         self._reconnect_seconds = grant.goodbye_seconds if goodbye else grant.reconnect_seconds
@@ -237,6 +254,19 @@ class LiveStream:
             if had_one or session.picture_is_due:
                 cause = "the run has one" if had_one else "the encoder announced one"
                 self._add_fault(PictureAwaitedEvent(slot=str(session.slot), cause=cause))
+
+    # -- observers --------------------------------------------------------------------------------
+
+    async def observe_slot(self, slot: Slot, observer: PacketObserver) -> None:
+        """Let an observer observe what a slot's encoders send, on air or not, until it returns.
+
+        It may return at any time, and what it is given ends with the stream.
+        """
+        await self._observers_of(slot).run(observer)
+
+    async def observe_on_air(self, observer: PacketObserver) -> None:
+        """Let an observer observe what is on air until it returns, as `observe_slot` does."""
+        await self._feed.observers.run(observer)
 
     # -- commands ---------------------------------------------------------------------------------
 
@@ -381,6 +411,8 @@ class LiveStream:
                 else:
                     await self._wait_and_update()
             self._opening_until = None
+            for observers in (self._feed.observers, *self._slot_observers.values()):
+                observers.close()
             self._journal.set_state(self._state())
             self._journal.close()
 
@@ -414,14 +446,17 @@ class LiveStream:
 
     async def _wait_and_update(self) -> None:
         """Wait for a change, a stall or a tick, then choose the source and store the state."""
-        stalls_in = self._switcher.seconds_to_stall(self._clock())
+        now = self._clock()
+        stalls_in = self._switcher.seconds_to_stall(now)
         # A sum of times that falls short by a rounding error would wake the task again and again.
         wait = stalls_in + _ROUNDING_SECONDS if stalls_in else _TICK_SECONDS
+        # All streams of the process tick at the same moments, so it wakes once for all of them.
+        wait = min(wait, _TICK_SECONDS - now % _TICK_SECONDS + _ROUNDING_SECONDS)
+        timer = asyncio.get_running_loop().call_later(wait, self._wake.set)
         try:
-            async with asyncio.timeout(min(wait, _TICK_SECONDS)):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+            await self._wake.wait()
+        finally:
+            timer.cancel()
         self._wake.clear()
         now = self._clock()
         for session in list(self._switcher.sessions.values()):

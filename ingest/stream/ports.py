@@ -5,7 +5,7 @@ the media on air, a journal stores what changed.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import ClassVar, Protocol
 
@@ -171,6 +171,27 @@ class PacketSink(Protocol):
 
     def end(self) -> None:
         """End the run for its viewers: nothing begins in it any more."""
+        ...
+
+
+class SourceObserved(msgspec.Struct, frozen=True):
+    """What follows is of a source with these tracks, from its beginning or from a keyframe on."""
+
+    tracks: tuple[Track, ...]
+
+
+class SourceEnded(msgspec.Struct, frozen=True):
+    """The source has ended: its encoder has left, or nothing is on air."""
+
+
+ObservedItem = SourceObserved | Sequence[MediaPacket] | SourceEnded
+
+
+class PacketObserver(Protocol):
+    """Observes packets: those of one slot, on air or not, or those on air (see `LiveStream`)."""
+
+    async def observe(self, items: AsyncIterator[ObservedItem]) -> None:
+        """Observe until the items end, or return before. What is taken too late is dropped."""
         ...
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from ingest.stream.packet_observers import PacketObservers
 from ingest.stream.ports import PacketSink
 from ingest.stream.track_finder import continues, has_picture
 from media.packet import MediaPacket
@@ -58,6 +59,7 @@ class RunFeed:
         self._run_over = False  # what comes is for the next run
         self._source_on = False
         self._slate_on = False
+        self.observers = PacketObservers(stream=stream)  # of what is on air
         # What came before the run was open, from the newest beginning on.
         self._waiting: list[_Step] = []
         self._waiting_bytes = 0
@@ -144,10 +146,15 @@ class RunFeed:
         With `splice` it replaces the present source. With `continues` it is the one that was on air
         last, and nothing of it is missing (see `PacketSink.begin`).
         """
+        self.observers.begin(tracks)
         self._apply_or_hold(_Begin(tracks, arrived, splice, continues, new_clock))
 
     def offer(self, packets: Sequence[MediaPacket]) -> None:
         """Add packets of the present source."""
+        self.observers.offer(packets)
+        self._offer(packets)
+
+    def _offer(self, packets: Sequence[MediaPacket]) -> None:
         if self._sink is None or self._waiting or self._run_over:
             self._hold(packets)
         else:
@@ -155,10 +162,12 @@ class RunFeed:
 
     def slate(self, since: float) -> None:
         """Show the slate, because no source has been on air since then."""
+        self.observers.finish()
         self._apply_or_hold(_Slate(since))
 
     def finish(self) -> None:
         """End the source without a successor."""
+        self.observers.finish()
         self._apply_or_hold(_Finish())
 
     def _apply_or_hold(self, step: _Step) -> None:
@@ -196,7 +205,7 @@ class RunFeed:
             case _Finish():
                 self._finish(self._sink)
             case packets:
-                self.offer(packets)
+                self._offer(packets)
 
     def _begin(self, sink: PacketSink, begin: _Begin) -> None:
         if self.tracks and not continues(self.tracks, begin.tracks):

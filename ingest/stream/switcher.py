@@ -47,9 +47,8 @@ the switch, or is cancelled, and either way its session counts as before.
 
 All calls are made by the event loop of the stream, none of them waits, and `now` never goes back.
 The stream puts a session into `sessions` itself and calls `set_policy`; from then on `on_begun` and
-`on_packets` may come at any time, and `on_closed` once. The first two do nothing for a session that
-was replaced; the stream passes on no `on_closed` of such a one. `pause` is for a run that is open,
-and `run_ended` comes after each run.
+`on_packets` may come at any time, and `on_closed` once. Nothing comes from a session that was
+replaced. `pause` is for a run that is open, and `run_ended` comes after each run.
 """
 
 import asyncio
@@ -60,7 +59,7 @@ from typing import Final
 
 import msgspec
 
-from ingest.stream.drill import Drill, DrillRefused, Facts, require_time
+from ingest.stream.drill import DrillRefused, Facts, FailoverDrill, require_time
 from ingest.stream.failover import Health, Policy, decide, is_healthy, silent_seconds
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, SlotSession
@@ -123,7 +122,7 @@ class Switcher:
         # and its sound since it goes on.
         self._stalled: SlotSession | None = None
         self._held_sound: list[MediaPacket] = []
-        self._drill: Drill | None = None
+        self._drill: FailoverDrill | None = None
         self._picture_seen = 0.0  # when a healthy source with a picture was last there
 
     @property
@@ -151,8 +150,6 @@ class Switcher:
 
     def on_begun(self, session: SlotSession, begun: SourceBegun, now: float) -> None:
         """Handle that a session's source begins, or begins anew."""
-        if self.sessions.get(session.slot) is not session:
-            return
         if session is self._stalled:
             self._stalled = None
         buffer, new_clock = session.buffer, begun.new_clock
@@ -179,8 +176,6 @@ class Switcher:
         held: bool = False,
     ) -> None:
         """Handle what a session received, and when it was due; `held` back, if it came earlier."""
-        if self.sessions.get(session.slot) is not session:
-            return
         for place, (packet, due) in enumerate(zip(packets, dues, strict=True)):
             if session is self._stalled and self._goes_on(session, packet, due, now):
                 continue
@@ -456,7 +451,7 @@ class Switcher:
             raise DrillRefused(
                 f"{standby} cannot continue the run: only one of the two has a picture"
             )
-        self._drill = Drill(session, now)
+        self._drill = FailoverDrill(session, now)
         log.info("failover drill", extra={"stream": self._stream, "slot": str(session.slot)})
         return self._drill.outcome
 

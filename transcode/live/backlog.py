@@ -27,6 +27,8 @@ from transcode.protocol.messages import Finish, LeaveOut, Packet
 QUEUE_BYTES: Final = 40 << 20
 # Older media are better skipped than shown: players are 12 s behind the live edge at most.
 QUEUE_SECONDS: Final = 10.0
+# How much an engine is given at once: what one read of a publisher brings.
+_BATCH_BYTES: Final = 64 << 10
 # What waited on its way (for the tracks of its source, for the run, in a GOP buffer) comes in right
 # after the beginning, at once; this covers a machine that is busy meanwhile.
 _BURST_SECONDS: Final = 1.0
@@ -231,6 +233,21 @@ class Backlog:
         """Queue an order before everything else; the queue is as old as before."""
         oldest = self._queue[0][1] if self._queue else now
         self._queue.appendleft((order, oldest))
+
+    def pop_packets(self) -> list[Packet]:
+        """Remove and return the packets that are next, some of them: up to `_BATCH_BYTES`."""
+        packets: list[Packet] = []
+        size_bytes = 0
+        while self._queue and size_bytes < _BATCH_BYTES:
+            packet, arrived = self._queue[0]
+            if not isinstance(packet, Packet):
+                break
+            self._queue.popleft()
+            size_bytes += len(packet.data) + PACKET_OVERHEAD
+            self._recent.add(packet, arrived)
+            packets.append(packet)
+        self.bytes -= size_bytes
+        return packets
 
     def pop(self) -> QueueItem:
         """Remove and return the oldest item."""

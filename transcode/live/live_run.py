@@ -326,7 +326,10 @@ class LiveRun:
             self.backlog.resume_source(self._source, self._clock(), end, again=again)
         while True:
             while self.backlog:
-                await self._send(child, self.backlog.pop())
+                if packets := self.backlog.pop_packets():
+                    await child.send(*packets)
+                else:
+                    await self._send(child, self.backlog.pop())
             if self._closed:
                 child.close_input()
                 return

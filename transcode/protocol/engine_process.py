@@ -54,8 +54,8 @@ class EngineProcess:
         """The process ID."""
         return self._child.pid
 
-    async def send(self, order: EngineOrder | Keyframe | PosterKeyframe) -> None:
-        """Write an order; wait while the engine does not read.
+    async def send(self, *orders: EngineOrder | Keyframe | PosterKeyframe) -> None:
+        """Write orders; wait while the engine does not read.
 
         Raises:
             EngineLost: the engine no longer reads.
@@ -64,7 +64,7 @@ class EngineProcess:
         if pipe is None or pipe.transport.is_closing():
             raise EngineLost(self._child.returncode)
         try:
-            pipe.write(pack(order))
+            pipe.write(pack(*orders))
             await pipe.drain()
         # uvloop raises RuntimeError for a pipe that broke since the last turn of the loop.
         except (BrokenPipeError, ConnectionResetError, RuntimeError) as error:

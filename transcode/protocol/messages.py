@@ -354,10 +354,15 @@ EngineReport = (
 _encoder = msgspec.msgpack.Encoder()
 
 
-def pack(message: EngineOrder | Keyframe | PosterKeyframe | EngineReport) -> bytes:
-    """Return a message with its length in front."""
-    body = _encoder.encode(message)
-    return _LENGTH.pack(len(body)) + body
+def pack(*messages: EngineOrder | Keyframe | PosterKeyframe | EngineReport) -> bytearray:
+    """Return messages, each with its length in front."""
+    frames = bytearray()
+    for message in messages:
+        at = len(frames)
+        frames += bytes(_LENGTH.size)
+        _encoder.encode_into(message, frames, -1)
+        _LENGTH.pack_into(frames, at, len(frames) - at - _LENGTH.size)
+    return frames
 
 
 class WireReader(Generic[M]):
@@ -371,7 +376,7 @@ class WireReader(Generic[M]):
         self._longest = longest
         self._buffer = bytearray()
 
-    def add(self, data: bytes) -> None:
+    def add(self, data: bytes | bytearray) -> None:
         """Add bytes, in portions of any size."""
         self._buffer += data
 
@@ -397,7 +402,7 @@ class WireReader(Generic[M]):
         del self._buffer[:end]  # moves nothing: the buffer begins later
         return message
 
-    def feed(self, data: bytes) -> list[M]:
+    def feed(self, data: bytes | bytearray) -> list[M]:
         """Add bytes; return the messages that are complete.
 
         Raises:
