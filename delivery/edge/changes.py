@@ -1,9 +1,8 @@
 """A stream's state at the edge and its changes, encoded for other processes.
 
-Pure. A timeline is sent without its rendered texts, as the difference to an earlier one: a part
-costs some 100 bytes, regardless of the window's length. A whole timeline is the difference to
-nothing. The receiver's timeline is equal to the sender's in every value, so both render the same
-playlists.
+Pure. A timeline is sent as the difference to an earlier one: a part costs some 100 bytes,
+regardless of the window's length. A whole timeline is the difference to nothing. The receiver's
+timeline is equal to the sender's in every value, so both render the same playlists.
 
     StorageError
     └── BadEdgeMessage      not a message of this version, or not applicable to the state
@@ -47,10 +46,13 @@ class _Shortened(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class _Page(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """A page that the earlier timeline does not have."""
+    """A page that the earlier timeline does not have.
+
+    Version 0.2 needs `split` to be there, and renders the same text either way.
+    """
 
     segments: tuple[PlaylistSegment, ...]
-    split: bool
+    split: bool = False
 
 
 class _Unparted(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -74,6 +76,7 @@ class _Opened(msgspec.Struct, frozen=True, array_like=True):
     wall_us: int | None
     kept: int
     parts: tuple[PartialSegment, ...]
+    start: int | None = None  # last, and with a default, because of version 0.2
 
 
 class TimelineChange(msgspec.Struct, frozen=True, array_like=True):
@@ -305,7 +308,7 @@ def _steps(
 
 
 def _page_step(old: Sequence[SegmentPage], page: SegmentPage) -> _Shortened | _Page:
-    return _shortened(old, page) or _Page(page.segments, page.is_split)
+    return _shortened(old, page) or _Page(page.segments)
 
 
 def _shortened(old: Sequence[SegmentPage], page: SegmentPage) -> _Shortened | None:
@@ -330,7 +333,7 @@ def _opened(old: OpenSegment | None, new: OpenSegment) -> _Opened:
         if old_part is not new_part:
             break
         kept += 1
-    return _Opened(new.map_uri, new.discontinuity, new.wall_us, kept, new.parts[kept:])
+    return _Opened(new.map_uri, new.discontinuity, new.wall_us, kept, new.parts[kept:], new.start)
 
 
 def _build_pages(
@@ -341,8 +344,8 @@ def _build_pages(
             return _kept_items(old, step)
         case _Shortened(index, gone):
             return [old[index].without(gone)]
-        case _Page(segments, split):
-            return [SegmentPage.of([ClosedSegment.of(each) for each in segments], split=split)]
+        case _Page(segments):
+            return [SegmentPage.of([ClosedSegment.of(each).segment for each in segments])]
 
 
 def _build_closed(
@@ -364,6 +367,7 @@ def _build_open(step: _Opened, old: OpenSegment | None) -> OpenSegment:
         (*_kept_items(old_parts, _Kept(0, step.kept)), *step.parts),
         discontinuity=step.discontinuity,
         wall_us=step.wall_us,
+        start=step.start,
     )
 
 

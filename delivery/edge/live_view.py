@@ -3,10 +3,11 @@
 A text is rendered once for all viewers that request it between two changes.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from delivery.edge.base import CachedPlaylist
-from media.hls.live_m3u8 import render_timeline
+from delivery.playlists.hls import TimelineTexts
 from media.hls.playlist import RenditionReport
 from media.hls.timeline import Timeline
 
@@ -17,6 +18,7 @@ class LiveView:
     def __init__(self, *, low_latency: bool) -> None:
         self.low_latency = low_latency
         self._timelines: dict[str, Timeline] = {}
+        self._texts: defaultdict[str, TimelineTexts] = defaultdict(TimelineTexts)
         self._reports: dict[str, RenditionReport] = {}
         # By rendition and whether it is a delta update.
         self._low: dict[tuple[str, bool], CachedPlaylist] = {}
@@ -55,8 +57,8 @@ class LiveView:
         if not timeline.count:
             return None
         cached = self._normal.get(rendition)
-        if cached is None or not _lists_the_same(cached[0], timeline):
-            text = render_timeline(timeline, low_latency=False)
+        if cached is None or cached[0].ended != timeline.ended or not timeline.continues(cached[0]):
+            text = self._texts[rendition].render(timeline, low_latency=False)
             cached = self._normal[rendition] = timeline, CachedPlaylist.from_text(text)
         return cached[1]
 
@@ -69,19 +71,8 @@ class LiveView:
         if cached is None:
             # The progress of the other renditions (4.4.5.4).
             reports = [report for name, report in self._reports.items() if name != rendition]
-            text = render_timeline(timeline, low_latency=True, skip=skip, reports=reports)
+            text = self._texts[rendition].render(
+                timeline, low_latency=True, skip=skip, reports=reports
+            )
             cached = self._low[rendition, skip] = CachedPlaylist.from_text(text)
         return cached
-
-
-def _lists_the_same(one: Timeline, other: Timeline) -> bool:
-    """Return whether two timelines of a rendition list the same closed segments.
-
-    A new part leaves the tuples of closed segments as they are.
-    """
-    return (
-        one.recent is other.recent
-        and one.pages is other.pages
-        and one.discontinuities == other.discontinuities
-        and one.ended == other.ended
-    )

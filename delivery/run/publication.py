@@ -33,6 +33,10 @@ What holds at any time:
   had. So the hint is right whichever segment the part is of. With another init section, or after a
   discontinuity, a first part is named by its own segment and not hinted: a player would read it
   with the init section that it has. No name is used twice. Version 0.2 waits for such parts, too.
+- Observers (`observers`) are told of a source before its media, of a part after viewers have it,
+  and of a step once its media are stored, for whoever copies them from there.
+- Timelines are values, with the media time of each segment. Text is made of them where viewers ask
+  for it (`delivery.playlists`), and on disk by `RunWriter`.
 - What is stored can be continued from after a kill at any point (`RunWriter` has the order). Only
   parts and segments that nothing but memory had are lost then, and not even these if the edge is in
   Redis (`shown_steps`).
@@ -496,6 +500,7 @@ class Publication:
                 f"init-{start.init}.mp4",
                 discontinuity=step.discontinuity,
                 wall_us=step.wall_us(start.start),
+                start=start.start,
             )
         uri = uri or live_part_name(sequence, part.index)
         await self._edge.put_part(live_part(self.hash, self.run, name, uri), part.data)

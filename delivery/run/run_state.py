@@ -136,6 +136,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
             discontinuity=self.discontinuity,
             wall_us=self.wall_us(segment.start),
             gap=segment.gap,
+            start=segment.start,
         )
 
 

@@ -150,14 +150,16 @@ def _closed_segments(timeline: Timeline, *, since: int) -> Iterator[tuple[int, C
     if opened is not None and opened.parts:
         yield (
             timeline.next_msn,
-            opened.closed(
+            ClosedSegment.of(
                 PlaylistSegment(
                     uri=f"{timeline.next_msn}.m4s",
                     duration=sum(part.duration for part in opened.parts),
                     map_uri=opened.map_uri,
                     discontinuity=opened.discontinuity,
                     wall_us=opened.wall_us,
-                )
+                    start=opened.start,
+                ),
+                opened.parts,
             ),
         )
 

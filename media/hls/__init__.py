@@ -3,6 +3,6 @@
 No files and no network: storage writes what is rendered here.
 
 Read in this order: `playlist` (the values) and `m3u8` (their text), `timeline` (what a live
-rendition lists), `timeline_segments` (its segments) and `live_m3u8` (its text), `segment` (what an
-engine makes) and `fmp4` (its bytes), `webvtt` and `ssa` (subtitles).
+rendition lists) and `timeline_segments` (its segments), `segment` (what an engine makes) and `fmp4`
+(its bytes), `webvtt` and `ssa` (subtitles).
 """

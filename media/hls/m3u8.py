@@ -2,14 +2,15 @@
 
 Source: draft-pantos-hls-rfc8216bis, sections 4.1 (lines), 4.2 (attribute lists), 4.4 (tags).
 Any text gives a playlist or `M3u8Error`. Byte ranges, keys and low-latency tags are not supported
-(`media.hls.live_m3u8` has the latter): ranges and skipped segments are an error, because ignoring
-them would change the meaning of the playlist; other unknown tags are ignored, as the standard
-requires of clients.
+(`delivery.playlists.hls` renders the latter): ranges and skipped segments are an error, because
+ignoring them would change the meaning of the playlist; other unknown tags are ignored, as the
+standard requires of clients.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -218,6 +219,7 @@ def _variant_attributes(variant: Variant) -> Iterator[str]:
         yield f'SUBTITLES="{_quoted(variant.subtitles)}"'
 
 
+@lru_cache  # most of a run's parts last the same
 def seconds_text(ticks: int) -> str:
     """Return a duration in seconds; six decimals distinguish all ticks of 90 000 a second."""
     micros = rescale(ticks, VIDEO_SCALE, MICROSECONDS)

@@ -20,7 +20,8 @@ class PlaylistSegment(msgspec.Struct, frozen=True, kw_only=True, array_like=True
 
     `map_uri` is its init section. `discontinuity`: it does not continue its predecessor. `wall_us`
     is the wall-clock time of its first sample, None if not given. `gap`: its media is missing and
-    must not be requested (EXT-X-GAP, 4.4.4.7); it has no init section.
+    must not be requested (EXT-X-GAP, 4.4.4.7); it has no init section. `start` is its media time in
+    ticks of 90 000 a second, which no text has; None if not known.
     """
 
     uri: str
@@ -29,6 +30,7 @@ class PlaylistSegment(msgspec.Struct, frozen=True, kw_only=True, array_like=True
     discontinuity: bool = False
     wall_us: int | None = None
     gap: bool = False
+    start: int | None = None
 
 
 class PartialSegment(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -2,12 +2,11 @@
 
 Pure. A timeline holds the closed segments, the parts of the segment that is being made (the open
 segment) and the address of the part that comes next. What it lists is final: methods return a new
-timeline with more at the end, less at the beginning, or without the parts of older segments.
-`media.hls.live_m3u8` makes playlists of it.
+timeline with more at the end, less at the beginning, or without the parts of older segments; it
+shares the values that did not change. `delivery.playlists` makes text of it.
 
-A segment's text is rendered once, when the segment is closed. Older segments are gathered into
-pages, whose text is one string, so that the cost of a new part or segment and of a delta update
-does not depend on the length of the window, which may be 12 h.
+Older segments are gathered into pages, so that the cost of a new part or segment does not depend on
+the length of the window, which may be 12 h.
 
 Durations are ticks of 90 000 a second, wall-clock times microseconds since the Unix epoch.
 Source: draft-pantos-hls-rfc8216bis, sections 4.4.4.9 (parts), 6.2.2 (live playlists) and 6.2.5
@@ -20,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from media.hls.m3u8 import Lines, uri_text
+from media.hls.m3u8 import uri_text
 from media.hls.playlist import TARGET_SECONDS, PartialSegment, PlaylistSegment, RenditionReport
 from media.hls.timeline_segments import ClosedSegment, OpenSegment, SegmentPage
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
@@ -94,7 +93,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         pages: list[SegmentPage] = []
         following, begin = sequence + len(closed), 0
         while paged := _page_end(following, len(closed) - begin):
-            pages.append(SegmentPage.of(closed[begin : begin + paged]))
+            pages.append(_page(closed[begin : begin + paged]))
             begin += paged
         return cls(
             part_target=part_target,
@@ -226,6 +225,34 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
                 return number
         return 0
 
+    def count_skippable(self) -> int:
+        """Return how many of the oldest segments a delta update omits (6.2.5.1)."""
+        boundary = self.skip_boundary
+        after, older = 0, self.count
+        for closed in reversed(self.recent):
+            if after > boundary:
+                return older
+            after += closed.segment.duration
+            older -= 1
+        for page in reversed(self.pages):  # if very short segments fill the pages
+            if after > boundary:
+                return older
+            after += page.duration
+            older -= len(page.segments)
+        return 0
+
+    def continues(self, other: "Timeline") -> bool:
+        """Return whether the closed segments are those of a timeline of which this one was made.
+
+        A new part leaves the tuples of closed segments as they are.
+        """
+        return (
+            self.recent is other.recent
+            and self.pages is other.pages
+            and self.sequence == other.sequence
+            and self.discontinuities == other.discontinuities
+        )
+
     def report(self, uri: str) -> RenditionReport:
         """Return the report on this rendition, with playlist `uri`, for the others' playlists.
 
@@ -251,18 +278,20 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         *,
         discontinuity: bool = False,
         wall_us: int | None = None,
+        start: int | None = None,
         hint: str | None = None,
     ) -> "Timeline":
         """Return the timeline with an open segment, which is listed from its first part on.
 
-        `map_uri` is its init section, `wall_us` the wall-clock time of its first sample.
+        `map_uri` is its init section, `wall_us` the wall-clock time of its first sample, and
+        `start` its media time.
 
         Raises:
             ValueError: a segment is open, or the timeline has ended.
             M3u8Error: a playlist cannot contain the URI or time.
         """
         self._check_growing()
-        opened = OpenSegment.of(map_uri, discontinuity=discontinuity, wall_us=wall_us)
+        opened = OpenSegment.of(map_uri, discontinuity=discontinuity, wall_us=wall_us, start=start)
         return self._with(opened=opened, hint=_checked(hint))
 
     def with_part(self, part: PartialSegment, *, hint: str | None = None) -> "Timeline":
@@ -294,8 +323,9 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             discontinuity=opened.discontinuity,
             wall_us=opened.wall_us,
             gap=gap,
+            start=opened.start,
         )
-        return self._append(opened.closed(segment), hint)
+        return self._append(ClosedSegment.of(segment, opened.parts), hint)
 
     def without_open(self) -> "Timeline":
         """Return the timeline without its open segment, whose parts no playlist has listed."""
@@ -337,9 +367,10 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         start = self.sequence
         for number, page in enumerate(pages):
             if msn < start + len(page.segments):
-                segments = [ClosedSegment.of(segment) for segment in page.segments]
-                gap = msgspec.structs.replace(segments[msn - start].segment, gap=True, map_uri=None)
-                segments[msn - start] = ClosedSegment.of(gap)
+                segments = list(page.segments)
+                segments[msn - start] = msgspec.structs.replace(
+                    segments[msn - start], gap=True, map_uri=None
+                )
                 pages[number] = SegmentPage.of(segments)
                 break
             start += len(page.segments)
@@ -382,7 +413,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
                 recent[-parted] = oldest.without_parts()
             parted, parted_duration = parted - 1, parted_duration - oldest.segment.duration
         if paged:
-            pages = (*pages, SegmentPage.of(recent[:paged]))
+            pages = (*pages, _page(recent[:paged]))
             del recent[:paged]
         return self._with(
             pages=pages,
@@ -439,41 +470,6 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             parted_duration=min(self.parted_duration, duration),
         )
 
-    # -- texts ------------------------------------------------------------------------------------
-
-    def count_skippable(self) -> int:
-        """Return how many of the oldest segments a delta update omits (6.2.5.1)."""
-        boundary = self.skip_boundary
-        after, older = 0, self.count
-        for closed in reversed(self.recent):
-            if after > boundary:
-                return older
-            after += closed.segment.duration
-            older -= 1
-        for page in reversed(self.pages):  # if very short segments fill the pages
-            if after > boundary:
-                return older
-            after += page.duration
-            older -= len(page.segments)
-        return 0
-
-    def portions(self, *, parts: bool, skipped: int = 0) -> Iterator[Lines]:
-        """Return the text of all that is listed, without the `skipped` oldest segments.
-
-        `parts`: with parts and the open segment. `skipped` is 0 or that of `count_skippable`.
-        """
-        paged = self.count - len(self.recent)
-        if skipped < paged:
-            number = 0
-            for page in self.pages:
-                if number >= skipped:
-                    yield from page.portions
-                number += len(page.segments)
-        for closed in self.recent[max(skipped - paged, 0) :]:
-            yield closed.parted if parts and closed.parted is not None else closed.lines
-        if parts and self.opened is not None and self.opened.parts:
-            yield self.opened.lines
-
     def _with(self, **changes: object) -> "Timeline":
         return msgspec.structs.replace(self, **changes)
 
@@ -504,6 +500,10 @@ def common_part_target(timelines: Iterable[Timeline], part_target: int) -> int:
     """
     shrunk = (each.with_part_target(part_target).part_target for each in timelines)
     return max(shrunk, default=part_target)
+
+
+def _page(closed: Iterable[ClosedSegment]) -> SegmentPage:
+    return SegmentPage.of([one.segment for one in closed])
 
 
 def _page_end(next_msn: int, recent: int) -> int:

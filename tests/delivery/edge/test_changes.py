@@ -12,9 +12,10 @@ from delivery.edge.changes import (
     EdgeMessage,
     EdgeState,
 )
-from media.hls.live_m3u8 import render_timeline
+from delivery.playlists.hls import render_timeline
 from media.hls.timeline import PAGE_SEGMENTS, Timeline
 from tests.support.media.timelines import (
+    SEGMENT,
     TimelineRun,
     extended,
     part,
@@ -134,6 +135,37 @@ def test_a_message_of_another_form_is_refused() -> None:
     message = EdgeMessage(None, 1, 0, EdgeChange.between(EdgeState(), STATE), form=2)
     with pytest.raises(BadEdgeMessage, match="form 2"):
         EdgeMessage.decode(message.encode())
+
+
+def test_a_message_of_version_0_2_is_understood() -> None:
+    """It has no media times."""
+    state = EdgeMessage.decode(OLD_MESSAGE).change.applied(EdgeState())
+    is_the_same(
+        state.timelines["720p"], extended(EMPTY, 1).open("init-0.mp4").with_part(part(1, 0))
+    )
+
+
+OLD_MESSAGE = (
+    b"\x95\xc0\x01\x00\x94\xd9$live/abcdefABCD"
+    b"EF/20260131T120000123\xc3"
+    b"\x81\xa4720p\x94\x9e\x04\x00\x00\x00\x00\x90\x90\x01\xce\x00\x02\xbf \xc0"
+    b"\xc0\xc2\x01\xce\x00\x02\xbf \xc0\x91\x93\x02\x96\xa50.m4s\xce\x00\x02"
+    b"\xbf \xaainit-0.mp4\xc2\xcf\x00\x06I\xad\xd4I0"
+    b"\x00\xc2\x94\x94\xa70.0.m4s\xcd\xaf\xc8\xc3\xc2\x94\xa70.1"
+    b".m4s\xcd\xaf\xc8\xc2\xc2\x94\xa70.2.m4s\xcd\xaf\xc8\xc2"
+    b"\xc2\x94\xa70.3.m4s\xcd\xaf\xc8\xc2\xc2\x95\xaainit-"
+    b"0.mp4\xc2\xc0\x00\x91\x94\xa71.0.m4s\xcd\xaf\xc8\xc3"
+    b"\xc2\x80\x01"
+)
+
+
+def test_media_times_cross_with_segments_and_the_open_one() -> None:
+    timeline = EMPTY.open("init-0.mp4", start=900).with_part(part(0, 0)).close("0.m4s", SEGMENT)
+    timeline = timeline.open("init-0.mp4", start=901).with_part(part(1, 0))
+    again = received(timeline, EMPTY, EMPTY)
+    assert [each.start for each in again.segments] == [900]
+    assert again.opened is not None
+    assert again.opened.start == 901
 
 
 def test_a_state_crosses_whole_or_rendition_by_rendition() -> None:

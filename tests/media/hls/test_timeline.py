@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.hls.live_m3u8 import render_timeline
+from delivery.playlists.hls import render_timeline
 from media.hls.playlist import TARGET_SECONDS, PartialSegment, PlaylistSegment, RenditionReport
 from media.hls.timeline import PAGE_SEGMENTS, Timeline
 from media.ticks import VIDEO_SCALE

@@ -1,6 +1,6 @@
 """Parses the playlist of a live timeline, with low-latency tags or without, into the timeline.
 
-The service only renders these playlists (`media.hls.live_m3u8`).
+The service only renders these playlists (`delivery.playlists.hls`).
 """
 
 from collections.abc import Iterable

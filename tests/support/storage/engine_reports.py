@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 from delivery.edge.memory import MemoryEdge
+from delivery.playlists.hls import render_timeline
 from delivery.run.publication import Publication
 from delivery.run.run_objects import SOLE_OWNER, RunOwner
 from delivery.run.run_state import LiveWindow
-from media.hls.live_m3u8 import render_timeline
 from media.hls.m3u8 import parse
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from media.hls.live_m3u8 import render_timeline
+from delivery.playlists.hls import TimelineTexts, render_timeline
 from media.hls.m3u8 import M3u8Error, parse, render
 from media.hls.playlist import (
     TARGET_SECONDS,
@@ -451,5 +451,27 @@ def test_any_text_gives_a_timeline_or_an_error(text: str, previous: Timeline | N
 def test_a_delta_update_of_a_long_window_is_as_short_as_that_of_a_short_one() -> None:
     short, long = (with_closed(count, first=14_400 - count) for count in (130, 7200))
     assert len(delta(long)) <= len(delta(short)) + 10
-    assert len([*long.portions(parts=True, skipped=long.count_skippable())]) == 13
-    assert len([*long.portions(parts=True)]) < 7200 // 64 + 2 * 64
+    assert long.count - long.count_skippable() == 13
+    assert len(long.pages) + len(long.recent) < 7200 // 64 + 2 * 64
+
+
+@given(timeline_runs(), st.data())
+def test_what_was_rendered_before_changes_no_text(run: TimelineRun, data: st.DataObject) -> None:
+    """One renderer gets every version, or some, of a rendition, and in each kind of playlist."""
+    texts = TimelineTexts()
+    for timeline in run.timelines:
+        kinds = data.draw(st.sets(st.sampled_from(["low", "delta", "normal"])))
+        for kind, fresh in (("low", low), ("delta", delta), ("normal", normal)):
+            if kind in kinds:
+                low_latency, skip = kind != "normal", kind == "delta"
+                text = texts.render(timeline, low_latency=low_latency, skip=skip)
+                assert text == fresh(timeline)
+
+
+def test_a_gap_in_place_of_a_lost_segment_is_rendered_anew() -> None:
+    texts = TimelineTexts()
+    timeline = with_closed(200).trimmed(3)
+    for msn in (4, 100, 199):
+        texts.render(timeline, low_latency=True)
+        timeline = timeline.with_gap(msn)
+        assert texts.render(timeline, low_latency=True) == low(timeline)
