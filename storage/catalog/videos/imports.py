@@ -119,11 +119,7 @@ class Imports:
             return await video_queries.read(connection, video)
 
     async def begin(self, job: Lease, now_us: int) -> ImportWork:
-        """Return what the worker that leased the job is to fetch.
-
-        Raises:
-            LeaseLost: the job is not held any more.
-        """
+        """Return what the worker that leased the job is to fetch."""
         async with self._database.writing() as connection:
             hash_ = await _locked(connection, job)
             await work.extend(connection, job, now_us)
@@ -153,9 +149,6 @@ class Imports:
         """Record how many bytes are on the disk, and extend the lease; `size` None is unknown.
 
         A later attempt continues from there if the server still has that version of the file.
-
-        Raises:
-            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             await _locked(connection, job)
@@ -194,9 +187,6 @@ class Imports:
 
         The owner may try again, unless the URL had a query: that may hold a credential or a
         signature, so such a URL is removed.
-
-        Raises:
-            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             await transcoding.fail(connection, job, reason, now_us)

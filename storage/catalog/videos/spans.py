@@ -123,11 +123,7 @@ class Spans:
         self._database = database
 
     async def plan(self, job: Lease, planned: Sequence[PlannedSpan], now_us: int) -> bool:
-        """Offer a job's spans to all workers; return False if that was done before.
-
-        Raises:
-            LeaseLost: the job is not held any more.
-        """
+        """Offer a job's spans to all workers; return False if that was done before."""
         async with self._database.writing() as connection:
             await work.extend(connection, job, now_us)
             existing = await connection.execute(
@@ -193,11 +189,7 @@ class Spans:
         return True
 
     async def begin(self, span: Lease, now_us: int) -> SpanWork:
-        """Record that a worker has begun a span; return what is to be made.
-
-        Raises:
-            LeaseLost: it is not held any more.
-        """
+        """Record that a worker has begun a span; return what is to be made."""
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, span)
             await _lock_job(connection, span.job)
@@ -218,11 +210,7 @@ class Spans:
             )
 
     async def progress(self, span: Lease, done: int, now_us: int) -> None:
-        """Record how much of a span's cost is done, and update the video's progress.
-
-        Raises:
-            LeaseLost: it is not held any more.
-        """
+        """Record how much of a span's cost is done, and update the video's progress."""
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, span)
             await _lock_job(connection, span.job)
@@ -233,11 +221,7 @@ class Spans:
             await _update_progress(connection, row, span.job, now_us)
 
     async def finish(self, span: Lease, outcome: str, now_us: int) -> None:
-        """Record what was made of a span; after the last one its job is queued for the rest.
-
-        Raises:
-            LeaseLost: it is not held any more: the transaction must change nothing else.
-        """
+        """Record what was made of a span; after the last one its job is queued for the rest."""
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, span)
             await _lock_job(connection, span.job)
@@ -255,9 +239,6 @@ class Spans:
         """Record what the job's holder made in one piece; return True if all spans are done, too.
 
         Otherwise the job is released, and waits for them.
-
-        Raises:
-            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             # PostgreSQL checks the job's two changes against the video's row: lock that first.
@@ -283,9 +264,6 @@ class Spans:
         """End the span's job without a video; `reason` is a sentence for its owner.
 
         Returns what is left of it.
-
-        Raises:
-            LeaseLost: it is not held any more.
         """
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, span)

@@ -142,11 +142,7 @@ class Transcoding:
         return () if row is None else (row.media, row.posters, row.previews)
 
     async def begin(self, job: Lease, now_us: int) -> VideoWork:
-        """Record that a worker has begun the video; return what is to be done.
-
-        Raises:
-            LeaseLost: the job is not held any more.
-        """
+        """Record that a worker has begun the video; return what is to be done."""
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
             await work.extend(connection, job, now_us)
@@ -178,11 +174,7 @@ class Transcoding:
         width: int,
         height: int,
     ) -> None:
-        """Record what the file is and which resolutions will be made of it.
-
-        Raises:
-            LeaseLost: the job is not held any more.
-        """
+        """Record what the file is and which resolutions will be made of it."""
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
             await work.extend(connection, job, now_us)
@@ -197,11 +189,7 @@ class Transcoding:
             await rows.plan_resolutions(connection, row.id, planned)
 
     async def progress(self, job: Lease, percent: int, eta: int, now_us: int) -> None:
-        """Record the progress, which never falls, and extend the lease.
-
-        Raises:
-            LeaseLost: the job is not held any more.
-        """
+        """Record the progress, which never falls, and extend the lease."""
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
             await work.extend(connection, job, now_us)
@@ -211,9 +199,6 @@ class Transcoding:
         """Publish what was made, unless the owner hid the video; the job is done.
 
         Returns the folders, below the video's own, that nothing references any more.
-
-        Raises:
-            LeaseLost: the job is not held any more.
         """
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
@@ -250,11 +235,7 @@ class Transcoding:
             return tuple(replaced)
 
     async def publish_partial(self, job: Lease, made: MadeVideo, now_us: int) -> None:
-        """Publish what plays already, unless the owner hid the video; the job continues.
-
-        Raises:
-            LeaseLost: the job is not held any more.
-        """
+        """Publish what plays already, unless the owner hid the video; the job continues."""
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
             await work.extend(connection, job, now_us)
@@ -277,11 +258,7 @@ class Transcoding:
             await fail(connection, job, reason, now_us, warnings=warnings)
 
     async def requeue(self, job: Lease, now_us: int, *, failed: bool) -> None:
-        """Queue the job again: later if it `failed` through no fault of the file, else at once.
-
-        Raises:
-            LeaseLost: the job is not held any more.
-        """
+        """Queue the job again: later if it `failed` through no fault of the file, else at once."""
         async with self._database.writing() as connection:
             row = await rows.lock_for_job(connection, job)
             await work.requeue(connection, job, now_us, failed=failed)

@@ -23,6 +23,7 @@ from tests.support.sql import migrated
 from tests.support.storage.new_videos import new_video
 from tests.support.waiting import until
 from transcode.vod.asset_attempt import TranscodeContext
+from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.job import VideoTranscoder
 
 
@@ -35,6 +36,7 @@ class VodFixture(msgspec.Struct, frozen=True):
 
     catalog: Catalog
     objects: DiskObjects
+    context: TranscodeContext
     transcoder: VideoTranscoder
 
     async def add(self, path: Path, *, project: int = 1) -> WholeVideo:
@@ -132,6 +134,20 @@ class VodFixture(msgspec.Struct, frozen=True):
         return files
 
 
+def transcode_context(
+    catalog: Catalog, objects: DiskObjects, may_encode: Callable[[], bool] = always
+) -> TranscodeContext:
+    return TranscodeContext(
+        jobs=catalog.jobs,
+        spans=catalog.spans,
+        transcoding=catalog.transcoding,
+        objects=objects,
+        lend=objects.lend,
+        now_us=now_us,
+        may_encode=may_encode,
+    )
+
+
 @asynccontextmanager
 async def vod_fixture(
     folder: Path,
@@ -150,15 +166,5 @@ async def vod_fixture(
     ) as catalog:
         await catalog.installation.first_start(now_us())
         with nullcontext(store) if store else DiskObjects(media or folder / "objects") as objects:
-            transcoder = VideoTranscoder(
-                TranscodeContext(
-                    jobs=catalog.jobs,
-                    spans=catalog.spans,
-                    transcoding=catalog.transcoding,
-                    objects=objects,
-                    lend=objects.lend,
-                    now_us=now_us,
-                    may_encode=may_encode,
-                )
-            )
-            yield VodFixture(catalog, objects, transcoder)
+            context = transcode_context(catalog, objects, may_encode=may_encode)
+            yield VodFixture(catalog, objects, context, VideoTranscoder(context))

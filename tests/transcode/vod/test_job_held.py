@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.records.common import Change
@@ -18,10 +18,8 @@ from storage.catalog.work.jobs import SPAN, TRANSCODE
 from storage.leases import Lease, LeaseLost
 from storage.objects.disk import DiskObjects
 from tests.support.transcode.spanned_asset import film_with_own_packets, is_whole
-from tests.support.transcode.transcode_fixture import VodFixture, now_us
+from tests.support.transcode.transcode_fixture import VodFixture, now_us, transcode_context
 from tests.support.waiting import until
-from transcode.vod.asset_attempt import TranscodeContext
-from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoJob, VideoTranscoder
 
 PATIENCE = 60.0
@@ -58,17 +56,7 @@ async def slow(vod: VodFixture, folder: Path) -> AsyncGenerator[tuple[SlowDisk, 
         catalog = vod.catalog
         yield (
             disk,
-            VideoTranscoder(
-                TranscodeContext(
-                    jobs=catalog.jobs,
-                    spans=catalog.spans,
-                    transcoding=catalog.transcoding,
-                    objects=disk,
-                    lend=disk.lend,
-                    now_us=now_us,
-                    lease_us=LEASE_US,
-                )
-            ),
+            VideoTranscoder(replace(transcode_context(catalog, disk), lease_us=LEASE_US)),
         )
 
 
@@ -189,7 +177,7 @@ async def test_a_worker_that_slept_takes_nothing_of_a_video_that_others_complete
     whole = await vod.add(film_with_own_packets(tmp_path))
     job = await vod.lease()
     work = await vod.catalog.transcoding.begin(job, now_us())
-    asleep = VideoJob(context_of(vod), work, job)
+    asleep = VideoJob(vod.context, work, job)
     assert await asleep.make() is None  # it sleeps from here on, with its spans planned
     while (span := await vod.transcoder.lease("another")) is not None:
         await vod.transcoder.do(span)
@@ -200,7 +188,7 @@ async def test_a_worker_that_slept_takes_nothing_of_a_video_that_others_complete
     await asleep.discard()
     assert await vod.stored_objects(whole.video.hash) == before
     with pytest.raises(LeaseLost):
-        await VideoJob(context_of(vod), work, job).make()
+        await VideoJob(vod.context, work, job).make()
     assert await vod.stored_objects(whole.video.hash) == before
     assert await is_whole(vod, await vod.whole_video(whole.video.id))
 
@@ -231,7 +219,7 @@ async def test_a_worker_that_sleeps_before_it_cleans_up_removes_nothing_of_a_com
     url = database_url(tmp_path / "data" / "catalog.sqlite")
     async with open_database(url, create=False) as database, asyncio.TaskGroup() as tasks:
         spans = SlowSpans(database)
-        context = msgspec.structs.replace(context_of(vod), spans=spans)
+        context = replace(vod.context, spans=spans)
         sleeper = VideoJob(context, work, held)
 
         async def wake_up_without_the_job() -> None:
@@ -246,15 +234,3 @@ async def test_a_worker_that_sleeps_before_it_cleans_up_removes_nothing_of_a_com
         assert (await vod.status(whole.video.id)).state == "completed"
         spans.resumed.set()
     assert await vod.stored_objects(whole.video.hash) == before
-
-
-def context_of(vod: VodFixture) -> TranscodeContext:
-    return TranscodeContext(
-        jobs=vod.catalog.jobs,
-        spans=vod.catalog.spans,
-        transcoding=vod.catalog.transcoding,
-        objects=vod.objects,
-        cores=CoreBudget(2),
-        lend=vod.objects.lend,
-        now_us=now_us,
-    )

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from storage.catalog.work.jobs import TRANSCODE
 from storage.leases import LEASE_US
@@ -18,7 +19,6 @@ from storage.work.worker_pool import WorkerPool
 from tests.support.storage.full_disk import MIB, small_disk
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
 from tests.support.waiting import SCALE, until
-from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.job import VideoTranscoder
 
 pytestmark = pytest.mark.anyio
@@ -49,12 +49,8 @@ class TranscoderFixture:
             steady_seconds=0.05,
         )
         self.transcoder = VideoTranscoder(
-            TranscodeContext(
-                jobs=vod.catalog.jobs,
-                spans=vod.catalog.spans,
-                transcoding=vod.catalog.transcoding,
-                objects=objects,
-                lend=objects.lend,
+            replace(
+                vod.context,
                 now_us=lambda: now_us() + self.ahead_us,
                 health=self.health,
                 lease_us=lease_us,

@@ -12,6 +12,7 @@ import av
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from media.ticks import VIDEO_SCALE
@@ -54,16 +55,18 @@ def maker(vod: VodFixture) -> PreviewMaker:
     return preview_maker(vod)
 
 
-def preview_maker(vod: VodFixture) -> PreviewMaker:
-    return PreviewMaker(
-        PreviewContext(
-            jobs=vod.catalog.jobs,
-            previews=vod.catalog.previews,
-            objects=vod.objects,
-            lend=vod.objects.lend,
-            now_us=now_us,
-        )
+def preview_context(vod: VodFixture) -> PreviewContext:
+    return PreviewContext(
+        jobs=vod.catalog.jobs,
+        previews=vod.catalog.previews,
+        objects=vod.objects,
+        lend=vod.objects.lend,
+        now_us=now_us,
     )
+
+
+def preview_maker(vod: VodFixture) -> PreviewMaker:
+    return PreviewMaker(preview_context(vod))
 
 
 @pytest.fixture
@@ -333,15 +336,7 @@ async def test_nothing_is_left_of_the_previews_of_a_deleted_video(
                 await vod.catalog.videos.remove(recording.video.id, Change(now_us()))
             await vod.objects.put(address, data, vital=vital)
 
-    maker = PreviewMaker(
-        PreviewContext(
-            jobs=vod.catalog.jobs,
-            previews=vod.catalog.previews,
-            objects=Deleting(),  # pyright: ignore[reportArgumentType]  # by `__getattr__`
-            lend=lend,
-            now_us=now_us,
-        )
-    )
+    maker = PreviewMaker(replace(preview_context(vod), objects=Deleting(), lend=lend))
     with pytest.raises(LeaseLost):
         await maker.do(job)
     assert reads == 2 * sum(EPOCHS)
@@ -357,15 +352,7 @@ async def test_a_store_that_fails_costs_the_attempt_and_no_traceback(
     def lend(address: str) -> AbstractAsyncContextManager[Path]:
         raise StoreFailed(address, "no answer")
 
-    maker = PreviewMaker(
-        PreviewContext(
-            jobs=vod.catalog.jobs,
-            previews=vod.catalog.previews,
-            objects=vod.objects,
-            lend=lend,
-            now_us=now_us,
-        )
-    )
+    maker = PreviewMaker(replace(preview_context(vod), lend=lend))
     job = await lease(vod)
     await maker.do(job)
     assert "previews not stored" in caplog.text

@@ -9,13 +9,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from storage.catalog.records.videos import WholeVideo
 from storage.leases import LEASE_US
 from storage.work.worker_pool import WorkerPool
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
 from tests.support.waiting import until
-from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.job import VideoTranscoder
 
 _LEASE: float = LEASE_US / 1_000_000
@@ -109,16 +109,7 @@ async def test_a_mistake_of_ours_over_one_file_does_not_end_the_worker(
             raise RuntimeError("a mistake of ours")
         return vod.objects.lend(address)
 
-    transcoder = VideoTranscoder(
-        TranscodeContext(
-            jobs=vod.catalog.jobs,
-            spans=vod.catalog.spans,
-            transcoding=vod.catalog.transcoding,
-            objects=vod.objects,
-            lend=lend,
-            now_us=now_us,
-        )
-    )
+    transcoder = VideoTranscoder(replace(vod.context, lend=lend))
     workers = WorkerPool(transcoder, size=1)
     (tmp_path / "a.mp4").write_text("no film")
     poison, other = [(await vod.add(tmp_path / "a.mp4")).video.id for _ in range(2)]

@@ -12,13 +12,13 @@ from typing import Final
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from storage.work.worker_pool import WorkerPool
 from tests.conftest import Proof
 from tests.support.e2e.service import SCALE
 from tests.support.engine.upload_files import film
-from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
-from transcode.vod.asset_attempt import TranscodeContext
+from tests.support.transcode.transcode_fixture import VodFixture, vod_fixture
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.job import VideoTranscoder
 
@@ -72,17 +72,7 @@ async def test_the_estimates_for_a_film_in_progress_are_right(
     vod: VodFixture, tmp_path: Path, name: str, workers: int, proof: Proof
 ) -> None:
     path = film(tmp_path / name, *_FILMS[name], seconds=_SECONDS, size=(854, 480))
-    transcoder = VideoTranscoder(
-        TranscodeContext(
-            jobs=vod.catalog.jobs,
-            spans=vod.catalog.spans,
-            transcoding=vod.catalog.transcoding,
-            objects=vod.objects,
-            lend=vod.objects.lend,
-            now_us=now_us,
-            cores=CoreBudget(workers),
-        )
-    )
+    transcoder = VideoTranscoder(replace(vod.context, cores=CoreBudget(workers)))
     crew = WorkerPool(transcoder, size=workers)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(crew.run())
