@@ -92,14 +92,10 @@ async def _attach(
         update(table)
         .where(_ROW.id == video)
         .values(
-            size=file.size,
-            length_us=file.length_us,
-            width=file.width,
-            height=file.height,
+            **rows.file_columns(file),
             state="queued",
             uploaded_us=now_us,
             updated_us=now_us,
-            source=file.source,
             version=_ROW.version + 1,
         )
     )
@@ -121,15 +117,7 @@ async def add(
         HashTaken: another video or stream has the hash by now.
     """
     video = await expect(connection, project, file, now_us)
-    whole_file = VideoFile(
-        source=file.source,
-        size=file.size,
-        length_us=file.length_us,
-        width=file.width,
-        height=file.height,
-        rungs=file.rungs,
-    )
-    await _attach(connection, video, whole_file, now_us, by=by)
+    await _attach(connection, video, file, now_us, by=by)
     return await video_queries.read(connection, video)
 
 

@@ -26,11 +26,9 @@ from storage.catalog.records.videos import (
     VideoQuery,
     VideoRecord,
     VideoRung,
-    VideoStatus,
     WholeVideo,
 )
 from storage.catalog.schema.tables import categories, players, streams, video_resolutions, videos
-from storage.catalog.schema.tables import jobs as jobs_table
 from storage.catalog.schema.tables import projects as projects_table
 from storage.catalog.schema.upload_tables import recordings
 from storage.catalog.videos import past_files
@@ -181,36 +179,6 @@ async def find_in_phase(
     return tuple(_READER.read(row, project_key=row.key) for row in rows)
 
 
-async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | None:
-    """Return the progress of transcoding a video."""
-    query = select(
-        _TABLE.project_id,
-        _TABLE.state,
-        _TABLE.progress,
-        _TABLE.eta,
-        _TABLE.reason,
-        _TABLE.warnings,
-        _TABLE.attempt,
-    ).where(_TABLE.id == video, project_lookup.is_of_present(_TABLE.project_id))
-    row = (await connection.execute(query)).one_or_none() if video <= named_rows.MAX_ID else None
-    if row is None:
-        return None
-    project, state, progress, eta, reason, warnings, ended_attempt = row
-    # Attempts are numbered over all jobs of a video; the row holds the newest of those that are
-    # over.
-    attempt_query = select(jobs_table.c.attempt).where(jobs_table.c.video_id == video)
-    attempt = (await connection.execute(attempt_query)).scalar_one_or_none()
-    return VideoStatus(
-        project=project,
-        state=state,
-        progress=progress,
-        eta=eta,
-        attempt=ended_attempt if attempt is None else attempt,
-        reason=reason,
-        warnings=msgspec.json.decode(warnings, type=tuple[str, ...]),
-    )
-
-
 async def free_hash(connection: AsyncConnection) -> PublicHash:
     """Return a public name that no video, no recording and no stream has."""
     while await is_hash_taken(connection, hash_ := new_hash()):
@@ -236,16 +204,6 @@ async def find_known(
     for column in (recordings.c.hash, _TABLE.hash):
         known.update((await connection.execute(select(column).where(column.in_(hashes)))).scalars())
     return frozenset(known)
-
-
-async def find_numbers(
-    connection: AsyncConnection, project: int, hashes: Sequence[PublicHash]
-) -> dict[PublicHash, int]:
-    """Return the numbers of a project's videos that have some of these hashes, by hash."""
-    query = select(_TABLE.hash, _TABLE.id).where(
-        _TABLE.project_id == project, _TABLE.hash.in_(hashes)
-    )
-    return {row.hash: row.id for row in await connection.execute(query)}
 
 
 async def remove(
