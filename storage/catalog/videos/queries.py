@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Table, bindparam, delete, func, select
+from sqlalchemy import ColumnElement, Select, bindparam, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import decode_countries
@@ -19,7 +19,7 @@ from storage.catalog.events.kinds import VideoDeletedEvent, VideoEvent
 from storage.catalog.library import labels
 from storage.catalog.queries import counters, named_rows, project_lookup, removals, text_search
 from storage.catalog.queries.row_reader import RowReader
-from storage.catalog.records.common import Named, Page
+from storage.catalog.records.common import Page
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.catalog.records.videos import (
     Phase,
@@ -79,13 +79,15 @@ async def _find(
     if row is None:
         return None
     tags = await labels.tags_of(connection, "video", [video])
+    category = await named_rows.find_named(connection, categories, [row.category_id])
+    player = await named_rows.find_named(connection, players, [row.player_id])
     table = video_resolutions.c
     rungs = select(*_RUNG.columns).where(table.video_id == video).order_by(table.number)
     return WholeVideo(
         video=_READER.read(row, project_key=row.key),
-        category=await _find_named(connection, categories, row.category_id),
+        category=category.get(row.category_id),
         countries=decode_countries(row.countries),
-        player=await _find_named(connection, players, row.player_id),
+        player=player.get(row.player_id),
         tags=tags[video],
         rungs=await _RUNG.find_all(connection, rungs),
         subtitles=msgspec.json.decode(row.subtitles, type=tuple[MadeSubtitles, ...]),
@@ -98,16 +100,6 @@ async def read(connection: AsyncConnection, video: int) -> WholeVideo:
     if whole is None:
         raise LookupError(video)
     return whole
-
-
-async def _find_named(
-    connection: AsyncConnection, table: Table, number: int | None
-) -> Named | None:
-    """Return a video's category or player; None if it has none."""
-    if number is None:
-        return None
-    names = await named_rows.names_of(connection, table, [number])
-    return Named(id=number, name=names[number]) if number in names else None
 
 
 async def find_page(
@@ -133,22 +125,17 @@ async def find_page(
     if query.until_us is not None:
         conditions.append(_TABLE.created_us < query.until_us)
     if query.search or len(order) > 1:  # a span
-        count = select(func.count()).select_from(videos).where(*conditions)
-        total = (await connection.execute(count)).scalar_one()
+        total = None
     else:
         kind = "videos" if query.phase is None else f"videos.{query.phase}"
         total = await counters.find(connection, project, kind)
     if query.sort is not None:
         columns = (_SORTED[query.sort.column], _TABLE.id)  # equal values are ordered by number
         order = [each.desc() if query.sort.descending else each.asc() for each in columns]
-    offset = (page - 1) * PAGE_SIZE
-    records: tuple[VideoRecord, ...] = ()
-    # Beyond the end nothing is queried: a huge page number is no offset that a database takes.
-    if offset < total:
-        selected = select(*_READER.columns).where(*conditions).order_by(*order)
-        rows = await connection.execute(selected.limit(PAGE_SIZE).offset(offset))
-        records = tuple(_READER.read(row, project_key=key) for row in rows)
-    return Page(items=records, total=total, number=page, size=PAGE_SIZE)
+    return await named_rows.page_of(
+        connection, videos, conditions, order, _READER,
+        total=total, page=page, size=PAGE_SIZE, project_key=key,
+    )  # fmt: skip
 
 
 async def _find_front(

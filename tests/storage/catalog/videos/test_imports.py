@@ -20,7 +20,7 @@ async def leased_import(catalog: Catalog, url: str) -> HeldJob:
     new = NewImport(
         url=url,
         host="media.example",
-        video=new_video(source=""),
+        video=new_video(size=0, source=""),
     )
     await catalog.imports.add(1, new, NOW, by=None)
     job = await catalog.jobs.lease("worker", NOW, IMPORT)
