@@ -32,6 +32,11 @@ from storage.catalog.records.common import (
 from storage.catalog.records.videos import WholeVideo
 
 _PRIMARY: Final = Slot(0)
+# The keys of a stream whose values are those of the record.
+_AS_RECORDED: Final = (
+    "id", "hash", "title", "description", "published", "live", "receiving_count", "processing",
+    "paused",
+)  # fmt: skip
 # The protocol is that of Pusher, version 7; clients require a cluster name.
 _EVENT: Final = "live"
 
@@ -49,24 +54,16 @@ class Presenter(msgspec.Struct, frozen=True, kw_only=True):
         """
         key = record.key if show_key else record.key.masked
         return StreamBody(
-            id=record.id,
-            hash=record.hash,
-            title=record.title,
-            description=record.description,
+            **{key: getattr(record, key) for key in _AS_RECORDED},
             application=PRIMARY_APPLICATION,
             stream=key.text,
-            published=record.published,
             resolutions=_resolutions(record.resolutions),
             rtmps_url=self.addresses.rtmps_ingest(_PRIMARY),
             rtmp_url=self.addresses.rtmp_ingest(_PRIMARY),
             stream_url=self.addresses.live_playlist(record.hash),
             published_url=self.addresses.published_live_playlist(record.hash),
-            live=record.live,
             live_channel=_channel(record),
             live_event=_EVENT,
-            receiving_count=record.receiving_count,
-            processing=record.processing,
-            paused=record.paused,
             web_socket_broadcaster=BROADCASTER,
             web_socket_key=self.broadcaster_key,
             web_socket_cluster=CLUSTER,

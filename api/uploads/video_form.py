@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 from litestar import Request
 
 from api.http.caller_limits import Holder
@@ -35,7 +36,7 @@ from storage.catalog import Catalog
 from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.videos import NewVideo, WholeVideo
 from storage.errors import StorageError
-from storage.file_intake import standard_rungs
+from storage.file_intake import source_file
 from storage.objects import addresses
 from storage.objects.base import Objects
 from storage.objects.incoming_file import open_incoming_file
@@ -88,19 +89,15 @@ async def receive_video_form(
             posters = await make_posters(intake, picture, facts)
         hash_ = await catalog.videos.free_hash()
         folder = new_poster_folder() if posters else None
+        source = addresses.video_source(hash_, FIRST_GENERATION)
         arrived = NewVideo(
             hash=hash_,
             file_title=file_title(name),
             name=file_slug(name),
             details=read_details(_body(form.texts), VideoDetails).details,
-            size=video.size,
-            source=addresses.video_source(hash_, FIRST_GENERATION),
-            length_us=facts.length_us,
-            width=facts.width,
-            height=facts.height,
-            rungs=standard_rungs(facts),
             posters=folder,
             poster_labels=tuple(posters),
+            **msgspec.structs.asdict(source_file(facts, source, video.size)),
         )
         async with _removed_on_failure(catalog, intake.objects, hash_):
             if folder is not None:

@@ -82,28 +82,13 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
 
     def full(self, whole: WholeVideo) -> Video:
         """Return a video in full."""
-        record = whole.video
-        return Video(
-            **self._common(record),
-            **self._progress(record),
-            **present_labels(whole),
-            player=present_player(whole),
-            resolutions=_resolutions(whole),
-            embed=self.embed(record),
-        )
+        return Video(**self._whole(whole), embed=self.embed(whole.video))
 
     def added(self, whole: WholeVideo) -> VideoAdded:
         """Return the answer to adding a video."""
-        record = whole.video
         return VideoAdded(
             message="Video added.",
-            video=UploadedVideo(
-                **self._common(record),
-                **self._progress(record),
-                **present_labels(whole),
-                player=present_player(whole),
-                resolutions=_resolutions(whole),
-            ),
+            video=UploadedVideo(**self._whole(whole)),
             web_socket_broadcaster=BROADCASTER,
             web_socket_key=self.broadcaster_key,
             web_socket_cluster=CLUSTER,
@@ -131,6 +116,15 @@ class VideoPresenter(msgspec.Struct, frozen=True, kw_only=True):
             media_resource=f"videos/{record.hash}/index.m3u8",
             image=self.addresses.video_poster(record.hash, _CARD),
         )
+
+    def _whole(self, whole: WholeVideo) -> _Values:
+        return {
+            **self._common(whole.video),
+            **self._progress(whole.video),
+            **present_labels(whole),
+            "player": present_player(whole),
+            "resolutions": _resolutions(whole),
+        }
 
     def _common(self, record: VideoRecord) -> _Values:
         addresses, hash_ = self.addresses, record.hash

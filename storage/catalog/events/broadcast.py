@@ -24,6 +24,7 @@ from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.engine.lock_order import Rank, defer, lock_numbers
 from storage.catalog.queries import project_lookup
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.tables import notices, projects, stream_backups, streams, videos
 
 KEPT_US: Final = 600_000_000
@@ -52,6 +53,9 @@ class OutboxRecord(msgspec.Struct, frozen=True, kw_only=True):
     event: str
     body: str
     except_socket: str | None
+
+
+_READER: Final = RowReader(OutboxRecord, notices, except_socket=notices.c.besides)
 
 
 class OutboxEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,18 +205,12 @@ class BroadcastOutbox:
         number, or 0 from a time when there was none.
         """
         table = notices.c
-        query = select(table.id, table.channel, table.event, table.body, table.besides)
-        query = query.where(table.id > last).order_by(table.id).limit(most)
+        query = select(*_READER.columns).where(table.id > last).order_by(table.id).limit(most)
         # A transaction that was rolled back leaves a hole in the numbers, too. Trimming removes the
         # oldest rows, so none at or before `last` is left where some after it were removed.
         older = select(table.id).where(table.id <= last).limit(1)
         async with self._database.reading() as connection:
-            records = tuple(
-                OutboxRecord(
-                    id=number, channel=channel, event=event, body=body, except_socket=besides
-                )
-                for number, channel, event, body, besides in await connection.execute(query)
-            )
+            records = await _READER.find_all(connection, query)
             if not records or records[0].id == last + 1 or last == 0:
                 return records, False
             return records, (await connection.execute(older)).one_or_none() is None

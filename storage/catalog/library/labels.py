@@ -147,6 +147,15 @@ async def tags_of(
     return {record: tuple(labels) for record, labels in tags_by_record.items()}
 
 
+async def tag_numbers(
+    connection: AsyncConnection, table: Literal["stream", "video"], record: int
+) -> tuple[int, ...]:
+    """Return the numbers of a record's tags, in their order."""
+    links, owner = _LINKS[table]
+    query = select(links.c.tag_id).where(links.c[owner] == record).order_by(links.c.tag_id)
+    return tuple((await connection.execute(query)).scalars())
+
+
 async def require_category(connection: AsyncConnection, project: int, category: int) -> None:
     """Check that the project has a category with that number, and lock it.
 

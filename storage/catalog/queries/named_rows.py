@@ -3,7 +3,7 @@
 Each function runs within the caller's transaction.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.queries import counters, text_search
 from storage.catalog.queries.row_reader import RowReader
-from storage.catalog.records.common import Page, Sort
+from storage.catalog.records.common import Named, Page, Sort
 
 PAGE_SIZE: Final = 10
 # The largest number that a row can have: 31 bits, on PostgreSQL.
@@ -33,14 +33,16 @@ async def lock(connection: AsyncConnection, table: Table, project: int, number: 
     return (await connection.execute(query)).scalar_one_or_none() is not None
 
 
-async def names_of(
-    connection: AsyncConnection, table: Table, ids: Collection[int]
-) -> dict[int, str]:
-    """Return the names of the rows with these numbers, by number."""
-    if not ids:
+async def find_named(
+    connection: AsyncConnection, table: Table, ids: Iterable[int | None]
+) -> dict[int | None, Named]:
+    """Return the rows with these numbers, by number; None stands for none."""
+    numbers = {each for each in ids if each is not None}
+    if not numbers:
         return {}
-    rows = await connection.execute(select(table.c.id, table.c.name).where(table.c.id.in_(ids)))
-    return dict(rows.all())
+    reader = RowReader(Named, table)
+    query = select(*reader.columns).where(table.c.id.in_(numbers))
+    return {each.id: each for each in await reader.find_all(connection, query)}
 
 
 async def find_page(
@@ -80,8 +82,12 @@ async def page_of(
     total: int | None,
     page: int,
     size: int = PAGE_SIZE,
+    **others: object,
 ) -> Page[R]:
-    """Return a page of the rows that meet `conditions`; they are counted if `total` is None."""
+    """Return a page of the rows that meet `conditions`; they are counted if `total` is None.
+
+    `others` are as in `RowReader.read`.
+    """
     if total is None:
         count = select(func.count()).select_from(table).where(*conditions)
         total = (await connection.execute(count)).scalar_one()
@@ -90,7 +96,8 @@ async def page_of(
     # Beyond the end nothing is queried: a huge page number is no offset that a database takes.
     if offset < total:
         query = select(*reader.columns).where(*conditions).order_by(*order)
-        items = await reader.find_all(connection, query.limit(size).offset(offset))
+        rows = await connection.execute(query.limit(size).offset(offset))
+        items = tuple(reader.read(row, **others) for row in rows)
     return Page(items=items, total=total, number=page, size=size)
 
 

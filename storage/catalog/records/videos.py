@@ -136,12 +136,26 @@ class VideoQuery(msgspec.Struct, frozen=True, kw_only=True):
     sort: Sort | None = None
 
 
-class NewVideo(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that was uploaded, as its video begins; `size` is 0 where it is not known yet.
+class VideoFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole file of an expected video, and what it is; `size` in bytes.
 
     `length_us`, `width` and `height` are 0 where the probe did not know them in time; `rungs` holds
-    number, width and height of each planned resolution. `posters` is a folder of posters that came
-    with it, with their labels. `source` is "" where the file is still to come.
+    number, width and height of each planned resolution.
+    """
+
+    source: str
+    size: int
+    length_us: int = 0
+    width: int = 0
+    height: int = 0
+    rungs: Sequence[tuple[int, int, int]] = ()
+
+
+class NewVideo(VideoFile, frozen=True, kw_only=True):
+    """A file that was uploaded, as its video begins; `size` is 0 where it is not known yet.
+
+    `posters` is a folder of posters that came with it, with their labels. `source` is "" where the
+    file is still to come.
     """
 
     hash: PublicHash
@@ -150,20 +164,5 @@ class NewVideo(msgspec.Struct, frozen=True, kw_only=True):
     details: VideoDetails = VideoDetails()
     size: int = 0
     source: str = ""
-    length_us: int = 0
-    width: int = 0
-    height: int = 0
-    rungs: Sequence[tuple[int, int, int]] = ()
     posters: str | None = None
     poster_labels: Sequence[str] = ()
-
-
-class VideoFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole file of an expected video, and what it is; `size` in bytes, else as in `NewVideo`."""
-
-    source: str
-    size: int
-    length_us: int = 0
-    width: int = 0
-    height: int = 0
-    rungs: Sequence[tuple[int, int, int]] = ()

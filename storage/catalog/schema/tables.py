@@ -145,40 +145,32 @@ sign_in_links = Table(
 )
 Index("ix_sign_in_links_token_id", sign_in_links.c.token_id)
 
-# `name_fold` is unique in a project: two tags that differ in case alone are one.
-tags = Table(
-    "tags",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
-    Column("name", String(255), nullable=False),
-    Column("name_fold", _FOLDED, nullable=False),
-    Column("active", Boolean, nullable=False),
-    Column("created_us", BigInteger, nullable=False),
-    Column("updated_us", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("name_plain", _FOLDED),
-    UniqueConstraint("project_id", "name_fold"),
-    sqlite_autoincrement=True,
-)
-Index("ix_tags_project_id_id", tags.c.project_id, tags.c.id)
 
-categories = Table(
-    "categories",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
-    Column("name", String(255), nullable=False),
-    Column("name_fold", _FOLDED, nullable=False),
-    Column("active", Boolean, nullable=False),
-    Column("created_us", BigInteger, nullable=False),
-    Column("updated_us", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("name_plain", _FOLDED),
-    UniqueConstraint("project_id", "name_fold"),
-    sqlite_autoincrement=True,
-)
-Index("ix_categories_project_id_id", categories.c.project_id, categories.c.id)
+def _labels(name: str) -> Table:
+    """Return a table of names that are unique in a project: `name_fold` ignores case."""
+    table = Table(
+        name,
+        METADATA,
+        Column("id", Integer, primary_key=True),
+        Column(
+            "project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False
+        ),
+        Column("name", String(255), nullable=False),
+        Column("name_fold", _FOLDED, nullable=False),
+        Column("active", Boolean, nullable=False),
+        Column("created_us", BigInteger, nullable=False),
+        Column("updated_us", BigInteger, nullable=False),
+        Column("version", BigInteger, nullable=False),
+        Column("name_plain", _FOLDED),
+        UniqueConstraint("project_id", "name_fold"),
+        sqlite_autoincrement=True,
+    )
+    Index(f"ix_{name}_project_id_id", table.c.project_id, table.c.id)
+    return table
+
+
+tags = _labels("tags")
+categories = _labels("categories")
 
 # `options` is a JSON object: how the player behaves and looks.
 players = Table(

@@ -1,6 +1,6 @@
 """Add and read streams within the caller's transaction; `Streams` in `repository` opens one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import Row, Select, insert, select
@@ -19,7 +19,6 @@ from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import (
     BackupRecord,
     Change,
-    Named,
     ResolutionChoice,
     StreamRecord,
 )
@@ -133,10 +132,8 @@ async def to_records(
         backups[backup[0]].append(backup)
     choices: dict[int, list[ResolutionChoice]] = {number: [] for number in numbers}
     tags = await labels.tags_of(connection, "stream", numbers)
-    category_ids = {row.category for row in rows if row.category is not None}
-    category_names = await named_rows.names_of(connection, categories, category_ids)
-    player_ids = {row.player for row in rows if row.player is not None}
-    player_names = await named_rows.names_of(connection, players, player_ids)
+    category = await named_rows.find_named(connection, categories, (row.category for row in rows))
+    player = await named_rows.find_named(connection, players, (row.player for row in rows))
     table = stream_resolutions.c
     active_or_not = select(table.stream_id, table.number, table.active)
     for stream, number, active in await connection.execute(
@@ -154,13 +151,8 @@ async def to_records(
             resolutions=tuple(choices[row.id]),
             picture=(row.image_width, row.image_height),
             tags=tags[row.id],
-            category=_named(row.category, category_names),
-            player=_named(row.player, player_names),
+            category=category.get(row.category),
+            player=player.get(row.player),
         )
         for row in rows
     )
-
-
-def _named(number: int | None, names: Mapping[int, str]) -> Named | None:
-    """Return the label or player with that number; None if it was deleted since it was read."""
-    return Named(id=number, name=names[number]) if number is not None and number in names else None

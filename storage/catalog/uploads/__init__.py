@@ -1,4 +1,4 @@
-"""Uploads: `links` (upload links), `creation` and `repository` (resumable uploads).
+"""Uploads: `links` (upload links) and `repository` (resumable uploads).
 
 The videos that they become are `storage.catalog.videos`.
 """

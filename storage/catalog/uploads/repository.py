@@ -27,7 +27,6 @@ from storage.catalog.records.uploads import NewUpload, UploadRecord
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import upload_links, upload_pieces, uploads
-from storage.catalog.uploads import creation as upload_creation
 from storage.catalog.uploads import links as uploadlinks
 from storage.catalog.videos import (
     creation as video_creation,
@@ -38,11 +37,13 @@ from storage.catalog.videos import (
 from storage.catalog.videos import (
     replacement,
 )
-from storage.errors import UploadHeld, UploadLost
+from storage.errors import TooManyUploads, UploadHeld, UploadLost
 from storage.objects.addresses import upload as bytes_of
 from storage.objects.addresses import upload_pieces as pieces_folder
 from storage.objects.upload_pieces import UploadPiece
 
+# Of a project: each is a row, a video in the lists and a file. No client needs a thousand at once.
+MAX_OPEN_UPLOADS: Final = 1000
 _TABLE: Final = uploads.c
 _OPEN, _DONE = "open", "done"
 _LONGEST_HOLD_US: Final = 60 * MICROSECONDS
@@ -164,7 +165,51 @@ class Uploads:
             UploadInProgress: the first file of that video has not arrived yet.
         """
         async with self._database.writing() as connection:
-            return await upload_creation.begin(connection, project, new, now_us)
+            if isinstance(new.video, NewVideo):
+                hash_ = new.video.hash
+                await project_lookup.require(connection, project)
+            else:
+                hash_ = await replacement.require(connection, project, new.video)
+            count = select(func.count()).select_from(uploads)
+            count = count.where(_TABLE.project_id == project, _TABLE.state == _OPEN)
+            if (await connection.execute(count)).scalar_one() >= MAX_OPEN_UPLOADS:
+                raise TooManyUploads(MAX_OPEN_UPLOADS)
+            if new.link is not None:
+                await uploadlinks.use(connection, new.link, now_us)
+            if isinstance(new.video, NewVideo):  # whose labels are locked after the link
+                video = await video_creation.expect(connection, project, new.video, now_us)
+            else:
+                video = new.video
+            await connection.execute(
+                insert(uploads).values(
+                    project_id=project,
+                    link_id=new.link,
+                    name=new.name,
+                    length=new.length,
+                    received=0,
+                    most_bytes=new.most_bytes,
+                    facts=new.metadata,
+                    state=_OPEN,
+                    video_id=video,
+                    created_us=now_us,
+                    expires_us=new.expires_us,
+                    replaces=not isinstance(new.video, NewVideo),
+                )
+            )
+            return UploadRecord(
+                project=project,
+                link=new.link,
+                name=new.name,
+                length=new.length,
+                most_bytes=new.most_bytes,
+                received=0,
+                metadata=new.metadata,
+                state="open",
+                video=video,
+                hash=hash_,
+                expires_us=new.expires_us,
+                replaces=not isinstance(new.video, NewVideo),
+            )
 
     async def add(self, project: int, link: int, file: NewVideo, now_us: int) -> WholeVideo:
         """Add a video for a file that arrived whole through a link (see `creation.add`).

@@ -21,7 +21,7 @@ from storage.catalog.queries import project_lookup
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import WholeVideo
-from storage.catalog.schema.tables import streams, video_tags, videos
+from storage.catalog.schema.tables import streams, videos
 from storage.catalog.schema.upload_tables import recorded_times, recordings
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.recordings import (
@@ -31,7 +31,6 @@ from storage.catalog.videos.recordings import (
     add_video,
     dated_title,
     facts_of,
-    stream_facts,
     with_present_labels,
 )
 
@@ -163,13 +162,10 @@ async def _facts(
     video: int | None,
 ) -> RecordingFacts:
     """Return what a clip inherits from its video, or else from the stream."""
-    if video is None:
-        return await stream_facts(connection, stream, 0)
-    query = select(videos).where(videos.c.id == video)
-    row = (await connection.execute(query)).one_or_none()
-    if row is None:
-        facts = await stream_facts(connection, stream, 0)
-        return msgspec.structs.replace(facts, hidden=True)
-    linked = select(video_tags.c.tag_id).where(video_tags.c.video_id == video)
-    linked = linked.order_by(video_tags.c.tag_id)
-    return await facts_of(connection, row, linked, title=stream.title, keep_days=0)
+    if video is not None:
+        query = select(videos).where(videos.c.id == video)
+        row = (await connection.execute(query)).one_or_none()
+        if row is not None:
+            return await facts_of(connection, "video", row, stream.title)
+    facts = await facts_of(connection, "stream", stream, stream.title)
+    return facts if video is None else msgspec.structs.replace(facts, hidden=True)

@@ -93,14 +93,10 @@ async def _attach(
         update(table)
         .where(_ROW.id == video)
         .values(
-            size=file.size,
-            length_us=file.length_us,
-            width=file.width,
-            height=file.height,
+            **rows.file_columns(file),
             state="queued",
             uploaded_us=change.now_us,
             updated_us=change.now_us,
-            source=file.source,
             version=_ROW.version + 1,
         )
     )
@@ -122,15 +118,7 @@ async def add(
         HashTaken: another video or stream has the hash by now.
     """
     video = await expect(connection, project, file, change.now_us)
-    whole_file = VideoFile(
-        source=file.source,
-        size=file.size,
-        length_us=file.length_us,
-        width=file.width,
-        height=file.height,
-        rungs=file.rungs,
-    )
-    await _attach(connection, video, whole_file, change)
+    await _attach(connection, video, file, change)
     return await video_queries.read(connection, video)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Table, bindparam, delete, func, select
+from sqlalchemy import ColumnElement, Select, bindparam, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import decode_countries
@@ -19,18 +19,16 @@ from storage.catalog.events.kinds import VideoDeletedEvent, VideoEvent
 from storage.catalog.library import labels
 from storage.catalog.queries import counters, named_rows, project_lookup, removals, text_search
 from storage.catalog.queries.row_reader import RowReader
-from storage.catalog.records.common import Change, Named, Page
+from storage.catalog.records.common import Change, Page
 from storage.catalog.records.transcoding import MadeSubtitles
 from storage.catalog.records.videos import (
     Phase,
     VideoQuery,
     VideoRecord,
     VideoRung,
-    VideoStatus,
     WholeVideo,
 )
 from storage.catalog.schema.tables import categories, players, streams, video_resolutions, videos
-from storage.catalog.schema.tables import jobs as jobs_table
 from storage.catalog.schema.tables import projects as projects_table
 from storage.catalog.schema.upload_tables import recordings
 from storage.catalog.videos import past_files
@@ -81,13 +79,15 @@ async def _find(
     if row is None:
         return None
     tags = await labels.tags_of(connection, "video", [video])
+    category = await named_rows.find_named(connection, categories, [row.category_id])
+    player = await named_rows.find_named(connection, players, [row.player_id])
     table = video_resolutions.c
     rungs = select(*_RUNG.columns).where(table.video_id == video).order_by(table.number)
     return WholeVideo(
         video=_READER.read(row, project_key=row.key),
-        category=await _find_named(connection, categories, row.category_id),
+        category=category.get(row.category_id),
         countries=decode_countries(row.countries),
-        player=await _find_named(connection, players, row.player_id),
+        player=player.get(row.player_id),
         tags=tags[video],
         rungs=await _RUNG.find_all(connection, rungs),
         subtitles=msgspec.json.decode(row.subtitles, type=tuple[MadeSubtitles, ...]),
@@ -100,16 +100,6 @@ async def read(connection: AsyncConnection, video: int) -> WholeVideo:
     if whole is None:
         raise LookupError(video)
     return whole
-
-
-async def _find_named(
-    connection: AsyncConnection, table: Table, number: int | None
-) -> Named | None:
-    """Return a video's category or player; None if it has none."""
-    if number is None:
-        return None
-    names = await named_rows.names_of(connection, table, [number])
-    return Named(id=number, name=names[number]) if number in names else None
 
 
 async def find_page(
@@ -135,22 +125,17 @@ async def find_page(
     if query.until_us is not None:
         conditions.append(_TABLE.created_us < query.until_us)
     if query.search or len(order) > 1:  # a span
-        count = select(func.count()).select_from(videos).where(*conditions)
-        total = (await connection.execute(count)).scalar_one()
+        total = None
     else:
         kind = "videos" if query.phase is None else f"videos.{query.phase}"
         total = await counters.find(connection, project, kind)
     if query.sort is not None:
         columns = (_SORTED[query.sort.column], _TABLE.id)  # equal values are ordered by number
         order = [each.desc() if query.sort.descending else each.asc() for each in columns]
-    offset = (page - 1) * PAGE_SIZE
-    records: tuple[VideoRecord, ...] = ()
-    # Beyond the end nothing is queried: a huge page number is no offset that a database takes.
-    if offset < total:
-        selected = select(*_READER.columns).where(*conditions).order_by(*order)
-        rows = await connection.execute(selected.limit(PAGE_SIZE).offset(offset))
-        records = tuple(_READER.read(row, project_key=key) for row in rows)
-    return Page(items=records, total=total, number=page, size=PAGE_SIZE)
+    return await named_rows.page_of(
+        connection, videos, conditions, order, _READER,
+        total=total, page=page, size=PAGE_SIZE, project_key=key,
+    )  # fmt: skip
 
 
 async def _find_front(
@@ -181,36 +166,6 @@ async def find_in_phase(
     return tuple(_READER.read(row, project_key=row.key) for row in rows)
 
 
-async def find_status(connection: AsyncConnection, video: int) -> VideoStatus | None:
-    """Return the progress of transcoding a video."""
-    query = select(
-        _TABLE.project_id,
-        _TABLE.state,
-        _TABLE.progress,
-        _TABLE.eta,
-        _TABLE.reason,
-        _TABLE.warnings,
-        _TABLE.attempt,
-    ).where(_TABLE.id == video, project_lookup.is_of_present(_TABLE.project_id))
-    row = (await connection.execute(query)).one_or_none() if video <= named_rows.MAX_ID else None
-    if row is None:
-        return None
-    project, state, progress, eta, reason, warnings, ended_attempt = row
-    # Attempts are numbered over all jobs of a video; the row holds the newest of those that are
-    # over.
-    attempt_query = select(jobs_table.c.attempt).where(jobs_table.c.video_id == video)
-    attempt = (await connection.execute(attempt_query)).scalar_one_or_none()
-    return VideoStatus(
-        project=project,
-        state=state,
-        progress=progress,
-        eta=eta,
-        attempt=ended_attempt if attempt is None else attempt,
-        reason=reason,
-        warnings=msgspec.json.decode(warnings, type=tuple[str, ...]),
-    )
-
-
 async def free_hash(connection: AsyncConnection) -> PublicHash:
     """Return a public name that no video, no recording and no stream has."""
     while await is_hash_taken(connection, hash_ := new_hash()):
@@ -236,16 +191,6 @@ async def find_known(
     for column in (recordings.c.hash, _TABLE.hash):
         known.update((await connection.execute(select(column).where(column.in_(hashes)))).scalars())
     return frozenset(known)
-
-
-async def find_numbers(
-    connection: AsyncConnection, project: int, hashes: Sequence[PublicHash]
-) -> dict[PublicHash, int]:
-    """Return the numbers of a project's videos that have some of these hashes, by hash."""
-    query = select(_TABLE.hash, _TABLE.id).where(
-        _TABLE.project_id == project, _TABLE.hash.in_(hashes)
-    )
-    return {row.hash: row.id for row in await connection.execute(query)}
 
 
 async def remove(

@@ -7,10 +7,10 @@ deleted before it ends.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
-from sqlalchemy import Row, Select, delete, insert, select
+from sqlalchemy import Row, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
@@ -24,7 +24,7 @@ from storage.catalog.queries.due import Due, count_due
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.common import Change
-from storage.catalog.schema.tables import stream_tags, streams, tags
+from storage.catalog.schema.tables import streams, tags
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import recorded_times, recordings
 from storage.catalog.videos import jobs, rows
@@ -133,33 +133,21 @@ async def find(connection: AsyncConnection, stream: PublicHash, run: str) -> Rec
     return await _READER.find(connection, query)
 
 
-async def stream_facts(
-    connection: AsyncConnection,
-    stream: Row[Any],  # Any: the row of a whole table has no static type
-    keep_days: int,
-) -> RecordingFacts:
-    """Return what a video inherits from a stream, whose row is given."""
-    linked = select(stream_tags.c.tag_id).where(stream_tags.c.stream_id == stream.id)
-    linked = linked.order_by(stream_tags.c.tag_id)
-    return await facts_of(connection, stream, linked, title=stream.title, keep_days=keep_days)
-
-
 async def facts_of(
     connection: AsyncConnection,
+    kind: Literal["stream", "video"],
     row: Row[Any],  # Any: the row of a whole table has no static type
-    linked: Select[int],
-    *,
     title: str,
-    keep_days: int,
+    keep_days: int = 0,
 ) -> RecordingFacts:
-    """Return what a video inherits from a stream or video: from its row, and its `linked` tags."""
+    """Return what a video inherits from a stream or video, whose row is given."""
     return RecordingFacts(
         title=title,
         description=row.description,
         category=row.category_id,
         player=row.player_id,
         countries=row.countries,
-        tags=tuple((await connection.execute(linked)).scalars()),
+        tags=await labels.tag_numbers(connection, kind, row.id),
         hidden=row.hidden,
         keep_days=keep_days,
     )
@@ -236,7 +224,8 @@ async def _inherited_facts(
     if stream is None:
         facts = msgspec.structs.replace(recording.facts, hidden=True)
     else:
-        facts = await stream_facts(connection, stream, recording.facts.keep_days)
+        keep_days = recording.facts.keep_days
+        facts = await facts_of(connection, "stream", stream, stream.title, keep_days)
     return await with_present_labels(connection, recording.project, facts)
 
 
@@ -299,7 +288,7 @@ class Recordings:
             existing = await find(connection, stream, run)
             if existing is not None:
                 return existing
-            facts = await stream_facts(connection, row, keep_days)
+            facts = await facts_of(connection, "stream", row, row.title, keep_days)
             statement = insert(recordings).values(
                 project_id=row.project_id,
                 stream_id=row.id,

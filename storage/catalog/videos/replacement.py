@@ -25,8 +25,6 @@ from storage.errors import NoSuchVideo, UploadInProgress
 
 _ROW: Final = table.c
 _IN_PROGRESS: Final = "inprogress"
-# What the row of a video says of its file, and that of a former file, too.
-FILE_COLUMNS: Final = ("source", "size", "length_us", "width", "height")
 
 
 async def lock(connection: AsyncConnection, video: int) -> Row[int, PublicHash, str] | None:
@@ -93,12 +91,8 @@ async def replace(
         update(table)
         .where(_ROW.id == video)
         .values(
-            source=file.source,
+            **rows.file_columns(file),
             generation=_ROW.generation + 1,
-            size=file.size,
-            length_us=file.length_us,
-            width=file.width,
-            height=file.height,
             state="queued",
             phase=_IN_PROGRESS,
             progress=0,
@@ -142,7 +136,7 @@ async def _keep_former(
     old = delete(former_files).where(former_files.c.video_id == row.id)
     dropped = (await connection.execute(old.returning(former_files.c.source))).scalar_one_or_none()
     if row.source is not None:
-        values = {name: getattr(row, name) for name in FILE_COLUMNS}
+        values = rows.file_columns(row)
         values |= {"video_id": row.id, "replaced_us": now_us}
         await connection.execute(insert(former_files).values(values))
     if dropped is None or dropped == source:

@@ -7,8 +7,10 @@ columns that change, so that concurrent changes do not overwrite each other.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import Row, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -25,7 +27,8 @@ from storage.catalog.events.kinds import (
 )
 from storage.catalog.library import labels, players
 from storage.catalog.library.details import columns_of
-from storage.catalog.queries import counters, removals
+from storage.catalog.queries import counters, named_rows, project_lookup, removals
+from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Change, Page, ProjectRecord
 from storage.catalog.records.details import Edit, VideoDetails
 from storage.catalog.records.videos import (
@@ -36,6 +39,7 @@ from storage.catalog.records.videos import (
     VideoStatus,
     WholeVideo,
 )
+from storage.catalog.schema.tables import jobs as jobs_table
 from storage.catalog.schema.tables import videos as table
 from storage.catalog.schema.upload_tables import imports as import_table
 from storage.catalog.videos import (
@@ -56,6 +60,9 @@ from storage.objects.addresses import video_folder
 MOST_RETRIES: Final = 1000
 
 _ROW: Final = table.c
+_STATUS: Final = RowReader(
+    VideoStatus, table, parsers={"warnings": partial(msgspec.json.decode, type=tuple[str, ...])}
+)
 _Values = dict[str, Any]  # Any: columns of every type
 
 
@@ -121,8 +128,19 @@ class Videos:
 
     async def find_status(self, video: int) -> VideoStatus | None:
         """Return the progress of transcoding a video."""
+        query = select(*_STATUS.columns)
+        query = query.where(_ROW.id == video, project_lookup.is_of_present(_ROW.project_id))
+        # Attempts are numbered over all jobs of a video; the row holds the newest of those that are
+        # over.
+        attempt_query = select(jobs_table.c.attempt).where(jobs_table.c.video_id == video)
+        if video > named_rows.MAX_ID:
+            return None
         async with self._database.reading() as connection:
-            return await video_queries.find_status(connection, video)
+            status = await _STATUS.find(connection, query)
+            attempt = (await connection.execute(attempt_query)).scalar_one_or_none()
+        if status is None or attempt is None:
+            return status
+        return msgspec.structs.replace(status, attempt=attempt)
 
     async def free_hash(self) -> PublicHash:
         """Return a public name that no video, no recording and no stream has."""
@@ -138,8 +156,9 @@ class Videos:
         self, project: int, hashes: Sequence[PublicHash]
     ) -> dict[PublicHash, int]:
         """Return the numbers of a project's videos that have some of these hashes, by hash."""
+        query = select(_ROW.hash, _ROW.id).where(_ROW.project_id == project, _ROW.hash.in_(hashes))
         async with self._database.reading() as connection:
-            return await video_queries.find_numbers(connection, project, hashes)
+            return {row.hash: row.id for row in await connection.execute(query)}
 
     async def add(self, project: int, file: NewVideo, change: Change) -> WholeVideo:
         """Add a video for a file that is at its address, and queue its job (see `creation.add`).

@@ -4,15 +4,25 @@ Each function runs within the caller's transaction.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.queries import counters
-from storage.catalog.records.videos import Phase
+from storage.catalog.records.videos import Phase, VideoFile
 from storage.catalog.schema.tables import video_resolutions, videos
 from storage.leases import Lease, LeaseLost
+
+# What the row of a video says of its file, and that of a former file, too.
+_FILE_COLUMNS: Final = ("source", "size", "length_us", "width", "height")
+
+
+def file_columns(
+    file: VideoFile | Row[Any],  # Any: the row of a whole table has no static type
+) -> dict[str, Any]:
+    """Return the columns about a file, or about that of a row."""
+    return {name: getattr(file, name) for name in _FILE_COLUMNS}
 
 
 async def lock(

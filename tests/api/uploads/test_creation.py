@@ -9,7 +9,7 @@ import pytest
 from api.app import create_app
 from api.intake.concurrency_limit import ConcurrencyLimit
 from headend.roles.upload_intake import create_intake
-from storage.catalog.uploads import creation
+from storage.catalog.uploads import repository
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_link_uploads import add_link
 from tests.api.uploads.test_single_request import nothing_is_left
@@ -114,7 +114,7 @@ async def test_bytes_that_are_no_video_are_refused_with_their_creation(
 async def test_too_many_uploads_of_a_project_are_refused_for_a_while(
     api_service: ApiService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(creation, "MAX_OPEN_UPLOADS", 1)
+    monkeypatch.setattr(repository, "MAX_OPEN_UPLOADS", 1)
     headers = {**api_service.owner, **TUS, "Upload-Length": "9"}
     assert (await api_service.client.post(UPLOADS, headers=headers)).status_code == 201
     refused = await api_service.client.post(UPLOADS, headers=headers)

@@ -23,7 +23,6 @@ from tests.support.sql import migrated
 from tests.support.storage.new_videos import new_video
 from tests.support.waiting import until
 from transcode.vod.asset_attempt import TranscodeContext
-from transcode.vod.asset_attempt import TranscodeContext
 from transcode.vod.job import VideoTranscoder
 
 

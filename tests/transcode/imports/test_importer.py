@@ -91,7 +91,9 @@ class ImportFixture(msgspec.Struct, frozen=True):
         new = NewImport(
             url=f"http://127.0.0.1:{port}/s3cr3t/film.mp4{query}",
             host="127.0.0.1",
-            video=msgspec.structs.replace(new_video(source=""), details=wanted or VideoDetails()),
+            video=msgspec.structs.replace(
+                new_video(size=0, source=""), details=wanted or VideoDetails()
+            ),
         )
         assert "s3cr3t" not in repr(new)
         return await self.catalog.imports.add(project, new, Change(now_us()))

@@ -234,9 +234,9 @@ async def test_a_category_is_of_its_project(location: str | Path, catalog: Catal
         database.writing() as connection,
     ):
         await labels.require_category(connection, one, film.id)
-        found = await named_rows.names_of(connection, categories, {film.id, 999})
-        assert found == {film.id: "Film"}
-        assert await named_rows.names_of(connection, categories, ()) == {}
+        found = await named_rows.find_named(connection, categories, [film.id, 999])
+        assert found == {film.id: named(film)}
+        assert await named_rows.find_named(connection, categories, ()) == {}
         for project, number in [(two, film.id), *((one, far) for far in FAR)]:
             with pytest.raises(NoSuchLabel) as refused:
                 await labels.require_category(connection, project, number)

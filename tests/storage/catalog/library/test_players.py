@@ -10,7 +10,7 @@ from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.library import players
 from storage.catalog.library.players import STANDARD
 from storage.catalog.queries import named_rows
-from storage.catalog.records.common import Change, PlayerOptions, PlayerRecord
+from storage.catalog.records.common import Change, Named, PlayerOptions, PlayerRecord
 from storage.catalog.schema.tables import players as table
 from storage.errors import NoSuchLabel, NoSuchProject
 from tests.support.shared_engines import ON_BOTH
@@ -85,7 +85,8 @@ async def test_a_player_belongs_to_one_project_until_it_is_deleted(
         database.writing() as connection,
     ):
         await players.require(connection, one, player.id)
-        assert await named_rows.names_of(connection, table, {player.id, 999}) == {player.id: "Mine"}
+        found = await named_rows.find_named(connection, table, [player.id, 999, None])
+        assert found == {player.id: Named(id=player.id, name="Mine")}
         for project, number in [(two, player.id), *((one, far) for far in FAR)]:
             with pytest.raises(NoSuchLabel) as refused:
                 await players.require(connection, project, number)

@@ -21,7 +21,7 @@ async def leased_import(catalog: Catalog, url: str) -> Lease:
     new = NewImport(
         url=url,
         host="media.example",
-        video=new_video(source=""),
+        video=new_video(size=0, source=""),
     )
     await catalog.imports.add(1, new, Change(NOW))
     job = await catalog.jobs.lease("worker", NOW, IMPORT)
