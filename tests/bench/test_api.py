@@ -14,6 +14,7 @@ from tests.support.e2e.service import SCALE
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.prove
 def test_both_servers_answer_the_same_and_are_counted() -> None:
     assert shutil.which("wrk"), "apt-get install --no-install-recommends wrk"
     completed = subprocess.run(

@@ -33,6 +33,7 @@ def run(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.prove
 def test_a_quick_run_takes_everything_in(tmp_path: Path) -> None:
     quick = ("--quick", "--publishers", "2", "--seconds", "2", "--only", "ours")
     completed = run(*quick, TMPDIR=str(tmp_path))

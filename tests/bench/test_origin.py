@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 DEADLINE = 120 * SCALE  # seconds; 20 on an idle machine
 
 
+@pytest.mark.prove
 def test_all_kinds_of_requests_are_answered_rightly_and_counted() -> None:
     assert shutil.which("wrk"), "apt-get install --no-install-recommends wrk"
     completed = subprocess.run(

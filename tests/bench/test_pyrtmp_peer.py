@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import pytest
 
+pytestmark = pytest.mark.prove
+
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "bench" / "pyrtmp"
 DEADLINE: Final = 20.0  # seconds; only a peer or a client that hangs reaches it
@@ -164,7 +166,6 @@ def publish_by_hand(peer: Peer, *messages: bytes, properties: bytes = b"") -> Fa
             return peer.wait("closed")
 
 
-@pytest.mark.prove
 def test_it_takes_plain_ffmpeg_frame_for_frame(python: Path) -> None:
     with serving(python) as peer, ffmpeg(peer) as encoder:
         assert encoder.wait(DEADLINE) == 0
@@ -179,7 +180,6 @@ def test_it_takes_the_hand_made_publisher(python: Path) -> None:
     assert (counted["frames"], counted["audio"]) == (2, 1)
 
 
-@pytest.mark.prove
 def test_gstreamer_rtmp2sink_never_gets_to_publish(python: Path) -> None:
     with serving(python) as peer:
         pipeline = (
@@ -199,7 +199,6 @@ def test_gstreamer_rtmp2sink_never_gets_to_publish(python: Path) -> None:
                 client.kill()
 
 
-@pytest.mark.prove
 def test_a_list_of_codecs_in_connect_is_cut_off(python: Path) -> None:
     # As ffmpeg sends it with -rtmp_enhanced_codecs, and HaishinKit always: a strict array.
     codecs = b"\x00\x0afourCcList\x0a" + struct.pack(">I", 2) + text("hvc1") + text("av01")
@@ -217,7 +216,6 @@ def test_a_client_over_ipv6_is_cut_off(python: Path) -> None:
     assert "unpack" in counted["error"]
 
 
-@pytest.mark.prove
 def test_timestamps_past_24_bits_lose_the_connection(python: Path) -> None:
     # The pictures must be larger than a chunk: what follows the first chunk goes wrong.
     large = ("-output_ts_offset", "20000", "-s", "640x360", "-qp", "0", "-g", "1")
@@ -228,7 +226,6 @@ def test_timestamps_past_24_bits_lose_the_connection(python: Path) -> None:
     assert counted["error"]
 
 
-@pytest.mark.prove
 def test_a_zero_length_audio_message_loses_the_connection(python: Path) -> None:
     silence = chunked(8, b"", stream=1)
     with serving(python) as peer:
@@ -237,7 +234,6 @@ def test_a_zero_length_audio_message_loses_the_connection(python: Path) -> None:
     assert counted["error"]
 
 
-@pytest.mark.prove
 def test_one_byte_chunks_cost_it_seconds_per_megabyte(python: Path) -> None:
     size = 30_000  # bytes; 9,900 ms of CPU per MB and more were measured, 129 of our own core
     tiny = chunked(1, struct.pack(">I", 1))  # Set Chunk Size

@@ -21,7 +21,7 @@ from tests.support.postgres import PostgresServer
 pytestmark = pytest.mark.e2e
 
 PROCESSES = 8
-ROUNDS = 6
+ROUNDS = 3
 OF_VIDEOS = 5  # of the processes
 # What one process does: adds a tag of its own in each round, and links it to the stream by editing
 # its own key of the settings, the title or the description. Statuses are counted and printed.

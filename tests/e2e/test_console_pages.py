@@ -64,7 +64,8 @@ OF_THE_OWNER: Final = {
 }  # fmt: skip
 # Variants of pages that are listed above with more content.
 _AT_LENGTH: Final = {
-    "overview behind the end", "streams, none found", "videos, none found", "settings, none yet",
+    "overview behind the end", "streams, none found", "streams, none yet", "videos, none found",
+    "videos, none yet", "videos, failed", "failed video", "settings, none yet",
     "operations, examined", "query that makes no sense", "no such project",
 }  # fmt: skip
 OF_A_READER: Final = {

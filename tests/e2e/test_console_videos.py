@@ -78,6 +78,14 @@ def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A film of a second, which is made quickly."""
+    path = tmp_path_factory.mktemp("films") / "short.mp4"
+    path.write_bytes(clip())
+    return path
+
+
+@pytest.fixture(scope="module")
 def made(headend: ServiceProcess, film: Path) -> Json:
     """A video that plays."""
     status, answer = upload(headend, film, title="A film")
@@ -243,9 +251,9 @@ def test_a_field_that_is_refused_is_led_to(
 
 
 def test_a_file_takes_the_place_of_another(
-    headend: ServiceProcess, browser: Chromium, project_path: str, film: Path, tmp_path: Path
+    headend: ServiceProcess, browser: Chromium, project_path: str, short: Path, tmp_path: Path
 ) -> None:
-    status, answer = upload(headend, film, title="First cut")
+    status, answer = upload(headend, short, title="First cut")
     assert status == 201, answer
     number = answer["video"]["id"]
     completed(headend, number, within=60)
@@ -276,9 +284,9 @@ def test_a_file_takes_the_place_of_another(
 
 
 def test_a_question_that_follows_a_refused_one_at_once_is_answered_by_itself(
-    headend: ServiceProcess, browser: Chromium, project_path: str, film: Path
+    headend: ServiceProcess, browser: Chromium, project_path: str, short: Path
 ) -> None:
-    status, answer = upload(headend, film, title="Hasty")
+    status, answer = upload(headend, short, title="Hasty")
     assert status == 201, answer
     viewer = sign_in(browser, headend, f"{project_path}/videos/{answer['video']['id']}")
     viewer.evaluate("""async () => {
@@ -295,10 +303,10 @@ def test_a_question_that_follows_a_refused_one_at_once_is_answered_by_itself(
 
 
 def test_many_are_selected_and_deleted_by_keyboard(
-    headend: ServiceProcess, browser: Chromium, project_path: str, film: Path
+    headend: ServiceProcess, browser: Chromium, project_path: str, short: Path
 ) -> None:
     for number in range(2):
-        status, answer = upload(headend, film, title=f"Spare {number}")
+        status, answer = upload(headend, short, title=f"Spare {number}")
         assert status == 201, answer
     viewer = sign_in(browser, headend, f"{project_path}/videos?search=Spare")
     for at in range(2):

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.e2e
 # Seconds between the head and the body of a forged request: the body must reach the service in a
 # packet of its own, but before the web server has got the answer.
 PAUSES = (0.0, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005)
-TOKENS = ("foo", "h2c", "websocket", "foo, websocket", "TLS/1.0")
+TOKENS = (
+    "foo", "h2c", "websocket",
+    *(pytest.param(each, marks=pytest.mark.prove) for each in ("foo, websocket", "TLS/1.0")),
+)  # fmt: skip
 PATHS = ("/app/of-nobody", "/api/projects", "/live/nothing/index.m3u8")
 
 

@@ -169,6 +169,7 @@ def test_a_killed_owner_is_replaced_by_the_host_that_relays_the_backup(
     assert not second.log_has("Traceback")
 
 
+@pytest.mark.prove
 def test_an_owner_that_was_frozen_surrenders_and_relays(
     shared: SharedHosts, tmp_path: Path
 ) -> None:

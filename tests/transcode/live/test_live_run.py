@@ -330,12 +330,14 @@ def gap(sequence: int) -> Segment:
     ("first", "flood"),
     [
         pytest.param([], [Trouble(what="x", detail="y")], id="troubles"),
-        pytest.param([], [Posters(posters=())], id="posters"),
+        pytest.param([], [Posters(posters=())], id="posters", marks=pytest.mark.prove),
         pytest.param([PREPARED], [INIT], id="init sections"),
-        pytest.param([PREPARED, INIT], [PART], id="parts"),
+        pytest.param([PREPARED, INIT], [PART], id="parts", marks=pytest.mark.prove),
         pytest.param([PREPARED], [gap(number) for number in range(99)], id="one rendition alone"),
         pytest.param([], [Prepared(epoch=7, names=(), reused=None)], id="an unknown epoch"),
-        pytest.param([], [Spliced(epoch=7, reused=None)], id="an unknown source"),
+        pytest.param(
+            [], [Spliced(epoch=7, reused=None)], id="an unknown source", marks=pytest.mark.prove
+        ),
     ],
 )
 async def test_an_engine_that_floods_is_lost_and_replaced(

@@ -99,7 +99,7 @@ async def follow(run: LiveRun, *sources: Source) -> None:
     [
         # Encoders with low delay rely on the frame rate, so that has an init section of its own.
         pytest.param(True, {TOP: 5, ENCODED: 3}, id="low latency"),
-        pytest.param(False, {TOP: 3, ENCODED: 1}, id="normal latency"),
+        pytest.param(False, {TOP: 3, ENCODED: 1}, id="normal latency", marks=pytest.mark.prove),
     ],
 )
 async def test_one_decoder_shows_every_picture_over_all_switches(

@@ -145,7 +145,7 @@ def test_sound_that_stops_and_comes_back_keeps_its_place(long_pulses: Source, re
         pytest.param(1.7, ("-tune", "zerolatency"), id="0.6 a second"),
     ],
 )
-@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize("reuse", [True, pytest.param(False, marks=pytest.mark.prove)])
 def test_slides_with_sound_make_segments_as_usual(
     folder: Path, seconds: float, coded: tuple[str, ...], reuse: bool
 ) -> None:

@@ -388,6 +388,7 @@ def test_orders_out_of_their_order_do_no_harm(source: Source) -> None:
     )
 
 
+@pytest.mark.prove
 def test_a_long_slate_needs_no_more_memory_than_a_short_one() -> None:
     """Ten minutes at a small size, in one rung, are enough to show a growth of memory."""
     ladder = ladder_for(16, 16, frozenset())
