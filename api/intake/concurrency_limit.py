@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Final
 
-from api.http.caller_limits import FairShare, Holder, Refusal
 from api.http.errors import ApiError
+from media.fair_share import FairShare, Holder, Refusal
 
 _RETRY_SECONDS: Final = 10
 _REFUSALS: Final = {

@@ -14,13 +14,13 @@ import msgspec
 from litestar import Request
 from litestar.di import NamedDependency
 
-from api.http.caller_limits import Holder
 from api.http.errors import ApiError, invalid, unavailable
 from api.http.multipart import MAX_TEXT_BYTES, STALL_SECONDS, FileField, read_form
 from api.intake.concurrency_limit import ConcurrencyLimit
 from api.intake.limits import UploadLimits
 from api.intake.writer_turns import WriterTurns
 from api.ports import PosterMaker, SlateMaker
+from media.fair_share import Holder
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.records.uploads import LinkRecord
 from storage.catalog.records.videos import OWN_POSTERS

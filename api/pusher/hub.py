@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from api.http.caller_limits import FairShare, Holder, Refusal
 from api.pusher.limits import PusherSettings
 from api.pusher.protocol import OVER_CAPACITY, RECONNECT, CloseConnection, event_message
+from media.fair_share import FairShare, Holder, Refusal
 from media.no_op import do_nothing, never
 
 # The ASGI extension of a web-socket scope with which a server sends whole frames: a function that

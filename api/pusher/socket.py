@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 from api.http.application import Application
 from api.http.browser_headers import DATA_POLICY
-from api.http.caller_limits import client_holders, peer_address
+from api.http.caller_limits import peer_address
 from api.pusher.grants import FindHolding, none_hold
 from api.pusher.hub import FRAMES, Hub, Subscriber
 from api.pusher.limits import PusherSettings
@@ -33,6 +33,7 @@ from api.pusher.protocol import (
     connection_error,
     signature,
 )
+from media.fair_share import client_holders
 from media.no_op import do_nothing
 from storage.errors import StorageError
 

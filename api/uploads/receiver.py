@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import msgspec
 
-from api.http.caller_limits import Holder
 from api.http.errors import ApiError, invalid
 from api.http.multipart import MIN_PROGRESS_BYTES
 from api.http.parameters import missing
@@ -33,6 +32,7 @@ from api.intake.upload_intake import (
 )
 from api.intake.writer_turns import Turn
 from api.uploads.replace_file import replace_source
+from media.fair_share import Holder
 from media.ticks import MICROSECONDS
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadRefusedEvent
 from storage.catalog.records.common import Change

@@ -14,10 +14,10 @@ from typing import Any
 
 from litestar import Request
 
-from api.http.caller_limits import Holder
 from api.http.errors import ApiError
 from api.http.parameters import missing
 from api.intake.upload_intake import UploadIntake, probe_video, received_file
+from media.fair_share import Holder
 from media.stream_keys import PublicHash, new_hash
 from storage.catalog.records.videos import VideoFile, VideoRecord, WholeVideo
 from storage.errors import UploadInProgress, UploadLinkSpent

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 from litestar import Request
 
-from api.http.caller_limits import Holder
 from api.http.errors import invalid
 from api.http.multipart import FileField, read_form
 from api.intake.upload_intake import (
@@ -31,6 +30,7 @@ from api.intake.upload_intake import (
 from api.library.references import read_details
 from api.schemas.filenames import file_slug, file_title
 from api.videos.schemas import TEXTS, DetailsBody
+from media.fair_share import Holder
 from media.stream_keys import PublicHash
 from storage.catalog import Catalog
 from storage.catalog.records.details import VideoDetails

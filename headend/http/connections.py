@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from api.http.caller_limits import FairShare, Holder, Refusal, client_holders
 from api.http.client_address import TrustedProxies, parse_address
+from media.fair_share import FairShare, Holder, Refusal, client_holders
 
 log = logging.getLogger(__name__)
 

@@ -25,10 +25,10 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from websockets.http11 import MAX_LINE_LENGTH
 
-from api.http.caller_limits import Holder
 from headend.http.closing_answer import ClosingAnswer
 from headend.http.connections import ConnectionLimiter
 from headend.http.websockets import SocketProtocol
+from media.fair_share import Holder
 
 # Clients and proxies limit heads to 8 to 32 KiB.
 HEAD_BYTES: Final = 64 * 1024

@@ -4,9 +4,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from api.http.caller_limits import Holder
 from api.http.errors import ApiError
 from api.intake.concurrency_limit import ConcurrencyLimit
+from media.fair_share import Holder
 
 
 def caller(number: int) -> tuple[Holder, ...]:

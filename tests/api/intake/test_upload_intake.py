@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from api.http.caller_limits import Holder
 from api.http.errors import ApiError
 from api.intake.concurrency_limit import ConcurrencyLimit
 from api.intake.upload_intake import link_holders, token_holders
 from headend.roles.upload_intake import create_intake
+from media.fair_share import Holder
 from storage.catalog.records.common import Change
 from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.uploads import LinkRecord

@@ -6,10 +6,10 @@ import struct
 import pytest
 from websockets.frames import Frame, Opcode
 
-from api.http.caller_limits import client_holders
 from api.pusher.hub import Hub, Subscriber, frame
 from api.pusher.limits import PusherSettings
 from api.pusher.protocol import CloseConnection, event_message
+from media.fair_share import client_holders
 
 LIMITS = PusherSettings(waiting=8, waiting_bytes=20_000)
 

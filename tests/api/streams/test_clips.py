@@ -9,12 +9,12 @@ import pytest
 from httpx import Response
 
 from api.app import create_app
-from api.http.caller_limits import Holder
 from api.intake.upload_intake import UploadIntake
 from api.schemas.timestamps import format_timestamp
 from delivery.edge.memory import MemoryEdge
 from delivery.run.publication import Publication
 from headend.roles.upload_intake import create_intake
+from media.fair_share import Holder
 from storage.catalog import open_catalog
 from storage.catalog.records.common import Change
 from storage.objects.disk import DiskObjects

@@ -144,9 +144,9 @@ async def test_an_earlier_address_opens_nothing_after_a_restriction(site: Site, 
     assert germany is not None
     match way:
         case "countries":
-            change = VideoDetails.edit(countries=(germany,))
+            change = VideoDetails.edit(countries=(germany.number,))
             await videos.edit(site.video_number, change, Change(NOW_US))
-            limited = StreamDetails.edit(countries=(germany,))
+            limited = StreamDetails.edit(countries=(germany.number,))
             await streams.edit(site.stream_number, limited, Change(NOW_US))
         case "unpublished":
             await videos.unpublish(site.video_number, Change(NOW_US))
@@ -177,7 +177,7 @@ async def test_a_restricted_stream_on_air_adds_nothing_to_its_copies(site: Site)
     await site.redirected(site.live)
     germany = find_country("DE")
     assert germany is not None
-    change = StreamDetails.edit(countries=(germany,))
+    change = StreamDetails.edit(countries=(germany.number,))
     await site.catalog.streams.edit(site.stream_number, change, Change(NOW_US))
 
     async def is_restricted() -> bool:  # within a second
