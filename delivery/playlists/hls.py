@@ -149,17 +149,6 @@ class TimelineTexts:
         return _SegmentText(segment, plain, parted)
 
 
-def render_timeline(
-    timeline: Timeline,
-    *,
-    low_latency: bool,
-    skip: bool = False,
-    reports: Iterable[RenditionReport] = (),
-) -> str:
-    """Render the playlist of one timeline (see `TimelineTexts.render`)."""
-    return TimelineTexts().render(timeline, low_latency=low_latency, skip=skip, reports=reports)
-
-
 def _header(timeline: Timeline, *, version: int = VERSION) -> str:
     opening = MediaPlaylist(
         target=timeline.target,

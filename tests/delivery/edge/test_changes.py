@@ -12,13 +12,13 @@ from delivery.edge.changes import (
     EdgeMessage,
     EdgeState,
 )
-from delivery.playlists.hls import render_timeline
 from media.hls.timeline import PAGE_SEGMENTS, Timeline
 from tests.support.media.timelines import (
     SEGMENT,
     TimelineRun,
     extended,
     part,
+    render_timeline,
     timeline_runs,
     with_closed,
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from delivery.playlists.hls import TimelineTexts, render_timeline
+from delivery.playlists.hls import TimelineTexts
 from media.hls.m3u8 import M3u8Error, parse, render
 from media.hls.playlist import (
     TARGET_SECONDS,
@@ -26,6 +26,7 @@ from tests.support.media.timelines import (
     TimelineRun,
     extended,
     part,
+    render_timeline,
     timeline_runs,
     with_closed,
 )

@@ -48,21 +48,9 @@ async def go_live(
     fixture: RecorderFixture, number: int, *, recorded: bool, maker: ReportMaker | None = None
 ) -> tuple[Publication, ReportMaker]:
     """Begin a run of so many steps of 2 s; the live window has the last six."""
-    publication = await fixture.open()
-    if not recorded:
-        fixture.follow(publication)
-    maker = maker or ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
-    await more(fixture, publication, maker, number)
-    return publication, maker
-
-
-async def more(
-    fixture: RecorderFixture, publication: Publication, maker: ReportMaker, number: int
-) -> None:
-    for _ in range(number):
-        await append_all(publication, maker.step())
-        fixture.clock.now += 2.0
+    return await fixture.on_air(
+        number, maker=maker or ReportMaker(TOP, LOW), keep_days=7 if recorded else None
+    )
 
 
 async def find_clip(fixture: RecorderFixture, wanted: TimeRange) -> ClipSource:
@@ -194,7 +182,7 @@ async def test_clips_of_a_long_window_that_is_not_recorded(
         publication = await open_run(fixture.objects, fixture.edge, fixture.clock, window=window)
         maker = ReportMaker(TOP, LOW)
         await begin_epoch(publication, maker)
-        await more(fixture, publication, maker, 70)
+        await fixture.show(publication, maker, 70)
         cases = {
             "the beginning, within a page": (time(20, 24), range(10, 12)),
             "across pages": (time(30, 70), range(15, 35)),
@@ -281,7 +269,7 @@ async def test_discontinuities_and_gaps_are_those_of_the_run(tmp_path: Path) -> 
         await begin_epoch(publication, maker, NOON_US + 8 * SECOND)
         await append_all(publication, maker.step(discontinuity=True))
         await append_all(publication, maker.step(gaps=(LOW.name,)))
-        await more(fixture, publication, maker, 1)
+        await fixture.show(publication, maker, 1)
         video = await cut(fixture, time(4, 14))
         await is_exactly(fixture, video, [2, 3, 4, 5, 6])
         for name in (TOP.name, LOW.name, AUDIO_RENDITION):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from delivery.run.publication import Publication
 from media.ladder import AUDIO_RENDITION
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoRecord
@@ -30,14 +29,6 @@ from tests.support.waiting import until
 LATER_US = NOON_US + 3_600_000_000
 
 
-async def steps(
-    fixture: RecorderFixture, maker: ReportMaker, publication: Publication, number: int
-) -> None:
-    for _ in range(number):
-        await append_all(publication, maker.step())
-        fixture.clock.now += 2.0
-
-
 async def videos_of(fixture: RecorderFixture, number: int) -> list[VideoRecord]:
     """Wait until there are so many videos."""
 
@@ -50,14 +41,11 @@ async def videos_of(fixture: RecorderFixture, number: int) -> list[VideoRecord]:
 
 async def test_a_run_becomes_a_video_when_it_is_over(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open()
-        maker = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 40)
+        publication, maker = await fixture.on_air(40, maker=ReportMaker(TOP, LOW))
         maker.epoch = 1
         await begin_epoch(publication, maker)
         await append_all(publication, maker.step(discontinuity=True))
-        await steps(fixture, maker, publication, 3)
+        await fixture.show(publication, maker, 3)
         # Long after the live window: segments that left it still exist.
         assert not fixture.disk.path(f"live/{HASH}/{RUN}/{TOP.name}/0.m4s").exists()
         assert await fixture.videos() == []
@@ -83,10 +71,7 @@ async def test_a_run_becomes_a_video_when_it_is_over(tmp_path: Path) -> None:
 
 async def test_what_is_recorded_takes_no_second_room(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open()
-        maker = ReportMaker(TOP)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 3)
+        publication, _ = await fixture.on_air(3)
         await fixture.caught_up(publication)
         await publication.finish()
         (video,) = await fixture.all_over()
@@ -107,7 +92,7 @@ async def test_a_run_that_is_not_to_be_recorded_is_not(tmp_path: Path) -> None:
         fixture.follow(again)
         maker = ReportMaker(TOP)
         await begin_epoch(again, maker)
-        await steps(fixture, maker, again, 3)
+        await fixture.show(again, maker, 3)
         await again.finish()
         await fixture.release()
         assert await fixture.all_over() == []
@@ -128,10 +113,7 @@ async def test_a_moment_is_no_video(tmp_path: Path) -> None:
 
 async def test_a_run_that_a_restart_cut_off_is_recorded_further(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open()
-        maker = ReportMaker(TOP, salt="first")
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 20)
+        await fixture.on_air(20, maker=ReportMaker(TOP, salt="first"))
         await fixture.release()
     async with run_recorder(tmp_path) as fixture:
         resumed = await resume_run(fixture.objects, fixture.edge, fixture.clock)
@@ -141,7 +123,7 @@ async def test_a_run_that_a_restart_cut_off_is_recorded_further(tmp_path: Path) 
         maker = ReportMaker.continuing(resumed, salt="second")
         await begin_epoch(resumed, maker)
         await append_all(resumed, maker.step(discontinuity=True))
-        await steps(fixture, maker, resumed, 4)
+        await fixture.show(resumed, maker, 4)
         await resumed.finish()
         (video,) = await fixture.all_over()
         await fixture.check(video)
@@ -155,10 +137,7 @@ async def test_a_run_that_a_restart_cut_off_is_recorded_further(tmp_path: Path) 
 
 async def test_a_run_that_no_encoder_resumes_becomes_a_video(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open()
-        maker = ReportMaker(TOP)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 20)
+        publication, _ = await fixture.on_air(20)
         await fixture.caught_up(publication)
     async with run_recorder(tmp_path) as fixture:
         # It may still come back.
@@ -175,23 +154,17 @@ async def test_a_run_that_no_encoder_resumes_becomes_a_video(tmp_path: Path) -> 
 
 async def test_a_run_that_another_followed_becomes_a_video(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open()
-        maker = ReportMaker(TOP)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 14)
+        publication, maker = await fixture.on_air(14)
         await fixture.caught_up(publication)
         # The run's notes are lost, as after a power cut, so its end is unknown.
         fixture.disk.path(f"live/{HASH}/{RUN}/state.json").write_bytes(b"")
     async with run_recorder(tmp_path) as fixture:
-        following = await fixture.open(now_us=LATER_US)
-        maker = ReportMaker(TOP)
-        await begin_epoch(following, maker)
-        await steps(fixture, maker, following, 1)
+        following, maker = await fixture.on_air(1, now_us=LATER_US)
         (video,) = await videos_of(fixture, 1)
         await fixture.check(video, exact=False)
         # Up to the newest page.
         assert len(fixture.playlist(video, TOP.name).segments) == 13
-        await steps(fixture, maker, following, 1)
+        await fixture.show(following, maker, 1)
         await following.finish()
         assert len(await fixture.all_over()) == 2
 
@@ -199,10 +172,7 @@ async def test_a_run_that_another_followed_becomes_a_video(tmp_path: Path) -> No
 async def test_below_the_least_room_no_recording_begins(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
         fixture.free = 1000
-        publication = await fixture.open()
-        maker = ReportMaker(TOP)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 3)
+        publication, _ = await fixture.on_air(3)
         await fixture.release()
         (facts,) = fixture.events_of("recording not begun")
         assert "free space is 1000 bytes" in str(facts["cause"])
@@ -212,18 +182,15 @@ async def test_below_the_least_room_no_recording_begins(tmp_path: Path) -> None:
 
 async def test_where_room_runs_out_what_there_is_becomes_a_video(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open()
-        maker = ReportMaker(TOP)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 5)
+        publication, maker = await fixture.on_air(5)
         await fixture.caught_up(publication)
         fixture.free = 1000
-        await steps(fixture, maker, publication, 1)
+        await fixture.show(publication, maker, 1)
         (video,) = await fixture.all_over()
         assert len(fixture.events_of("recording stopped")) == 1
         # The run goes on, and is not recorded again although there is room.
         fixture.free = 1 << 40
-        await steps(fixture, maker, publication, 5)
+        await fixture.show(publication, maker, 5)
         await publication.finish()
         await fixture.check(video)
         # The step at which the lack of room was noticed may be included.
@@ -233,16 +200,13 @@ async def test_where_room_runs_out_what_there_is_becomes_a_video(tmp_path: Path)
 
 async def test_what_cannot_be_linked_is_a_gap_and_costs_the_run_nothing(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open()
-        maker = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 3)
+        publication, maker = await fixture.on_air(3, maker=ReportMaker(TOP, LOW))
         await fixture.caught_up(publication)
         video_folder = next((fixture.disk.root / "videos").iterdir())
         target = f"{video_folder.name}/1-1/{TOP.name}/3.m4s"
         places = (f"{video_folder.name}/1-1/{name}/5.m4s" for name in (TOP.name, LOW.name))
         fixture.objects.full = {target, *places}
-        await steps(fixture, maker, publication, 5)
+        await fixture.show(publication, maker, 5)
         await publication.finish()
         (video,) = await fixture.all_over()
         playlist = fixture.playlist(video, TOP.name)
@@ -256,16 +220,13 @@ async def test_a_step_counts_once_it_is_listed_even_if_its_playlists_fail(
     tmp_path: Path,
 ) -> None:
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open()
-        maker = ReportMaker(TOP)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 2)
+        publication, maker = await fixture.on_air(2)
         fixture.objects.full = {f"{RUN}/{TOP.name}/index.m3u8"}
         assert await append_until_full(publication, maker.step()) > 0
         fixture.objects.full = {"state.json"}
         assert await append_until_full(publication, maker.step()) > 0
         fixture.objects.full = set()
-        await steps(fixture, maker, publication, 2)
+        await fixture.show(publication, maker, 2)
         await fixture.caught_up(publication)
         await publication.finish()
         (video,) = await fixture.all_over()
@@ -281,10 +242,10 @@ async def test_pages_that_cannot_be_written_wait(tmp_path: Path) -> None:
         maker = ReportMaker(TOP)
         fixture.objects.full = {"/record/0.json", "/record/1.json"}
         await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 30)
+        await fixture.show(publication, maker, 30)
         await fixture.caught_up(publication)
         fixture.objects.full = set()
-        await steps(fixture, maker, publication, 3)
+        await fixture.show(publication, maker, 3)
         await publication.finish()
         (video,) = await fixture.all_over()
         await fixture.check(video)
@@ -293,10 +254,7 @@ async def test_pages_that_cannot_be_written_wait(tmp_path: Path) -> None:
 
 async def test_a_disk_that_takes_no_playlists_is_tried_again(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open()
-        maker = ReportMaker(TOP)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 3)
+        publication, _ = await fixture.on_air(3)
         await fixture.caught_up(publication)
         fixture.objects.full = {"1-1/index.m3u8"}
         await publication.finish()
@@ -319,7 +277,7 @@ async def test_posters_of_the_stream_become_the_videos(tmp_path: Path) -> None:
         await fixture.disk.put(f"live/{HASH}/poster/strange.jpg", b"x")
         maker = ReportMaker(TOP)
         await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 3)
+        await fixture.show(publication, maker, 3)
         await publication.finish()
         (video,) = await fixture.all_over()
         assert video.posters == "poster-1-1"
@@ -331,10 +289,7 @@ async def test_posters_of_the_stream_become_the_videos(tmp_path: Path) -> None:
 
 async def test_a_deleted_streams_recording_becomes_a_video_for_its_owner(tmp_path: Path) -> None:
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open(keep_days=3)
-        maker = ReportMaker(TOP)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 20)
+        publication, _ = await fixture.on_air(20, keep_days=3)
         await fixture.caught_up(publication)
         (stream,) = await fixture.catalog.streams.find_all()
         await fixture.catalog.streams.remove(stream.id, Change(NOON_US))
@@ -362,10 +317,7 @@ async def test_a_recording_of_a_restored_catalog_does_not_cost_the_video_it_beca
     """
     backup = tmp_path / "backup.db"
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open()
-        maker = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 3)
+        publication, _ = await fixture.on_air(3, maker=ReportMaker(TOP, LOW))
         await fixture.caught_up(publication)
         await asyncio.to_thread(run_sql, tmp_path / "catalog.db", f"VACUUM INTO '{backup}'")
         await publication.finish()
@@ -408,10 +360,7 @@ async def test_a_fault_of_the_search_for_ended_runs_ends_no_recording_of_a_prese
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with run_recorder(tmp_path) as fixture:
-        publication = await fixture.open()
-        maker = ReportMaker(TOP, LOW)
-        await begin_epoch(publication, maker)
-        await steps(fixture, maker, publication, 3)
+        publication, maker = await fixture.on_air(3, maker=ReportMaker(TOP, LOW))
         await fixture.caught_up(publication)
         with monkeypatch.context() as faulty:
             # A bug of ours: it finds rows that are none.
@@ -419,7 +368,7 @@ async def test_a_fault_of_the_search_for_ended_runs_ends_no_recording_of_a_prese
             for _ in range(2):
                 fixture.recorder.check_ended()
                 await until(lambda: "recordings not listed" in caplog.text)
-        await steps(fixture, maker, publication, 3)
+        await fixture.show(publication, maker, 3)
         await publication.finish()
         (video,) = await fixture.all_over()
         assert video.length_us == 6 * 2_000_000

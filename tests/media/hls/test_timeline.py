@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delivery.playlists.hls import render_timeline
 from media.hls.playlist import TARGET_SECONDS, PartialSegment, PlaylistSegment, RenditionReport
 from media.hls.timeline import PAGE_SEGMENTS, Timeline
 from media.ticks import VIDEO_SCALE
@@ -15,6 +14,7 @@ from tests.support.media.timelines import (
     TimelineRun,
     extended,
     part,
+    render_timeline,
     timeline_runs,
     with_closed,
 )

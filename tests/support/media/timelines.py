@@ -1,16 +1,29 @@
 """Timelines of a live rendition, built by given or by random operations."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from hypothesis import strategies as st
 
-from media.hls.playlist import PartialSegment, PlaylistSegment
+from delivery.playlists.hls import TimelineTexts
+from media.hls.playlist import PartialSegment, PlaylistSegment, RenditionReport
 from media.hls.timeline import Timeline
 from media.ticks import VIDEO_SCALE
 
 NOON_US: Final = 1_769_860_800_000_000  # 2026-01-31T12:00:00Z
 PART: Final = VIDEO_SCALE // 2
 SEGMENT: Final = 4 * PART
+
+
+def render_timeline(
+    timeline: Timeline,
+    *,
+    low_latency: bool,
+    skip: bool = False,
+    reports: Iterable[RenditionReport] = (),
+) -> str:
+    """Render the playlist of a timeline at once, whatever was rendered before."""
+    return TimelineTexts().render(timeline, low_latency=low_latency, skip=skip, reports=reports)
 
 
 def part(msn: int, index: int, *, duration: int = PART, gap: bool = False) -> PartialSegment:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from delivery.edge.memory import MemoryEdge
-from delivery.playlists.hls import render_timeline
+from delivery.playlists.hls import TimelineTexts
 from delivery.run.publication import Publication
 from delivery.run.run_objects import SOLE_OWNER, RunOwner
 from delivery.run.run_state import LiveWindow
@@ -293,7 +293,7 @@ class CheckedEdge(MemoryEdge):
             if low_latency and timeline.parts:
                 self._low_latency.add(address)
             if timeline.count:
-                texts[address] = render_timeline(timeline, low_latency=False)
+                texts[address] = TimelineTexts().render(timeline, low_latency=False)
             for part in timeline.parts:
                 assert self.local_part(f"{folder}/{name}/{part.uri}") is not None
         self._check(texts)

@@ -26,8 +26,12 @@ from tests.support.sql import migrated, run_sql
 from tests.support.storage.engine_reports import (
     HASH,
     NOON_US,
+    TOP,
     CheckedEdge,
     FailingObjects,
+    ReportMaker,
+    append_all,
+    begin_epoch,
     open_run,
 )
 from tests.support.waiting import until
@@ -85,9 +89,30 @@ class RecorderFixture(msgspec.Struct):
     def disk(self) -> DiskObjects:
         return self.objects.disk
 
-    async def open(self, *, now_us: int = NOON_US, keep_days: int = 7) -> Publication:
+    async def open(self, *, now_us: int = NOON_US, keep_days: int | None = 7) -> Publication:
         publication = await open_run(self.objects, self.edge, self.clock, now_us=now_us)
         return self.follow(publication, keep_days=keep_days)
+
+    async def on_air(
+        self,
+        steps: int,
+        *,
+        maker: ReportMaker | None = None,
+        now_us: int = NOON_US,
+        keep_days: int | None = 7,
+    ) -> tuple[Publication, ReportMaker]:
+        """Open a recorded run, and show so many steps of 2 s of it."""
+        publication = await self.open(now_us=now_us, keep_days=keep_days)
+        maker = maker or ReportMaker(TOP)
+        await begin_epoch(publication, maker)
+        await self.show(publication, maker, steps)
+        return publication, maker
+
+    async def show(self, publication: Publication, maker: ReportMaker, steps: int) -> None:
+        """Show so many steps more."""
+        for _ in range(steps):
+            await append_all(publication, maker.step())
+            self.clock.now += 2.0
 
     def follow(self, publication: Publication, *, keep_days: int | None = None) -> Publication:
         """Record a run; without `keep_days` only if its recording has begun."""
