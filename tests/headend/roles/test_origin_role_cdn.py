@@ -143,9 +143,9 @@ async def test_an_earlier_address_opens_nothing_after_a_restriction(site: Site, 
     assert germany is not None
     match way:
         case "countries":
-            change = VideoDetails.edit(countries=(germany,))
+            change = VideoDetails.edit(countries=(germany.number,))
             await videos.edit(site.video_number, change, NOW_US, by=None)
-            limited = StreamDetails.edit(countries=(germany,))
+            limited = StreamDetails.edit(countries=(germany.number,))
             await streams.edit(site.stream_number, limited, now_us=NOW_US, by=None)
         case "unpublished":
             await videos.unpublish(site.video_number, NOW_US, by=None)
@@ -176,7 +176,7 @@ async def test_a_restricted_stream_on_air_adds_nothing_to_its_copies(site: Site)
     await site.redirected(site.live)
     germany = find_country("DE")
     assert germany is not None
-    change = StreamDetails.edit(countries=(germany,))
+    change = StreamDetails.edit(countries=(germany.number,))
     await site.catalog.streams.edit(site.stream_number, change, now_us=NOW_US, by=None)
 
     async def is_restricted() -> bool:  # within a second
