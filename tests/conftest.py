@@ -121,7 +121,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
-    processes: int = config.getoption("--processes")
+    processes = int(str(config.getoption("--processes")))
     if not processes or config.option.collectonly or session.testsfailed:
         return None
     spread = Spread([item.nodeid for item in session.items])

@@ -187,6 +187,8 @@ class _Fork:
             crew.begin(number)
             self._run_units()
             self._parent.send(("end", "", crew.rest()))
+        except KeyboardInterrupt:
+            return 1  # the parent says so
         except BaseException:  # noqa: BLE001  # nothing of the parent runs on in a fork
             traceback.print_exc()
             return 1
