@@ -163,7 +163,7 @@ def test_the_engine_is_sandboxed_before_it_reads(child: subprocess.Popen[bytes])
         epoch=0, video=None, audio=None, ladder=None, start=0, sequence=0, inits={},
         discontinuity=False,
     )  # fmt: skip
-    with fed(child, pack(empty) + pack(Finish())):
+    with fed(child, bytes(pack(empty) + pack(Finish()))):
         reports_until(child, EpochFinished)
     facts = Path(f"/proc/{child.pid}/status").read_text().splitlines()
     status = {line.partition(":")[0]: line.partition(":")[2].strip() for line in facts}

@@ -3,7 +3,7 @@
 import io
 import re
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 from pathlib import Path
@@ -331,10 +331,10 @@ async def test_nothing_is_left_of_the_previews_of_a_deleted_video(
         def __getattr__(self, name: str) -> object:
             return getattr(vod.objects, name)
 
-        async def put(self, address: str, data: bytes, *, vital: bool = False) -> None:
-            if address.endswith("sheet-0.jpg"):
+        async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
+            if any(address.endswith("sheet-0.jpg") for address in objects):
                 await vod.catalog.videos.remove(recording.video.id, Change(now_us()))
-            await vod.objects.put(address, data, vital=vital)
+            await vod.objects.put_all(objects, vital=vital)
 
     maker = PreviewMaker(replace(preview_context(vod), objects=Deleting(), lend=lend))
     with pytest.raises(LeaseLost):
