@@ -50,3 +50,6 @@ def _relax(connection: sa.Connection) -> None:
         "PRAGMA writable_schema = RESET",
     ):
         connection.execute(sa.text(statement))
+    columns = connection.execute(sa.text("PRAGMA table_info(jobs)")).mappings()
+    if any(column["name"] == "video_id" and column["notnull"] for column in columns):
+        raise RuntimeError("the table jobs is not as Headend has made it")
