@@ -249,7 +249,6 @@ import asyncio, sys
 from storage.catalog import open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.library import labels
-from storage.catalog.library.labels import TagByName
 from storage.catalog.records.common import Change
 from storage.errors import NameTaken
 

@@ -293,7 +293,6 @@ import anyio, sys
 from pathlib import Path
 from storage.catalog import open_catalog
 from storage.catalog.records.common import Change
-from storage.catalog.streams.repository import StreamChange
 from storage.catalog.records.details import StreamDetails
 async def main():
     place = sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1])
