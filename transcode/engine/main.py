@@ -1,6 +1,7 @@
 """The engine's process: sandboxed, orders on standard input, reports on standard output.
 
     python -m transcode.engine live [LABEL]      LABEL is for the process list only
+    python -m transcode.engine watch [LABEL]     compare the encoders of one stream
     python -m transcode.engine probe             describe the file on standard input
     python -m transcode.engine video ORDER       its renditions, by the live engine's ladder
     python -m transcode.engine asset ORDER       survey it; make what is made in one piece
@@ -18,9 +19,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import av.logging
 import msgspec
@@ -45,10 +46,15 @@ from transcode.protocol.messages import (
     WireError,
     WireReader,
 )
+from transcode.protocol.watch_messages import WatchOrder
 from transcode.sandbox.landlock import hide_files
 from transcode.sandbox.rlimits import SandboxError, die_with_parent, limit_cpu, set_limits
 from transcode.sandbox.seccomp import deny_changes, deny_network, deny_openings
 
+if TYPE_CHECKING:
+    from transcode.engine.watch.session import WatchSession
+
+M = TypeVar("M")
 _READ_BYTES: Final = 1 << 18
 # A 2160p60 source with all six rungs encoded takes 1.7 GB of data; a hostile one tries for more.
 _MEMORY_BYTES: Final = 3 << 30
@@ -83,6 +89,8 @@ class _Sandbox(msgspec.Struct, frozen=True, kw_only=True):
 
 SANDBOXES: Final = {
     "live": _Sandbox(),
+    # It decodes half a minute of sound at once, which takes a few MiB.
+    "watch": _Sandbox(memory_bytes=256 << 20, closed=True),
     # A file of a few kilobytes can declare a picture of gigabytes; a real one of 8192 x 4320 with
     # the frames that its decoder holds takes 600 MB.
     "probe": _Sandbox(memory_bytes=1 << 30, cpu_seconds=20, nice=_FILE_NICE, closed=True),
@@ -111,6 +119,8 @@ def main(arguments: list[str]) -> int:
     if kind not in SANDBOXES:
         sys.stderr.write(f"usage: python -m transcode.engine {'|'.join(SANDBOXES)} [LABEL|ORDER]\n")
         return _WRONG_CALL
+    # It imports numpy, which reads files and allocates what the sandbox would count.
+    watch = _watch_session() if kind == "watch" else None
     try:
         _enter_sandbox(SANDBOXES[kind], os.fstat(sys.stdin.fileno()).st_size)
     except SandboxError as error:
@@ -127,6 +137,8 @@ def main(arguments: list[str]) -> int:
     av.logging.set_level(None)
     try:
         reports = ReportWriter(descriptor)
+        if watch is not None:
+            return _watch(watch, reports)
         return _live(reports) if kind == "live" else _read(kind, arguments[1:], reports)
     except BrokenPipeError:
         return _FAILED
@@ -200,17 +212,40 @@ def _make(
 
 
 def _live(reports: ReportWriter) -> int:
-    reader: WireReader[EngineOrder] = WireReader(EngineOrder)
     live = LiveSession(reports)
+    status = _obey(WireReader[EngineOrder](EngineOrder), live.handle)
+    if status == 0:
+        live.close()
+    return status
+
+
+def _watch_session() -> "WatchSession":
+    # Its libraries start a thread for each core, which no comparison needs.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    from transcode.engine.watch.session import WatchSession  # noqa: PLC0415 # see above
+
+    return WatchSession()
+
+
+def _watch(watch: "WatchSession", reports: ReportWriter) -> int:
+    def handle(order: WatchOrder) -> None:
+        answer = watch.handle(order)
+        if answer is not None:
+            reports.send(answer)
+
+    return _obey(WireReader[WatchOrder](WatchOrder), handle)
+
+
+def _obey(reader: WireReader[M], handle: Callable[[M], None]) -> int:
+    """Carry out the orders on standard input; return the exit status."""
     source = sys.stdin.fileno()
     try:
         while data := os.read(source, _READ_BYTES):
             for order in reader.feed(data):
-                live.handle(order)
+                handle(order)
     except WireError as error:
         sys.stderr.write(f"invalid orders: {error}\n")
         return _WRONG_CALL
-    live.close()
     return 0
 
 

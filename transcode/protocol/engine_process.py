@@ -16,6 +16,7 @@ from typing import Final
 from transcode.protocol.file_messages import Keyframe, PosterKeyframe
 from transcode.protocol.messages import EngineOrder, EngineReport, WireError, pack
 from transcode.protocol.report_reader import ReportReader
+from transcode.protocol.watch_messages import WatchOrder
 
 log = logging.getLogger(__name__)
 security = logging.getLogger("security")
@@ -54,7 +55,7 @@ class EngineProcess:
         """The process ID."""
         return self._child.pid
 
-    async def send(self, *orders: EngineOrder | Keyframe | PosterKeyframe) -> None:
+    async def send(self, *orders: EngineOrder | WatchOrder | Keyframe | PosterKeyframe) -> None:
         """Write orders; wait while the engine does not read.
 
         Raises:

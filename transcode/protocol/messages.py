@@ -40,6 +40,7 @@ from transcode.protocol.file_messages import (
     SubtitleTrack,
     Surveyed,
 )
+from transcode.protocol.watch_messages import Compared, WatchOrder
 
 # A segment's part at 160 Mbit/s for 3 s; RTMP messages are below 16 MiB.
 MAX_FRAME: Final = 64 << 20
@@ -349,12 +350,13 @@ EngineReport = (
     | Surveyed
     | Ready
     | SubtitleTrack
+    | Compared
 )
 
 _encoder = msgspec.msgpack.Encoder()
 
 
-def pack(*messages: EngineOrder | Keyframe | PosterKeyframe | EngineReport) -> bytearray:
+def pack(*messages: EngineOrder | WatchOrder | Keyframe | PosterKeyframe | EngineReport) -> bytearray:
     """Return messages, each with its length in front."""
     frames = bytearray()
     for message in messages:

@@ -31,6 +31,7 @@ from transcode.protocol.messages import (
     TakenOver,
     Trouble,
 )
+from transcode.protocol.watch_messages import Compared
 
 _MIB: Final = 1 << 20
 # The longest report by type. What is decoded of one takes up to eight times as much, if it is a
@@ -112,6 +113,8 @@ REPORT_BOUNDS: Final[Mapping[str, ReportBounds]] = MappingProxyType(
             },
             live=True,
         ),
+        # Its figures are kept by the dozen, and it is asked for each of them.
+        "watch": ReportBounds(most={Compared: None}, live=True),
         "probe": ReportBounds(most={**_FINAL, **_READING, Probed: 1}),
         "video": ReportBounds(most=_CONVERTING),
         "asset": ReportBounds(most={**_CONVERTING, Surveyed: 1, Ready: _FEW}),

@@ -17,6 +17,7 @@ import pytest
 
 from media.hls.segment import Part, Segment
 from tests.support.engine.engine_process import begin, orders, run_raw
+from tests.support.engine.programmes import CodedSound, programme
 from tests.support.engine.sources import Source
 from tests.support.transcode.sparse_files import unclosed_flv
 from tests.support.waiting import poll
@@ -29,6 +30,7 @@ from transcode.protocol.messages import (
     WireReader,
     pack,
 )
+from transcode.protocol.watch_messages import Compare, Compared, Watch, WatchedSound
 
 DEADLINE = 20.0  # seconds: what a loaded machine needs for what takes one
 COMMAND = [sys.executable, "-m", "transcode.engine", "live", "test"]
@@ -243,3 +245,34 @@ def cpu_limit(pid: int) -> int | None:
             most = line.split()[3]
             return int(most) if most.isdecimal() else None
     return None
+
+
+def test_a_watch_engine_compares_inside_its_box_on_one_thread() -> None:
+    sound = CodedSound(programme(12, seed=8))
+    orders_ = [
+        order
+        for number in (0, 1)
+        for order in (
+            Watch(source=number, audio=sound.track),
+            WatchedSound(source=number, packets=sound.packets),
+        )
+    ]
+    near, wide = (Compare(reference=0, other=1, seconds=3, near_us=us) for us in (0, None))
+    data = b"".join(map(pack, (*orders_, near, wide)))
+    command = [sys.executable, "-m", "transcode.engine", "watch", "test"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
+        pipe_of(process.stdin).write(data)
+        pipe_of(process.stdin).flush()
+        reader: WireReader[EngineReport] = WireReader(EngineReport)
+        answers: list[EngineReport] = []
+        while len(answers) < 2:
+            answered = os.read(pipe_of(process.stdout).fileno(), 1 << 18)
+            assert answered, "the engine has ended"
+            answers += reader.feed(answered)
+        threads = list(Path(f"/proc/{process.pid}/task").iterdir())
+        pipe_of(process.stdin).close()
+        assert process.wait(DEADLINE) == 0
+    offsets = [each.offset_us for each in answers if isinstance(each, Compared)]
+    assert offsets == [0, 0]
+    assert len(threads) == 1

@@ -39,6 +39,7 @@ from transcode.protocol.messages import (
     pack,
 )
 from transcode.protocol.report_bounds import REPORT_BOUNDS
+from transcode.protocol.watch_messages import Compared
 
 pytestmark = pytest.mark.usefixtures("children_start")
 
@@ -144,6 +145,7 @@ REPORTS: dict[type[EngineReport], Sequence[EngineReport]] = {
             (Cue(0, 0, "x" * 60 * MIB),),
         )
     ],
+    Compared: [Compared(reference=0, other=0, offset_us=1 << 60)],
 }  # fmt: skip
 
 

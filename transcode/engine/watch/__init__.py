@@ -1,0 +1,6 @@
+"""The watch: two encoders of one programme are compared, and only figures leave the engine.
+
+`session` carries out the orders; `sound_ring` keeps and decodes a source's newest sound;
+`onsets` makes features of it; `correlation` finds where two rows of features agree, and whether
+that can be believed. This engine alone uses numpy.
+"""
