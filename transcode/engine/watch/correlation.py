@@ -41,7 +41,8 @@ def find(reference: Onsets, other: Onsets, *, rows: int, reach: int) -> Agreemen
     """Return where the newest `rows` of one fit into the other, at most `reach` away from its end.
 
     If the other is behind, its newest rows are searched for in the reference, else the reverse: so
-    the newest of both counts. None if there are too few rows.
+    the newest of both counts. Where one sounds like itself at another time, all that it has counts
+    as a next best place, since the right one may not have come yet. None if there are too few rows.
     """
     if min(len(reference), len(other)) < rows:
         return None
@@ -52,11 +53,20 @@ def find(reference: Onsets, other: Onsets, *, rows: int, reach: int) -> Agreemen
     first = 1 - len(ahead)
     best = int(np.argmax(places))
     others = np.delete(places, np.s_[max(0, best - _PEAK_ROWS) : best + _PEAK_ROWS + 1])
-    next_best = max(float(np.max(others, initial=0.0)), 1e-3)
+    next_best = max(
+        float(np.max(others, initial=1e-3)), _repeated(reference, rows), _repeated(other, rows)
+    )
     correlation = float(places[best])
     return Agreement(
         rows=first + best, correlation=correlation, ratio=max(0.0, correlation / next_best)
     )
+
+
+def _repeated(onsets: Onsets, rows: int) -> float:
+    """Return how well the newest rows fit into what came before them."""
+    if len(onsets) < rows + _PEAK_ROWS:
+        return 0.0
+    return float(np.max(_correlations(onsets[-rows:], onsets[:-_PEAK_ROWS]), initial=0.0))
 
 
 def _correlations(wanted: Onsets, where: Onsets) -> _Row:

@@ -7,7 +7,7 @@ import numpy as np
 from media.ticks import VIDEO_SCALE, rescale
 from transcode.engine.watch.correlation import Agreement, find, fine_lag
 from transcode.engine.watch.onsets import RATE, ROW_SAMPLES, ROWS_PER_SECOND, Samples, onsets_of
-from transcode.engine.watch.sound_ring import SoundRing
+from transcode.engine.watch.sound_ring import KEPT, SoundRing
 from transcode.protocol.watch_messages import (
     Compare,
     Compared,
@@ -73,7 +73,9 @@ def _searched(
     """Compare what ends at two times of two sources."""
     window = round(order.seconds * VIDEO_SCALE) + _TAIL_TICKS
     reach = _REACH if order.near_us is None else _NEAR_REACH
-    length = window + reach * VIDEO_SCALE // ROWS_PER_SECOND
+    reached = window + reach * VIDEO_SCALE // ROWS_PER_SECOND
+    # A wide search also looks for repetitions, in all that there is.
+    length = reached if order.near_us is not None else KEPT
     ours = _last(reference, length, end)
     theirs = _last(other, length, other_end)
     newest = round(order.seconds * RATE)

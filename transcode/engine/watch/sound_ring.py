@@ -18,8 +18,8 @@ from media.track import AudioTrack
 from transcode.engine.codec.decode import TrackAudioDecoder
 from transcode.engine.watch.onsets import RATE, Samples
 
-# A window of 5 s, 10 s to either side of it, and a second for the network.
-_KEPT: Final = 26 * VIDEO_SCALE
+KEPT: Final = 26 * VIDEO_SCALE
+"""A window of 5 s, 10 s to either side of it, and a second for the network."""
 # 320 kbit/s of AAC are 1.1 MB; 26 s of FLAC in 48 kHz are 4.
 _MOST_BYTES: Final = 6 << 20
 # Before what is wanted: what its first frame refers to, four frames of HE-AAC.
@@ -58,7 +58,7 @@ class SoundRing:
                 continue
             self._frames.append(kept)
             self._bytes += len(data)
-            while self.ticks_before(kept.pts) > _KEPT or self._bytes > _MOST_BYTES:
+            while self.ticks_before(kept.pts) > KEPT or self._bytes > _MOST_BYTES:
                 self._bytes -= len(self._frames.popleft().data)
 
     def samples(self, since: int, until: int) -> Samples:

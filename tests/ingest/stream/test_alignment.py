@@ -1,0 +1,64 @@
+"""What several comparisons of two encoders say together."""
+
+import pytest
+
+from ingest.stream.alignment import Alignment, Comparison
+
+SILENT = Comparison(offset=None, reason="silent")
+
+
+def recorded(*offsets: float | None) -> Alignment:
+    alignment = Alignment()
+    for offset in offsets:
+        alignment.record(
+            SILENT if offset is None else Comparison(offset=offset, correlation=0.9, ratio=5)
+        )
+    return alignment
+
+
+@pytest.mark.parametrize(
+    ("offsets", "expected"),
+    [
+        ((), None),
+        ((1.371,), None),
+        ((1.371, 1.372), 1.3715),
+        ((1.371, 1.42), None),
+        ((1.371, None, 1.372), None),
+        ((1.371, 1.372, None, None, None, None), 1.3715),
+        ((1.0, 1.0, 3.0), None),
+        ((1.0, 1.0, 3.0, 1.0), None),
+        ((1.0, 1.0, 3.0, 3.001), 3.0005),
+        ((1.0, 1.0, 3.0, 1.0, 1.0), 1.0),
+        ((-0.3, -0.299, -0.31, -0.3, -0.3, -0.301), -0.3),
+    ],
+)
+def test_an_offset_holds_once_two_agree(
+    offsets: tuple[float | None, ...], expected: float | None
+) -> None:
+    found = recorded(*offsets).offset
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_clock_that_drifts_is_followed() -> None:
+    drift = 360e-6
+    alignment = recorded(*(0.5 + 10 * step * drift for step in range(300)))
+    assert alignment.offset == pytest.approx(0.5 + 2990 * drift, abs=1 / 60)
+
+
+def test_the_search_is_wide_until_an_offset_holds_and_after_some_misses() -> None:
+    assert recorded().near is None
+    assert recorded(1.0).near is None
+    assert recorded(1.0, 1.0).near == 1.0
+    assert recorded(1.0, 1.0, None, None).near == 1.0
+    missed = recorded(1.0, 1.0, None, None, None)
+    assert (missed.near, missed.offset, missed.reason) == (None, 1.0, "silent")
+
+
+def test_what_was_found_is_void_with_its_clock() -> None:
+    alignment = recorded(1.0, 1.0)
+    assert (alignment.confidence, alignment.reason) == (0.9, None)
+    alignment.void("the encoder's clock has restarted")
+    assert (alignment.offset, alignment.confidence) == (None, 0.0)
+    assert alignment.reason == "the encoder's clock has restarted"
+    alignment.record(Comparison(offset=1.0, correlation=0.8))
+    assert alignment.offset is None

@@ -1,0 +1,144 @@
+"""Programmes in which many moments sound alike: what is believed of them is never wrong.
+
+Two encoders send each of them, the second one later by a known time, worse and less loud. As in
+service, they are compared again and again, and an offset is believed once two comparisons agree.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from ingest.stream.alignment import Alignment, Comparison
+from tests.support.engine.programmes import RATE, CodedSound, Wave, programme
+from transcode.engine.watch.session import MICROSECONDS, WatchSession
+from transcode.protocol.watch_messages import Compare, Watch, WatchedSound
+
+SECONDS = 80
+EVERY = 2.5
+LATER = 8  # comparisons: the second encoder is started 20 s after the first
+PICTURE = 1 / 30
+Pair = tuple[Wave, Wave]  # what the two encoders get of one and the same time
+
+
+def noise(seed: int, seconds: float = SECONDS) -> Wave:
+    return np.random.default_rng(seed).standard_normal(round(seconds * RATE)).astype("f4")
+
+
+def same(wave: Wave) -> Pair:
+    return wave, wave
+
+
+def tiled(bar: Wave) -> Wave:
+    return np.resize(bar, SECONDS * RATE)
+
+
+def with_pauses(seed: int) -> Pair:
+    times = np.arange(SECONDS * RATE) / RATE
+    speaks = np.sin(2 * np.pi * times / 7 + seed) > -0.2
+    return same(programme(SECONDS, seed) * speaks)
+
+
+def with_jingles(seed: int) -> Pair:
+    """A jingle of 4 s again and again, at distances that differ."""
+    wave, jingle = programme(SECONDS, seed), programme(4, 1000 + seed)
+    random = np.random.default_rng(seed)
+    place = 0.0
+    while place < SECONDS - 4:
+        wave[round(place * RATE) :][: len(jingle)] = jingle
+        place += 4 + random.uniform(2, 8)
+    return same(wave)
+
+
+def applause(seed: int) -> Pair:
+    rattle = np.repeat(np.abs(noise(seed, SECONDS * 20 / RATE)), RATE // 20)[: SECONDS * RATE]
+    rattle = np.resize(rattle, SECONDS * RATE)
+    return same(noise(seed + 1) * 0.1 * (0.5 + rattle))
+
+
+def two_languages(seed: int) -> Pair:
+    scene = programme(SECONDS, seed)
+    return scene + programme(SECONDS, seed + 1), scene + programme(SECONDS, seed + 2)
+
+
+def adverts_in_one(seed: int) -> Pair:
+    """The second encoder's path has adverts of its own from the 40th to the 60th second."""
+    wave = programme(SECONDS, seed)
+    other = wave.copy()
+    other[40 * RATE : 60 * RATE] = programme(20, seed + 1)
+    return wave, other
+
+
+def hum(seed: int) -> Pair:
+    times = np.arange(SECONDS * RATE) / RATE
+    return same((0.3 * np.sin(2 * np.pi * (50 + seed) * times)).astype("f4"))
+
+
+HARD: Mapping[str, Callable[[int], Pair]] = {
+    "silence": lambda seed: same(noise(seed) * 1e-5),
+    "a quiet room": lambda seed: (noise(seed) * 2e-3, noise(seed + 1) * 2e-3),
+    "a tone": hum,
+    "equal bars": lambda seed: same(tiled(programme(1 + seed % 4, seed))),
+    "long equal bars": lambda seed: same(tiled(programme(7 + seed % 4, seed))),
+    "jingles": with_jingles,
+    "speech with pauses": with_pauses,
+    "applause": applause,
+    "two languages": two_languages,
+    "adverts in one": adverts_in_one,
+    "two programmes": lambda seed: (programme(SECONDS, seed), programme(SECONDS, seed + 1)),
+}
+# What must be found as well: it is hard, but some of it is nowhere else.
+FOUND = {"jingles", "speech with pauses", "applause", "adverts in one"}
+
+
+def judged(pair: Pair, late: float, seed: int) -> tuple[int, int, int]:
+    """Return how many comparisons there were, and after how many the belief was right and wrong."""
+    first, other = pair
+    delayed = np.concatenate([noise(seed + 5, late) * 1e-4, other * 0.5]) if late else other * 0.5
+    sounds = (
+        CodedSound(first),
+        CodedSound((delayed + noise(seed, len(delayed) / RATE) * 2e-3).astype("f4"), kbit=64,
+                   rate=44_100, layout="mono"),
+    )  # fmt: skip
+    session, alignment = WatchSession(), Alignment()
+    for number, sound in enumerate(sounds):
+        session.handle(Watch(source=number, audio=sound.track))
+    comparisons = right = wrong = 0
+    for step in range(1, round(SECONDS / EVERY)):
+        for number, sound in enumerate(sounds):
+            since, until = (step - 1) * EVERY * 1000, step * EVERY * 1000
+            came = tuple(each for each in sound.packets if since <= each[0] < until)
+            if number == 0 or step > LATER:
+                session.handle(WatchedSound(source=number, packets=came))
+        if step <= LATER:
+            continue
+        near = alignment.near
+        near_us = None if near is None else round(near * MICROSECONDS)
+        answer = session.handle(Compare(reference=0, other=1, seconds=5, near_us=near_us))
+        assert answer is not None
+        offset = None if answer.offset_us is None else answer.offset_us / MICROSECONDS
+        alignment.record(Comparison(offset=offset, reason=answer.reason))
+        comparisons += 1
+        if alignment.offset is not None:
+            is_right = abs(alignment.offset - late) <= PICTURE
+            right, wrong = right + is_right, wrong + (not is_right)
+    return comparisons, right, wrong
+
+
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize(
+    "seeds",
+    [pytest.param(range(5), marks=pytest.mark.prove, id="all"), pytest.param([1], id="one")],
+)
+def test_no_offset_that_is_believed_is_wrong(name: str, seeds: range) -> None:
+    total = found = 0
+    for seed in seeds:
+        comparisons, right, wrong = judged(
+            HARD[name](seed), [0.0, 1.371, 3.0, 0.033, 8.0][seed], seed
+        )
+        total, found = total + comparisons, found + right
+        assert wrong == 0, seed
+    print(f"{name}: {total} comparisons, {found} with an offset that is believed")
+    assert total == (31 - LATER) * len(seeds)
+    if name in FOUND:
+        assert found > total / 2
