@@ -11,7 +11,7 @@ from collections import deque
 from statistics import median
 from typing import Final
 
-import msgspec
+from media.source_comparison import SourceComparison
 
 # A comparison is exact to 10 ms, and to 1 ms as a rule; half a picture at 30 a second.
 _SAME_SECONDS: Final = 0.02
@@ -19,19 +19,6 @@ _SAME_SECONDS: Final = 0.02
 _KEPT: Final = 5
 # Comparisons near the offset that find nothing: then the whole reach is searched again.
 _MISSES: Final = 3
-
-
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What comparing two sources has found; `offset` is in seconds.
-
-    It is None if nothing can be believed, for the `reason`. `correlation` is 1 for equal sound,
-    `ratio` how much worse the next best place is.
-    """
-
-    offset: float | None
-    reason: str | None = None
-    correlation: float = 0.0
-    ratio: float = 0.0
 
 
 class Alignment:
@@ -45,7 +32,7 @@ class Alignment:
         self._agreed: deque[float] = deque(maxlen=_KEPT)
         self._first: float | None = None  # found once, and not yet again
         self._misses = 0
-        self._newest = Comparison(offset=None, reason=reason)
+        self._newest = SourceComparison(offset=None, reason=reason)
 
     @property
     def offset(self) -> float | None:
@@ -67,7 +54,7 @@ class Alignment:
         """Where the next comparison is to search; None is everywhere."""
         return None if self._misses >= _MISSES else self.offset
 
-    def record(self, comparison: Comparison) -> None:
+    def record(self, comparison: SourceComparison) -> None:
         """Take a comparison into account."""
         self._newest, found = comparison, comparison.offset
         if found is None:

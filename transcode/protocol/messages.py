@@ -356,7 +356,9 @@ EngineReport = (
 _encoder = msgspec.msgpack.Encoder()
 
 
-def pack(*messages: EngineOrder | WatchOrder | Keyframe | PosterKeyframe | EngineReport) -> bytearray:
+def pack(
+    *messages: EngineOrder | WatchOrder | Keyframe | PosterKeyframe | EngineReport,
+) -> bytearray:
     """Return messages, each with its length in front."""
     frames = bytearray()
     for message in messages:

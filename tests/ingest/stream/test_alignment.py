@@ -2,16 +2,17 @@
 
 import pytest
 
-from ingest.stream.alignment import Alignment, Comparison
+from ingest.stream.alignment import Alignment
+from media.source_comparison import SourceComparison
 
-SILENT = Comparison(offset=None, reason="silent")
+SILENT = SourceComparison(offset=None, reason="silent")
 
 
 def recorded(*offsets: float | None) -> Alignment:
     alignment = Alignment()
     for offset in offsets:
         alignment.record(
-            SILENT if offset is None else Comparison(offset=offset, correlation=0.9, ratio=5)
+            SILENT if offset is None else SourceComparison(offset=offset, correlation=0.9, ratio=5)
         )
     return alignment
 
@@ -60,5 +61,5 @@ def test_what_was_found_is_void_with_its_clock() -> None:
     alignment.void("the encoder's clock has restarted")
     assert (alignment.offset, alignment.confidence) == (None, 0.0)
     assert alignment.reason == "the encoder's clock has restarted"
-    alignment.record(Comparison(offset=1.0, correlation=0.8))
+    alignment.record(SourceComparison(offset=1.0, correlation=0.8))
     assert alignment.offset is None

@@ -258,7 +258,7 @@ def test_a_watch_engine_compares_inside_its_box_on_one_thread() -> None:
         )
     ]
     near, wide = (Compare(reference=0, other=1, seconds=3, near_us=us) for us in (0, None))
-    data = b"".join(map(pack, (*orders_, near, wide)))
+    data = bytes(pack(*orders_, near, wide))
     command = [sys.executable, "-m", "transcode.engine", "watch", "test"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:

@@ -1,0 +1,17 @@
+"""What comparing two sources of one programme has found."""
+
+import msgspec
+
+
+class SourceComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the packets' times of two sources are apart, in seconds.
+
+    What the first shows at t, the other shows at t + `offset`. It is None if nothing can be
+    believed, and then `reason` says why. `correlation` is 1 for equal sound, and `ratio` says how
+    many times better it fits there than anywhere else.
+    """
+
+    offset: float | None
+    reason: str | None = None
+    correlation: float = 0.0
+    ratio: float = 0.0
