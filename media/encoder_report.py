@@ -117,11 +117,26 @@ class EncoderReport(msgspec.Struct, frozen=True, kw_only=True):
     seconds: SecondsReport
 
 
+class AlignmentReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an encoder is behind another one of the same programme, which is in `reference`.
+
+    `behind_ms` is how much later the same moment arrives, below 0 if it arrives earlier; None if it
+    is not known. `confidence` is how well the two agree, from 0 to 1, `method` by what they were
+    compared, and `reason` why the newest comparison found nothing.
+    """
+
+    reference: str
+    behind_ms: int | None
+    confidence: float
+    method: str
+    reason: str | None
+
+
 class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
     """An encoder in its slot: `slot` is the slot's name, for example `backup-1`.
 
     `number` is the slot's number, `peer` the encoder's address. `advice` are sentences on what its
-    owner should change.
+    owner should change. `alignment` is None while nothing is compared with it.
     """
 
     slot: str
@@ -130,6 +145,7 @@ class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
     connected_seconds: float
     encoder: EncoderReport
     advice: list[str]
+    alignment: AlignmentReport | None = None
 
 
 class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

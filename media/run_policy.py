@@ -66,6 +66,7 @@ class RunFailover(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
         return_seconds: For how long a primary must be healthy before it replaces a backup.
         reconnect_seconds: How long a run waits for an encoder whose connection was lost.
         goodbye_seconds: How long a run waits for an encoder that disconnected properly.
+        align: Whether several encoders are compared, to know how far they are apart.
     """
 
     mode: Annotated[str | A, OneOf(("prefer_primary", "sticky"))] = _NOT_SET
@@ -73,6 +74,7 @@ class RunFailover(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     return_seconds: Annotated[float | A, _RETURNING] = _NOT_SET
     reconnect_seconds: Annotated[float | A, _WAITING] = _NOT_SET
     goodbye_seconds: Annotated[float | A, _WAITING] = _NOT_SET
+    align: Annotated[str | A, OneOf(("on", "off"))] = _NOT_SET
 
 
 class RunRecording(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
@@ -111,7 +113,11 @@ else:  # as a decoder knows it, from a sender that may lack a setting: `resolve`
 # What holds where neither the stream, nor its project, nor the service has a setting.
 DEFAULTS: Final = ResolvedPolicy(
     failover=RunFailover(
-        mode="prefer_primary", return_seconds=10.0, reconnect_seconds=60.0, goodbye_seconds=10.0
+        mode="prefer_primary",
+        return_seconds=10.0,
+        reconnect_seconds=60.0,
+        goodbye_seconds=10.0,
+        align="on",
     ),
     recording=RunRecording(enabled=False, keep_days=30),
     latency="low",

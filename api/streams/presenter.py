@@ -82,4 +82,5 @@ def _encoder(slot: SlotReport, backup: int | None) -> EncoderBody:
         clock=slot.encoder.clock,
         seconds=slot.encoder.seconds,
         advice=slot.advice,
+        alignment=slot.alignment,
     )

@@ -13,6 +13,7 @@ from api.schemas.text_fields import Description, OptionalTitle, Title
 from api.schemas.timestamps import Moment
 from api.videos.schemas import Video
 from media.encoder_report import (
+    AlignmentReport,
     ClockReport,
     NetworkReport,
     PictureReport,
@@ -177,7 +178,10 @@ class SettingsChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 @shown_as("Encoder")
 class EncoderBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A connected encoder; `backup_id` is null for the primary."""
+    """A connected encoder; `backup_id` is null for the primary.
+
+    `alignment` is null for the encoder that others are compared with, and while it is alone.
+    """
 
     slot: str
     backup_id: int | None
@@ -189,6 +193,7 @@ class EncoderBody(msgspec.Struct, frozen=True, kw_only=True):
     clock: ClockReport
     seconds: SecondsReport
     advice: list[str]
+    alignment: AlignmentReport | None
 
 
 class IngestReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

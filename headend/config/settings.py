@@ -195,6 +195,10 @@ class FailoverSettings(Section, frozen=True, kw_only=True):
         float,
         describe("the primary takes over again once it has been healthy for", "s", ge=0, le=600),
     ] = 10.0
+    align: Annotated[
+        Literal["on", "off"],
+        describe("encoders of one stream are compared, to know how far they are apart"),
+    ] = "on"
 
 
 class RecordingSettings(Section, frozen=True, kw_only=True):

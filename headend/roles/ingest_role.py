@@ -52,6 +52,7 @@ from transcode.live.event_queue import EventQueue
 from transcode.live.posters import LivePosters
 from transcode.live.room import RoomMeter
 from transcode.live.service import LiveTranscoding
+from transcode.live.source_comparer import open_comparer
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +140,7 @@ async def run_ingest(
             drain_seconds=settings.drain_seconds,
             lag=context.lag,
             hosts=None if ownership is None else _other_hosts(context, ownership),
+            open_comparer=open_comparer,
         ) as listener,
     ):
         execute = partial(

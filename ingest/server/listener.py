@@ -20,7 +20,13 @@ from ingest.relay.owner import RelayListener
 from ingest.rtmp.limits import Limits
 from ingest.server.connection import PublisherConnection
 from ingest.server.read_batcher import ReadBatcher
-from ingest.stream.ports import KeyDirectory, LiveJournal, SinkFactory, StreamOwnership
+from ingest.stream.ports import (
+    KeyDirectory,
+    LiveJournal,
+    OpenComparer,
+    SinkFactory,
+    StreamOwnership,
+)
 from ingest.stream.registry import LiveStreams
 from media.loop_lag import LoopLag
 
@@ -196,7 +202,7 @@ class RtmpListener:
 
 
 @asynccontextmanager
-async def listening(
+async def listening(  # noqa: PLR0913  # the parts of the service, each by its name
     *,
     limits: Limits,
     directory: KeyDirectory,
@@ -206,11 +212,13 @@ async def listening(
     drain_seconds: float,
     lag: LoopLag | None = None,
     hosts: OtherHosts | None = None,
+    open_comparer: OpenComparer | None = None,
 ) -> AsyncGenerator[RtmpListener, None]:
     """Accept encoders for the length of the block, then drain.
 
     `lag` is that of the event loop (see `media.loop_lag`); None if nothing measures it. Without
-    `hosts`, this one owns all streams. The listener closes the sockets. At the end encoders get a
+    `hosts`, this one owns all streams. `open_comparer` makes what compares the encoders of a
+    stream; without it, nothing does. The listener closes the sockets. At the end encoders get a
     status, and streams have `drain_seconds` to close their last segments; what is left then is
     cancelled. Links to other hosts are closed after that, so that these can continue the streams of
     their encoders.
@@ -222,7 +230,15 @@ async def listening(
             ownership = hosts.ownership
             if hosts.client_tls is not None:
                 client = RelayClient(hosts.client_tls, tasks, lag, hosts.relay_memory_bytes)
-        streams = LiveStreams(sinks, journal, tasks, lag, ownership=ownership, relay=client)
+        streams = LiveStreams(
+            sinks,
+            journal,
+            tasks,
+            lag,
+            ownership=ownership,
+            relay=client,
+            open_comparer=open_comparer,
+        )
         if hosts is not None and hosts.accepts is not None:
             relay_sock, relay_tls = hosts.accepts
             relay = RelayListener(streams, relay_tls, tasks, lag)

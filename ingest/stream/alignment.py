@@ -19,6 +19,9 @@ _SAME_SECONDS: Final = 0.02
 _KEPT: Final = 5
 # Comparisons near the offset that find nothing: then the whole reach is searched again.
 _MISSES: Final = 3
+# In the first 20 s more of what the encoders sent comes into reach each time: a right place for
+# what was taken for its repetition.
+_SETTLED: Final = 8
 
 
 class Alignment:
@@ -31,6 +34,7 @@ class Alignment:
         """Forget what was found: a clock has restarted, or a source is another one."""
         self._agreed: deque[float] = deque(maxlen=_KEPT)
         self._first: float | None = None  # found once, and not yet again
+        self._found = 0
         self._misses = 0
         self._newest = SourceComparison(offset=None, reason=reason)
 
@@ -50,9 +54,14 @@ class Alignment:
         return self._newest.reason
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the offset has been found often enough to look for it less often."""
+        return self._found >= _SETTLED
+
+    @property
     def near(self) -> float | None:
         """Where the next comparison is to search; None is everywhere."""
-        return None if self._misses >= _MISSES else self.offset
+        return self.offset if self.is_settled and self._misses < _MISSES else None
 
     def record(self, comparison: SourceComparison) -> None:
         """Take a comparison into account."""
@@ -65,9 +74,10 @@ class Alignment:
         offset = self.offset
         if offset is not None and abs(found - offset) <= _SAME_SECONDS:
             self._agreed.append(found)
+            self._found += 1
         elif self._first is not None and abs(found - self._first) <= _SAME_SECONDS:
             self._agreed.extend((self._first, found))
-            self._first = None
+            self._found, self._first = 2, None
         else:
             self._agreed.clear()
-            self._first = found
+            self._found, self._first = 0, found

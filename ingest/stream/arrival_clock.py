@@ -50,6 +50,12 @@ class ArrivalClock:
         self._picture = _LeastDelay()
         self._sound = _LeastDelay()
 
+    @property
+    def sound_delay(self) -> float | None:
+        """By how much sound is due later than its own time says; None before any came."""
+        seconds = self._sound.seconds
+        return None if seconds == inf else seconds
+
     def record(self, packets: Sequence[MediaPacket], now: float) -> list[float]:
         """Record the arrival of packets, and return when each was due."""
         dues: list[float] = []

@@ -13,12 +13,14 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from ingest.stream.drill import DRILL_SECONDS, DrillRefused
+from ingest.stream.encoder_watch import EncoderWatch
 from ingest.stream.journal_queue import JournalQueue
 from ingest.stream.packet_observers import PacketObservers
 from ingest.stream.ports import (
     Grant,
     LiveJournal,
     LiveState,
+    OpenComparer,
     PacketObserver,
     PacketSink,
     PublishRefused,
@@ -77,6 +79,7 @@ class LiveStream:
     """The owner of one stream's run; `lag` is that of the event loop.
 
     `generation` is that of this host's ownership of the stream (see `ports.Ownership`).
+    `open_comparer` makes what compares its encoders; without it, nothing does.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class LiveStream:
         journal: LiveJournal,
         lag: LoopLag | None = None,
         generation: int = 0,
+        open_comparer: OpenComparer | None = None,
     ) -> None:
         self.hash = grant.hash
         self.generation = generation
@@ -102,7 +106,12 @@ class LiveStream:
         self._switcher.paused = grant.paused
         self._sending: set[Slot] = set()  # as the last events reported
         self._slot_observers: dict[Slot, PacketObservers] = {}
+        self._watch: EncoderWatch | None = None
+        if open_comparer is not None and grant.run.failover.align == "on":
+            self._watch = EncoderWatch(grant.hash, open_comparer)
+        self._watched: set[Slot] = set()
         self._freed = asyncio.Event()
+        self._attached = asyncio.Event()
         # When a fault of a slot was last told.
         self._faults: dict[tuple[str, type[_Fault]], float] = {}
         self._last_left_at: float | None = None
@@ -149,6 +158,7 @@ class LiveStream:
         self._switcher.set_policy(grant.policy)
         self._last_left_at = None
         self._sending.add(grant.slot)
+        self._attached.set()
         self._add_slot_event(EncoderOnEvent, grant.slot)
         self._wake.set()
         return session
@@ -349,7 +359,9 @@ class LiveStream:
     def report(self) -> StreamReport:
         """Return what the encoders send, and what their owner should change."""
         sessions = self._switcher.sessions
-        return stream_report(self._state(), sessions, self._grant.active, self._clock())
+        return stream_report(
+            self._state(), sessions, self._grant.active, self._clock(), self._watch
+        )
 
     def drain(self) -> None:
         """Disconnect the publishers and close the segments, but keep the run for a restart."""
@@ -405,16 +417,31 @@ class LiveStream:
         """Open runs while there are publishers; return when the stream has neither."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._journal.run())
+            watching = tasks.create_task(self._watch_encoders())
             while not self.idle:
                 if self._feed.waiting:
                     await self._run_once()
                 else:
                     await self._wait_and_update()
+            watching.cancel()
             self._opening_until = None
             for observers in (self._feed.observers, *self._slot_observers.values()):
                 observers.close()
             self._journal.set_state(self._state())
             self._journal.close()
+
+    async def _watch_encoders(self) -> None:
+        """Compare the encoders until cancelled, each observed from when it was first there."""
+        if self._watch is None:
+            return
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch.run())
+            while True:
+                for slot in self._switcher.sessions.keys() - self._watched:
+                    self._watched.add(slot)
+                    tasks.create_task(self.observe_slot(slot, self._watch.observer(slot)))
+                self._attached.clear()
+                await self._attached.wait()
 
     async def _run_once(self) -> None:
         self._run_open = True

@@ -14,9 +14,10 @@ import msgspec
 from ingest.stream.failover import Policy
 from media.packet import MediaPacket
 from media.run_policy import DEFAULTS, ResolvedPolicy
+from media.source_comparison import SourceComparison
 from media.stream_events import StreamEvent
 from media.stream_keys import Slot, StreamKey
-from media.track import Track
+from media.track import AudioTrack, Track
 
 
 class PortError(Exception):
@@ -193,6 +194,36 @@ class PacketObserver(Protocol):
     async def observe(self, items: AsyncIterator[ObservedItem]) -> None:
         """Observe until the items end, or return before. What is taken too late is dropped."""
         ...
+
+
+class SourceComparer(Protocol):
+    """Compares sources of one programme; each has a number that its user gives it."""
+
+    def begin(self, source: int, audio: AudioTrack | None) -> None:
+        """Begin a source, or begin it anew with another clock or sound."""
+        ...
+
+    def add(self, source: int, packets: Sequence[MediaPacket]) -> None:
+        """Add what a source has sent."""
+        ...
+
+    def remove(self, source: int) -> None:
+        """Forget a source."""
+        ...
+
+    async def compare(
+        self, reference: int, other: int, *, seconds: float, near: float | None
+    ) -> SourceComparison | None:
+        """Compare the newest `seconds` of two sources, `near` an offset or everywhere.
+
+        None: there is no answer, and never will be.
+        """
+        ...
+
+
+# Compares sources of the stream with this public name for the length of a block. OSError: nothing
+# can be compared at present.
+OpenComparer = Callable[[str], AbstractAsyncContextManager[SourceComparer]]
 
 
 class SinkFactory(Protocol):

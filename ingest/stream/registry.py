@@ -19,6 +19,7 @@ from ingest.stream.one_host import OneHost
 from ingest.stream.ports import (
     Grant,
     LiveJournal,
+    OpenComparer,
     Ownership,
     PortError,
     PublishRefused,
@@ -64,7 +65,7 @@ class LiveStreams:
 
     `lag` is that of the event loop. `ownership` decides which host owns a stream; without it, this
     one owns them all. `relay` attaches publishers at other hosts; without it, publishers of their
-    streams are refused.
+    streams are refused. `open_comparer` makes what compares the encoders of a stream.
 
     Attributes:
         on_over: Called with the number of a stream that is not served here any more: all that was
@@ -80,6 +81,7 @@ class LiveStreams:
         *,
         ownership: StreamOwnership | None = None,
         relay: "StreamRelay | None" = None,
+        open_comparer: OpenComparer | None = None,
     ) -> None:
         self.on_over: Callable[[int], None] = do_nothing
         self._sinks = sinks
@@ -88,6 +90,7 @@ class LiveStreams:
         self._lag = lag
         self._ownership = OneHost() if ownership is None else ownership
         self._relay = relay
+        self._open_comparer = open_comparer
         # One claim or release of a stream at a time.
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._streams: dict[int, LiveStream] = {}
@@ -186,7 +189,14 @@ class LiveStreams:
         )
         if owner.address is not None:
             raise OwnedElsewhere(owner)
-        stream = LiveStream(grant, self._sinks, self._journal, self._lag, owner.generation)
+        stream = LiveStream(
+            grant,
+            self._sinks,
+            self._journal,
+            self._lag,
+            owner.generation,
+            self._open_comparer,
+        )
         if self._draining:
             await self._release(grant, stream)
             raise SlotOccupied

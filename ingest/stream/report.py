@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from ingest.report.advice import advice, compare_encoders
+from ingest.stream.encoder_watch import EncoderWatch
 from ingest.stream.ports import LiveState
 from ingest.stream.slot_session import SlotSession
-from media.encoder_report import SlotReport, StreamReport
+from media.encoder_report import AlignmentReport, SlotReport, StreamReport
 from media.stream_keys import Slot
 
 
@@ -14,6 +15,7 @@ def stream_report(
     sessions: Mapping[Slot, SlotSession],
     active: frozenset[str],
     now: float,
+    watch: EncoderWatch | None = None,
 ) -> StreamReport:
     """Return the report of a stream in that state; None if it is not served here.
 
@@ -32,8 +34,32 @@ def stream_report(
                 connected_seconds=round(now - sessions[slot].meter.began, 1),
                 encoder=encoder,
                 advice=advice(encoder, active, picture_is_due=sessions[slot].picture_is_due),
+                alignment=None if watch is None else _alignment(watch, slot, sessions),
             )
             for slot, encoder in measured.items()
         ],
         advice=compare_encoders(measured),
+    )
+
+
+def _alignment(
+    watch: EncoderWatch, slot: Slot, sessions: Mapping[Slot, SlotSession]
+) -> AlignmentReport | None:
+    alignment, reference = watch.alignment(slot), watch.reference
+    if alignment is None or reference is None or reference not in sessions:
+        return None
+    offset = alignment.offset
+    delay = sessions[slot].arrival_clock.sound_delay
+    reference_delay = sessions[reference].arrival_clock.sound_delay
+    behind = (
+        None
+        if offset is None or delay is None or reference_delay is None
+        else offset + delay - reference_delay
+    )
+    return AlignmentReport(
+        reference=str(reference),
+        behind_ms=None if behind is None else round(1000 * behind),
+        confidence=round(alignment.confidence, 2),
+        method="sound",
+        reason=alignment.reason,
     )

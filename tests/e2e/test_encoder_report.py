@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.e2e.publishers import ffmpeg, publishing, tool
 from tests.support.e2e.service import SCALE, ServiceProcess, fetch
+from tests.support.engine.programmes import RATE, programme
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.e2e
@@ -116,3 +117,36 @@ def test_the_report_advises_owners_of_badly_set_encoders(
                 assert part in advice
     poll(lambda: report(headend)["slots"] == [], within=3 * SCALE, what="nobody")
     assert "keyframe interval" not in headend.log.read_text()
+
+
+def test_the_report_says_how_far_two_encoders_are_apart(
+    headend: ServiceProcess, tmp_path: Path
+) -> None:
+    """One ffmpeg sends a programme twice, the second time 1.371 s later, mono and half as loud."""
+    wave = programme(60, seed=11)
+    sound = tmp_path / "a.raw"
+    sound.write_bytes(wave.tobytes())
+    codecs = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "30", "-c:a", "aac", "-f", "flv")
+    (backup,) = get_report(headend, "")["backups"]
+    both = [
+        tool("ffmpeg"), "-v", "error", "-nostdin",
+        "-re", "-f", "f32le", "-ar", str(RATE), "-ac", "1", "-i", str(sound),
+        "-re", "-f", "lavfi", "-i", "color=c=black:s=64x36:r=15",
+        "-filter_complex", "[0]asplit[a][b];[b]adelay=1371,volume=0.5[c]",
+        "-map", "1", "-map", "[a]", "-ac", "2", *codecs, f"{headend.server}/{headend.key}",
+        "-map", "1", "-map", "[c]", "-ar", "44100", "-b:a", "64k", *codecs,
+        f"{backup['rtmp_url']}/{headend.key}",
+    ]  # fmt: skip
+
+    def alignment() -> Json | None:
+        slots = report(headend)["slots"]
+        found = slots[1]["alignment"] if len(slots) == 2 else None
+        return found if found is not None and found["behind_ms"] is not None else None
+
+    with publishing(both):
+        found = poll(alignment, within=20 + 5 * SCALE, what="an alignment")
+        assert found is not None
+        assert abs(found["behind_ms"] - 1371) < 60
+        assert (found["reference"], found["method"], found["reason"]) == ("primary", "sound", None)
+        assert found["confidence"] > 0.5
+        assert report(headend)["slots"][0]["alignment"] is None

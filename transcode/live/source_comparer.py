@@ -34,10 +34,6 @@ _MOST_BYTES: Final = 6 << 20
 _MICROSECONDS: Final = 1_000_000
 
 
-class ComparerLost(Exception):
-    """The engine has ended, or does not answer."""
-
-
 class _Source:
     """A source, and its sound that the engine does not have yet."""
 
@@ -100,11 +96,10 @@ class SourceComparer:
 
     async def compare(
         self, reference: int, other: int, *, seconds: float, near: float | None
-    ) -> SourceComparison:
+    ) -> SourceComparison | None:
         """Compare the newest `seconds` of two sources, `near` an offset or everywhere.
 
-        Raises:
-            ComparerLost: there is no answer.
+        None if the engine has ended or does not answer: it never will.
         """
         near_us = None if near is None else round(near * _MICROSECONDS)
         gone, self._gone = self._gone, []
@@ -115,11 +110,13 @@ class SourceComparer:
         self._answer = answer = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(self._answer_seconds):
-                for order in orders:
-                    await self._engine.send(order)
+                await self._engine.send(*orders)
                 compared = await answer
         except (TimeoutError, EngineLost) as error:
-            raise ComparerLost(repr(error)) from error
+            log.warning(
+                "sources not compared", extra={"stream": self._stream, "cause": repr(error)}
+            )
+            return None
         finally:
             self._answer = None
         offset_us = compared.offset_us
@@ -137,12 +134,10 @@ class SourceComparer:
                 if self._answer is not None and isinstance(report, Compared):
                     self._answer.set_result(report)
                     self._answer = None
-            cause = "its engine has ended"
-        except WireError as error:
-            cause = str(error)
+        except WireError:
+            pass  # the security log has it, and the engine is dead
         if self._answer is not None:
-            self._answer.set_exception(ComparerLost(cause))
-        log.warning("sources not compared", extra={"stream": self._stream, "cause": cause})
+            self._answer.set_exception(EngineLost(None))
 
 
 @asynccontextmanager

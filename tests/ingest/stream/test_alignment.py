@@ -46,12 +46,13 @@ def test_a_clock_that_drifts_is_followed() -> None:
     assert alignment.offset == pytest.approx(0.5 + 2990 * drift, abs=1 / 60)
 
 
-def test_the_search_is_wide_until_an_offset_holds_and_after_some_misses() -> None:
+def test_the_search_is_wide_until_an_offset_is_settled_and_after_some_misses() -> None:
     assert recorded().near is None
-    assert recorded(1.0).near is None
-    assert recorded(1.0, 1.0).near == 1.0
-    assert recorded(1.0, 1.0, None, None).near == 1.0
-    missed = recorded(1.0, 1.0, None, None, None)
+    assert recorded(*[1.0] * 7).near is None
+    assert recorded(*[1.0] * 8).near == 1.0
+    assert recorded(*[1.0] * 8, None, None).near == 1.0
+    assert recorded(*[1.0] * 8, 2.0, 2.0).near is None
+    missed = recorded(*[1.0] * 8, None, None, None)
     assert (missed.near, missed.offset, missed.reason) == (None, 1.0, "silent")
 
 

@@ -9,6 +9,7 @@ from ingest.stream.ports import Grant, LiveState, PortError, StreamOwnership
 from ingest.stream.registry import LiveStreams
 from ingest.stream.slot_session import PublisherSession
 from media.packet import MediaPacket
+from media.source_comparison import SourceComparison
 from media.stream_events import StreamEvent
 from media.stream_keys import Slot
 from media.track import AudioCodec, AudioTrack, Track, VideoCodec, VideoTrack
@@ -88,6 +89,33 @@ async def store_at_once(grant: Grant) -> None:
     """Store a closing run without delay."""
 
 
+class FakeComparer:
+    """A comparer that answers what the test says, and records what it was told."""
+
+    def __init__(self, answers: Callable[[int, int], SourceComparison | None]) -> None:
+        self.told: list[str] = []
+        self.asked: list[tuple[int, int, float | None]] = []
+        self.packets = 0
+        self._answers = answers
+
+    def begin(self, source: int, audio: AudioTrack | None) -> None:
+        self.told.append(f"begin {source}" if audio else f"begin {source} silently")
+
+    def add(self, source: int, packets: Sequence[MediaPacket]) -> None:
+        assert f"begin {source}" in " ".join(self.told)
+        self.packets += len(packets)
+
+    def remove(self, source: int) -> None:
+        self.told.append(f"remove {source}")
+
+    async def compare(
+        self, reference: int, other: int, *, seconds: float, near: float | None
+    ) -> SourceComparison | None:
+        assert seconds == 5
+        self.asked.append((reference, other, near))
+        return self._answers(reference, other)
+
+
 class FakePorts:
     """A sink factory and a journal in one; `store` is called when a run closes."""
 
@@ -102,6 +130,10 @@ class FakePorts:
         self.hangs = False
         self.refusals = 0
         self.expected: list[str] = []
+        self.comparers: list[FakeComparer] = []
+        self.apart: Callable[[int, int], SourceComparison | None] = lambda _, __: SourceComparison(
+            offset=None, reason="silent"
+        )
         self._opening = opening
         self._broken = broken
 
@@ -118,6 +150,12 @@ class FakePorts:
         yield sink
         await self.store(grant)
         self.closed += 1
+
+    @asynccontextmanager
+    async def comparer(self, hash_: str) -> AsyncGenerator[FakeComparer]:
+        comparer = FakeComparer(lambda one, other: self.apart(one, other))
+        self.comparers.append(comparer)
+        yield comparer
 
     def open_sink(self, notify: Callable[[], None]) -> Sink:
         return Sink(notify)
@@ -184,7 +222,7 @@ async def streams(
     ports: FakePorts, ownership: StreamOwnership | None = None
 ) -> AsyncGenerator[LiveStreams, None]:
     async with asyncio.TaskGroup() as tasks:
-        live = LiveStreams(ports, ports, tasks, ownership=ownership)
+        live = LiveStreams(ports, ports, tasks, ownership=ownership, open_comparer=ports.comparer)
         yield live
         live.drain()
 

@@ -1,0 +1,160 @@
+"""When the encoders of a stream are compared, and what is known of them then."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ingest.stream.encoder_watch import EncoderWatch
+from media.source_comparison import SourceComparison
+from media.stream_keys import Slot
+from tests.ingest.stream.test_live_stream import AUDIO, FakePorts
+from tests.support.ingest.virtual_clock import virtual_time
+
+PRIMARY, BACKUP, THIRD = Slot(0), Slot(1), Slot(2)
+
+
+@asynccontextmanager
+async def watching(ports: FakePorts) -> AsyncGenerator[EncoderWatch]:
+    watch = EncoderWatch("Ab3", ports.comparer)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(watch.run())
+        yield watch
+        running.cancel()
+
+
+def apart(offset: float) -> SourceComparison:
+    return SourceComparison(offset=offset, correlation=0.9, ratio=6)
+
+
+def offset(watch: EncoderWatch, slot: Slot) -> float | None:
+    alignment = watch.alignment(slot)
+    return None if alignment is None else alignment.offset
+
+
+@virtual_time
+async def test_one_encoder_is_compared_with_nothing() -> None:
+    ports = FakePorts()
+    async with watching(ports) as watch:
+        watch.begin(PRIMARY, AUDIO)
+        watch.begin(BACKUP, None)
+        await asyncio.sleep(100)
+        assert ports.comparers == []
+        assert watch.reference == PRIMARY
+        assert watch.alignment(PRIMARY) is None
+        assert offset(watch, BACKUP) is None
+
+
+@virtual_time
+async def test_two_are_known_after_two_comparisons_and_followed_more_slowly_then() -> None:
+    ports = FakePorts()
+    ports.apart = lambda _, __: apart(1.371)
+    async with watching(ports) as watch:
+        watch.begin(PRIMARY, AUDIO)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(4.9)
+        assert offset(watch, BACKUP) is None
+        await asyncio.sleep(0.2)
+        assert offset(watch, BACKUP) == 1.371
+        await asyncio.sleep(60)
+        (comparer,) = ports.comparers
+        assert [near for *_, near in comparer.asked[:9]] == [None] * 8 + [1.371]
+        assert len(comparer.asked) == 8 + 4
+
+
+@virtual_time
+async def test_the_comparer_ends_with_the_second_encoder() -> None:
+    ports = FakePorts()
+    ports.apart = lambda _, __: apart(-1)
+    async with watching(ports) as watch:
+        watch.begin(PRIMARY, AUDIO)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(10)
+        watch.end(BACKUP)
+        assert watch.alignment(BACKUP) is None
+        await asyncio.sleep(20)
+        asked = len(ports.comparers[0].asked)
+        watch.begin(BACKUP, AUDIO)
+        assert offset(watch, BACKUP) is None
+        await asyncio.sleep(10)
+        assert [len(each.asked) for each in ports.comparers] == [asked, 3]
+        assert ports.comparers[0].told == ["begin 0", "begin 1", "remove 1"]
+
+
+@virtual_time
+async def test_what_begins_anew_is_unknown_again_and_the_others_are_not() -> None:
+    ports = FakePorts()
+    ports.apart = lambda _, other: apart(other)
+    async with watching(ports) as watch:
+        for slot in (PRIMARY, BACKUP, THIRD):
+            watch.begin(slot, AUDIO)
+        await asyncio.sleep(6)
+        assert (offset(watch, BACKUP), offset(watch, THIRD)) == (1, 2)
+        watch.begin(BACKUP, AUDIO)
+        assert (offset(watch, BACKUP), offset(watch, THIRD)) == (None, 2)
+        await asyncio.sleep(6)
+        watch.begin(PRIMARY, AUDIO)
+        assert (offset(watch, BACKUP), offset(watch, THIRD)) == (None, None)
+        await asyncio.sleep(6)
+        assert (offset(watch, BACKUP), offset(watch, THIRD)) == (1, 2)
+        watch.end(PRIMARY)
+        assert watch.reference == BACKUP
+        assert (watch.alignment(BACKUP), offset(watch, THIRD)) == (None, None)
+        await asyncio.sleep(6)
+        assert offset(watch, THIRD) == 2
+        assert ports.comparers[0].asked[-1][:2] == (1, 2)
+
+
+@virtual_time
+async def test_a_comparer_that_does_not_answer_is_replaced_after_a_while() -> None:
+    ports = FakePorts()
+    ports.apart = lambda _, __: None
+    async with watching(ports) as watch:
+        watch.begin(PRIMARY, AUDIO)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(29)
+        assert len(ports.comparers) == 1
+        ports.apart = lambda _, __: apart(0.5)
+        await asyncio.sleep(10)
+        assert len(ports.comparers) == 2
+        assert offset(watch, BACKUP) == 0.5
+
+
+@virtual_time
+async def test_an_answer_about_an_encoder_that_has_begun_anew_is_not_used() -> None:
+    ports = FakePorts()
+    async with watching(ports) as watch:
+
+        def answer(_: int, __: int) -> SourceComparison:
+            watch.begin(BACKUP, AUDIO)  # while it was compared
+            return apart(3)
+
+        ports.apart = answer
+        watch.begin(PRIMARY, AUDIO)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(20)
+        assert offset(watch, BACKUP) is None
+
+
+class NoProcesses(FakePorts):
+    """The machine starts no process."""
+
+    @asynccontextmanager
+    async def comparer(self, hash_: str) -> AsyncGenerator[None]:  # type: ignore[override]
+        self.expected.append(hash_)
+        raise OSError("no processes")
+        yield
+
+
+@virtual_time
+async def test_a_machine_without_processes_is_logged_and_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ports = NoProcesses()
+    async with watching(ports) as watch:
+        watch.begin(PRIMARY, AUDIO)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(65)
+        assert ports.expected == ["Ab3"] * 3
+    assert [each.message for each in caplog.records] == ["encoders not compared"] * 3
