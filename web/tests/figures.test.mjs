@@ -16,6 +16,7 @@ const SLOT = {
     keyframe_seconds: [null, 8, 2, 2, 2, 2],
   },
   advice: [],
+  alignment: null,
 };
 
 test("figures are of the last five seconds", () => {
@@ -26,7 +27,18 @@ test("figures are of the last five seconds", () => {
     picture: "1280×720 H.264 High",
     sound: "AAC 44.1 kHz, stereo",
     connected: "2:07",
+    apart: "–",
   });
+});
+
+test("how far an encoder is from another one is said in words", () => {
+  const of = (behind_ms, reason = null) =>
+    figuresOf({ ...SLOT, alignment: { reference: "primary", behind_ms, reason } }).apart;
+  assert.deepEqual(
+    [of(1371), of(-304), of(0), of(1371, "silent"), of(null, "silent"), of(null, "too short")],
+    ["1.37 s behind", "0.30 s ahead", "0.00 s behind", "1.37 s behind", "Not known: silence",
+      "Measuring…"],
+  );
 });
 
 test("what is not known yet is a dash, and what there is not is named", () => {

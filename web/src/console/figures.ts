@@ -11,7 +11,7 @@ const SILENT_SECONDS = 1;
 
 /** The texts by the names of the page's elements (`data-figure`). */
 export type Figures = Readonly<
-  Record<"rate" | "frames" | "keyframes" | "picture" | "sound" | "connected", string>
+  Record<"rate" | "frames" | "keyframes" | "picture" | "sound" | "connected" | "apart", string>
 >;
 
 export interface Verdict {
@@ -20,7 +20,7 @@ export interface Verdict {
 }
 
 /** Return the figures of one encoder. */
-export function figuresOf({ video, audio, seconds, connected_seconds }: Slot): Figures {
+export function figuresOf({ video, audio, seconds, connected_seconds, alignment }: Slot): Figures {
   const keyframes = seconds.keyframe_seconds.at(-1) ?? null;
   const rate = mean(seconds.bit_rates);
   const frames = mean(seconds.frames);
@@ -35,7 +35,17 @@ export function figuresOf({ video, audio, seconds, connected_seconds }: Slot): F
       ? `${audio.codec} ${trimmed(audio.rate / 1000)} kHz, ${channels(audio.channels)}`
       : WORDS.none,
     connected: clock(connected_seconds),
+    apart: apart(alignment),
   };
+}
+
+/** Return how far an encoder is from the one that it is compared with. */
+function apart(alignment: Slot["alignment"]): string {
+  if (!alignment) return WORDS.unknown;
+  const { behind_ms, reason } = alignment;
+  if (behind_ms === null) return WORDS.notAligned[reason ?? ""] ?? WORDS.measuring;
+  const seconds = `${(Math.abs(behind_ms) / 1000).toFixed(2)} s`;
+  return `${seconds} ${behind_ms < 0 ? WORDS.ahead : WORDS.behind}`;
 }
 
 /** Return one line on how an encoder is. */

@@ -27,6 +27,11 @@ export interface Slot {
   readonly network: { readonly silent_seconds: number };
   readonly seconds: Seconds;
   readonly advice: readonly string[];
+  readonly alignment: {
+    readonly reference: string;
+    readonly behind_ms: number | null;
+    readonly reason: string | null;
+  } | null;
 }
 
 export interface Report {

@@ -33,6 +33,16 @@ export const STREAM_WORDS = {
   silent: "Connected, but sends nothing",
   nothingFor: "Nothing has come for",
   unmeasured: "No process that takes encoders answers: nothing is known of them now. Trying again…",
+  behind: "behind",
+  ahead: "ahead",
+  /** By the reason that the report gives. */
+  notAligned: {
+    "no sound": "Not known: no sound",
+    silent: "Not known: silence",
+    steady: "Not known: a steady sound",
+    ambiguous: "Not known: it repeats itself",
+    different: "They send different sound",
+  } as Readonly<Record<string, string>>,
   embedded: "The stream as other pages show it",
   pictureSet: "The slate was set. It is shown from the next encoder on.",
   drilled: (to: string, afterMs: number, gapMs: number) =>
