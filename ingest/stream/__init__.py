@@ -6,8 +6,8 @@ The RTMP protocol is in `ingest.rtmp`, the sockets are in `ingest.server`.
 Read in this order: `ports`, `one_host` (the port of a host that owns all streams), `registry`
 (all streams), `live_stream` (the owner of one), `report` (what the encoders of one send),
 `slot_session` (one encoder in one slot) with its parts `track_finder`, `gop_buffer` and
-`arrival_clock`, `alignment` (how far two encoders are apart), then `failover` (the decision),
-`switcher` (its execution), `drill` (a switch on trial), `run_feed` (the way into the run),
-`packet_observers` (who else gets packets) and `journal_queue` (states and events on their way to
-the catalog).
+`arrival_clock`, `encoder_watch` with `alignment` (how far encoders are apart), then `failover` (the
+decision), `switcher` (its execution), `drill` (a switch on trial), `run_feed` (the way into the
+run), `packet_observers` (who else gets packets) and `journal_queue` (states and events on their way
+to the catalog).
 """

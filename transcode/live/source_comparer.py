@@ -52,7 +52,7 @@ class _Source:
             yield WatchedSound(source=number, packets=tuple(sound))
 
 
-class SourceComparer:
+class EngineComparer:
     """The sources of one stream, each with a number that the caller gives it."""
 
     def __init__(self, stream: str, engine: EngineProcess, answer_seconds: float) -> None:
@@ -143,10 +143,10 @@ class SourceComparer:
 @asynccontextmanager
 async def open_comparer(
     stream: str, answer_seconds: float = _ANSWER_SECONDS
-) -> AsyncGenerator[SourceComparer]:
+) -> AsyncGenerator[EngineComparer]:
     """Compare sources of a stream for the length of the block."""
     async with spawn_engine("watch", stream) as engine, asyncio.TaskGroup() as tasks:
-        comparer = SourceComparer(stream, engine, answer_seconds)
+        comparer = EngineComparer(stream, engine, answer_seconds)
         reading = tasks.create_task(comparer.read_answers())
         try:
             yield comparer

@@ -113,6 +113,15 @@ _ENCODER: Final = {
         "keyframe_seconds": [Nullable(NUMBER)],
     },
     "advice": [STRING],
+    "alignment": Nullable(
+        {
+            "reference": _SLOT,
+            "behind_ms": Nullable(INTEGER),
+            "confidence": NUMBER,
+            "method": STRING,
+            "reason": Nullable(STRING),
+        }
+    ),
 }
 REPORT: Final = {
     "data": {

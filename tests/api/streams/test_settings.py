@@ -22,6 +22,7 @@ FAILOVER: Final = {
     "return_seconds": Nullable(contract_shapes.NUMBER),
     "reconnect_seconds": Nullable(contract_shapes.NUMBER),
     "goodbye_seconds": Nullable(contract_shapes.NUMBER),
+    "align": Nullable(contract_shapes.STRING),
 }
 RECORDING: Final = {
     "enabled": Nullable(contract_shapes.BOOLEAN),

@@ -9,14 +9,14 @@ from media.packet import MediaPacket
 from media.source_comparison import SourceComparison
 from media.track import AudioTrack
 from tests.support.engine.programmes import CodedSound, programme
-from transcode.live.source_comparer import SourceComparer, open_comparer
+from transcode.live.source_comparer import EngineComparer, open_comparer
 
 SOUND = CodedSound(programme(9, seed=2))
 NONE = SourceComparison(offset=None, reason="no sound")
 LATER = CodedSound(programme(9, seed=2), kbit=64, start_ms=1371)
 
 
-def add(comparer: SourceComparer, number: int, sound: CodedSound) -> None:
+def add(comparer: EngineComparer, number: int, sound: CodedSound) -> None:
     comparer.begin(number, sound.track)
     comparer.add(number, packets(sound.track, sound))
 
