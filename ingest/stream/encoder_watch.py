@@ -77,6 +77,12 @@ class EncoderWatch:
         if self._comparer is not None:
             self._comparer.remove(slot.number)
 
+    def forget(self) -> None:
+        """Forget all encoders: they are observed no more."""
+        self.reference, self._comparer = None, None
+        self._sources.clear()
+        self._alignments = {}
+
     def _restart(self, changed: Slot) -> None:
         """Void what was known of a slot, or of all if they were compared with it."""
         before = self.reference
@@ -102,10 +108,8 @@ class EncoderWatch:
                 async with self._open_comparer(self._stream) as comparer:
                     await self._follow(comparer)
                     self._comparer = None
-            except OSError as error:
-                log.warning(
-                    "encoders not compared", extra={"stream": self._stream, "cause": str(error)}
-                )
+            except Exception:  # a process that cannot start, or a fault: neither ends the stream
+                log.exception("encoders not compared", extra={"stream": self._stream})
             if self._others():  # nothing could compare them
                 await asyncio.sleep(_RETRY_SECONDS)
 

@@ -109,9 +109,8 @@ class LiveStream:
         self._watch: EncoderWatch | None = None
         if open_comparer is not None and grant.run.failover.align == "on":
             self._watch = EncoderWatch(grant.hash, open_comparer)
-        self._watched: set[Slot] = set()
         self._freed = asyncio.Event()
-        self._attached = asyncio.Event()
+        self._encoders_changed = asyncio.Event()
         # When a fault of a slot was last told.
         self._faults: dict[tuple[str, type[_Fault]], float] = {}
         self._last_left_at: float | None = None
@@ -158,7 +157,7 @@ class LiveStream:
         self._switcher.set_policy(grant.policy)
         self._last_left_at = None
         self._sending.add(grant.slot)
-        self._attached.set()
+        self._encoders_changed.set()
         self._add_slot_event(EncoderOnEvent, grant.slot)
         self._wake.set()
         return session
@@ -204,6 +203,7 @@ class LiveStream:
         if sessions.get(session.slot) is not session:
             return
         self._freed.set()
+        self._encoders_changed.set()
         self._observers_of(session.slot).finish()
         self._last_left_at = now = self._clock()
         grant, goodbye = self._grant, reason is CloseReason.GOODBYE
@@ -431,17 +431,29 @@ class LiveStream:
             self._journal.close()
 
     async def _watch_encoders(self) -> None:
-        """Compare the encoders until cancelled, each observed from when it was first there."""
+        """Compare the encoders while there are several, until cancelled."""
         if self._watch is None:
             return
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._watch.run())
-            while True:
-                for slot in self._switcher.sessions.keys() - self._watched:
-                    self._watched.add(slot)
-                    tasks.create_task(self.observe_slot(slot, self._watch.observer(slot)))
-                self._attached.clear()
-                await self._attached.wait()
+        sessions = self._switcher.sessions
+        while True:
+            async with asyncio.TaskGroup() as tasks:
+                watching: dict[Slot | None, asyncio.Task[None]] = {}
+                while len(sessions) > 1:
+                    if not watching:
+                        watching[None] = tasks.create_task(self._watch.run())
+                    for slot in sessions.keys() - watching.keys():
+                        observing = self.observe_slot(slot, self._watch.observer(slot))
+                        watching[slot] = tasks.create_task(observing)
+                    await self._encoders_change()
+                for task in watching.values():
+                    task.cancel()
+            self._watch.forget()
+            await self._encoders_change()
+
+    async def _encoders_change(self) -> None:
+        """Wait until an encoder has come or gone."""
+        self._encoders_changed.clear()
+        await self._encoders_changed.wait()
 
     async def _run_once(self) -> None:
         self._run_open = True

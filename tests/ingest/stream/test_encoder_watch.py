@@ -4,12 +4,21 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from ingest.stream.encoder_watch import EncoderWatch
+from media.encoder_report import StreamReport
 from media.source_comparison import SourceComparison
 from media.stream_keys import Slot
-from tests.ingest.stream.test_live_stream import AUDIO, FakePorts
+from tests.ingest.stream.test_live_stream import (
+    AUDIO,
+    GRANT,
+    FakePorts,
+    FakePublisher,
+    join,
+    streams,
+)
 from tests.support.ingest.virtual_clock import virtual_time
 
 PRIMARY, BACKUP, THIRD = Slot(0), Slot(1), Slot(2)
@@ -158,3 +167,48 @@ async def test_a_machine_without_processes_is_logged_and_tried_again(
         await asyncio.sleep(65)
         assert ports.expected == ["Ab3"] * 3
     assert [each.message for each in caplog.records] == ["encoders not compared"] * 3
+
+
+@virtual_time
+async def test_a_stream_compares_its_encoders_while_there_are_several() -> None:
+    ports = FakePorts()
+    ports.apart = lambda _, __: apart(0.5)
+    async with streams(ports) as live:
+        primary = await join(live, FakePublisher())
+        primary.send(packets=3)
+        await asyncio.sleep(30)
+        assert ports.comparers == []
+        backup = FakePublisher()
+        backup.session = await live.attach(msgspec.structs.replace(GRANT, slot=BACKUP), backup)
+        for _ in range(20):
+            for encoder in (primary, backup):
+                encoder.send(packets=3)
+            await asyncio.sleep(1)
+        (comparer,) = ports.comparers
+        assert comparer.packets > 20
+        slots = msgspec.convert(live.report(1), StreamReport).slots
+        assert slots[0].alignment is None
+        assert slots[1].alignment is not None
+        assert slots[1].alignment.reference == "primary"
+        backup.session.close(goodbye=True)
+        await asyncio.sleep(1)
+        told = comparer.packets
+        primary.send(packets=3)
+        await asyncio.sleep(30)
+        assert comparer.packets == told, "nothing observes one encoder"
+
+
+@virtual_time
+async def test_a_stream_that_is_not_to_compare_does_not() -> None:
+    ports = FakePorts()
+    failover = msgspec.structs.replace(GRANT.run.failover, align="off")
+    grant = msgspec.structs.replace(
+        GRANT, run=msgspec.structs.replace(GRANT.run, failover=failover)
+    )
+    async with streams(ports) as live:
+        for slot in (PRIMARY, BACKUP):
+            encoder = FakePublisher()
+            encoder.session = await live.attach(msgspec.structs.replace(grant, slot=slot), encoder)
+            encoder.send(packets=3)
+        await asyncio.sleep(30)
+        assert ports.comparers == []
