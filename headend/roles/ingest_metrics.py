@@ -43,6 +43,14 @@ class IngestMetrics(Collector):
             self._lag.seconds,
         )
         yield counter("headend_event_loop_lags", "How often it was held up", self._lag.count)
+        offsets = GaugeMetricFamily(
+            "headend_source_offset_seconds",
+            "How far an encoder is behind the one that it is compared with",
+            labels=("stream", "slot"),
+        )
+        for (stream, slot), behind_ms in self._listener.streams.behind_ms().items():
+            offsets.add_metric((stream, str(slot)), behind_ms / 1000)
+        yield offsets
         yield from _links(self._listener)
         yield from _runs(self._transcoding.runs)
 

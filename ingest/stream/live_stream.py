@@ -26,7 +26,7 @@ from ingest.stream.ports import (
     PublishRefused,
     SinkFactory,
 )
-from ingest.stream.report import stream_report
+from ingest.stream.report import alignment_of, stream_report
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, ConnectedPublisher, SlotSession
 from ingest.stream.switcher import Switcher
@@ -362,6 +362,19 @@ class LiveStream:
         return stream_report(
             self._state(), sessions, self._grant.active, self._clock(), self._watch
         )
+
+    @property
+    def behind_ms(self) -> dict[Slot, int]:
+        """How far each encoder is behind the one that it is compared with, as far as is known."""
+        if self._watch is None:
+            return {}
+        sessions = self._switcher.sessions
+        found = {slot: alignment_of(self._watch, slot, sessions) for slot in sessions}
+        return {
+            slot: each.behind_ms
+            for slot, each in found.items()
+            if each is not None and each.behind_ms is not None
+        }
 
     def drain(self) -> None:
         """Disconnect the publishers and close the segments, but keep the run for a restart."""

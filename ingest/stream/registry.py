@@ -30,6 +30,7 @@ from ingest.stream.report import stream_report
 from ingest.stream.slot_session import ConnectedPublisher, PublisherSession, SlotSession
 from media.loop_lag import LoopLag
 from media.no_op import do_nothing
+from media.stream_keys import Slot
 
 log = logging.getLogger(__name__)
 
@@ -258,6 +259,14 @@ class LiveStreams:
         served = self._streams.get(stream)
         report = stream_report(None, {}, frozenset(), 0.0) if served is None else served.report()
         return msgspec.to_builtins(report)
+
+    def behind_ms(self) -> dict[tuple[str, Slot], int]:
+        """Return how far encoders are behind others of their streams (see `LiveStream`)."""
+        return {
+            (stream.hash, slot): behind
+            for stream in self._streams.values()
+            for slot, behind in stream.behind_ms.items()
+        }
 
     def rewrite_states(self) -> None:
         """Write the states of all streams again, since others may have changed what is stored."""

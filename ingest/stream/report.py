@@ -34,7 +34,7 @@ def stream_report(
                 connected_seconds=round(now - sessions[slot].meter.began, 1),
                 encoder=encoder,
                 advice=advice(encoder, active, picture_is_due=sessions[slot].picture_is_due),
-                alignment=None if watch is None else _alignment(watch, slot, sessions),
+                alignment=None if watch is None else alignment_of(watch, slot, sessions),
             )
             for slot, encoder in measured.items()
         ],
@@ -42,9 +42,10 @@ def stream_report(
     )
 
 
-def _alignment(
+def alignment_of(
     watch: EncoderWatch, slot: Slot, sessions: Mapping[Slot, SlotSession]
 ) -> AlignmentReport | None:
+    """Return how far a slot's encoder is behind the reference; None if it is not compared."""
     alignment, reference = watch.alignment(slot), watch.reference
     if alignment is None or reference is None or reference not in sessions:
         return None

@@ -9,11 +9,13 @@ import pytest
 
 from ingest.stream.encoder_watch import EncoderWatch
 from media.encoder_report import StreamReport
+from media.packet import MediaPacket
 from media.source_comparison import SourceComparison
 from media.stream_keys import Slot
 from tests.ingest.stream.test_live_stream import (
     AUDIO,
     GRANT,
+    VIDEO,
     FakePorts,
     FakePublisher,
     join,
@@ -172,7 +174,7 @@ async def test_a_machine_without_processes_is_logged_and_tried_again(
 @virtual_time
 async def test_a_stream_compares_its_encoders_while_there_are_several() -> None:
     ports = FakePorts()
-    ports.apart = lambda _, __: apart(0.5)
+    ports.apart = lambda _, __: apart(7_000.7)
     async with streams(ports) as live:
         primary = await join(live, FakePublisher())
         primary.send(packets=3)
@@ -180,9 +182,17 @@ async def test_a_stream_compares_its_encoders_while_there_are_several() -> None:
         assert ports.comparers == []
         backup = FakePublisher()
         backup.session = await live.attach(msgspec.structs.replace(GRANT, slot=BACKUP), backup)
-        for _ in range(20):
-            for encoder in (primary, backup):
-                encoder.send(packets=3)
+        for encoder in (primary, backup):
+            encoder.send(packets=3)
+        for second in range(20):
+            for encoder, clock in ((primary, 0), (backup, 7_000_500)):
+                at = clock + 1000 * second
+                packets = [
+                    MediaPacket(track=track, dts=at, pts=at, key=True, data=b"x")
+                    for track in (VIDEO, AUDIO)
+                ]
+                assert encoder.session is not None
+                encoder.session.receive_packets(packets, asyncio.get_running_loop().time())
             await asyncio.sleep(1)
         (comparer,) = ports.comparers
         assert comparer.packets > 20
@@ -190,6 +200,9 @@ async def test_a_stream_compares_its_encoders_while_there_are_several() -> None:
         assert slots[0].alignment is None
         assert slots[1].alignment is not None
         assert slots[1].alignment.reference == "primary"
+        # Its clock began 7,000.5 s earlier, and shows the same moment 0.7 s later than that.
+        assert slots[1].alignment.behind_ms == 200
+        assert live.behind_ms() == {(GRANT.hash, BACKUP): 200}
         backup.session.close(goodbye=True)
         await asyncio.sleep(1)
         told = comparer.packets
