@@ -103,7 +103,8 @@ def _always(text: str, tone: Tone = "plain") -> Callable[[Facts], tuple[str, Ton
 def _encoder_off(facts: Facts) -> tuple[str, Tone]:
     tone: Tone = "plain" if facts.get("reason") == "goodbye" else "bad"
     reason = str(facts.get("reason", ""))
-    why = _LOSSES.get(reason, reason)
+    # Nobody closed what ended with its process.
+    why = facts.get("cause") or _LOSSES.get(reason, reason)
     return f"{_slot(facts)} disconnected{f': {why}' if why else ''}.", tone
 
 

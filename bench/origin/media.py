@@ -14,6 +14,7 @@ from media.hls.m3u8 import render
 from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
 from media.ladder import AUDIO_RENDITION, Rendition
+from media.run_policy import RunPolicy, resolve
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.objects.addresses import live_playlist, live_segment
@@ -88,8 +89,9 @@ async def _opened(
     objects: DiskObjects, edge: MemoryEdge, hash_: PublicHash, *, low_latency: bool
 ) -> Publication:
     window = LiveWindow(listed_seconds=float(_LISTED * _SECONDS), kept_seconds=60.0)
+    policy = resolve(RunPolicy(latency="low" if low_latency else "normal"))
     run = await Publication.open(
-        objects, edge, hash=hash_, now_us=_NOON_US, window=window, low_latency=low_latency
+        objects, edge, hash=hash_, now_us=_NOON_US, window=window, policy=policy
     )
     await run.prepare(0, (_TOP,), _NOON_US)
     for name in _SIZES:

@@ -118,7 +118,8 @@ _RECORDED: Final = 64
 class Publication:
     """One run of a live stream. One task at a time may call it, beside `store_next`.
 
-    With `low_latency` its playlists have the tags of low-latency HLS.
+    With `low_latency` its playlists have the tags of low-latency HLS. What was set when it began
+    stays, whoever continues it.
     """
 
     def __init__(
@@ -131,7 +132,6 @@ class Publication:
         window: LiveWindow,
         now_us: int,
         clock: Callable[[], float],
-        low_latency: bool = True,
     ) -> None:
         """Continue a stored or new run; callers use `open` or `resume`.
 
@@ -140,9 +140,10 @@ class Publication:
         self.hash = run.hash
         self.run = run.run
         self._edge = edge
-        self._low_latency = low_latency
         self._folder = live_run(run.hash, run.run)
         state = run.state
+        self.low_latency = state.known_policy.is_low_latency
+        window = window.reaching_back(state.known_policy.dvr_seconds)
         self._generation = state.generation
         following = max(state.next_sequence, state.opened)
         last = state.tail[-1] if state.tail else None
@@ -151,7 +152,7 @@ class Publication:
             # The previous host may have stored some for media that were never listed.
             inits = {name: number + _UNLISTED_INITS for name, number in inits.items()}
         self._steps = StepBuilder(following, inits, last, state.announced_codecs)
-        self._borrowed = BorrowedMedia(self._steps.next_inits, replaces=not low_latency)
+        self._borrowed = BorrowedMedia(self._steps.next_inits, replaces=not self.low_latency)
         self._borrowed.begin(following)
         self._writer = RunWriter(
             run_objects, edge, run, self._steps, steps, window=window, now_us=now_us, clock=clock
@@ -175,26 +176,27 @@ class Publication:
         hash: str,  # noqa: A002  # the field's word for it
         now_us: int,
         window: LiveWindow,
-        low_latency: bool = True,
+        policy: ResolvedPolicy | None = None,
         owner: RunOwner = SOLE_OWNER,
         clock: Callable[[], float] = time.monotonic,
     ) -> "Publication":
         """Begin a run of the stream, and end the previous one if it has not ended.
 
-        `now_us` is the wall clock, `clock` a monotonic one in seconds. Runs before the previous one
+        `now_us` is the wall clock, `clock` a monotonic one in seconds. `policy` is what is set for
+        the run; its window reaches back at least as far as `window`. Runs before the previous one
         are deleted, and those of which viewers have nothing.
 
         Raises:
             OwnershipLost: a host of a later generation than the `owner` has the stream.
             ObjectError: the store failed.
         """
-        create = partial(cls, window=window, now_us=now_us, clock=clock, low_latency=low_latency)
+        create = partial(cls, window=window, now_us=now_us, clock=clock)
         previous = await newest_run(objects, hash)
         generation = owner.generation_after(previous)
         if previous is not None and not previous.state.ended:
             claim = await RunObjects.of_claimed_run(objects, previous, owner)
             if claim is not None:
-                claimed, run_objects = claim
+                claimed, run_objects = claim[0].with_policy(policy), claim[1]
                 steps = await read_steps(objects, claimed, claimed.state.first)
                 if await is_complete(objects, claimed, steps, durable=owner.fenced):
                     old = await cls._continued(create, run_objects, edge, claimed, steps)
@@ -205,7 +207,7 @@ class Publication:
         last = previous.run if previous is not None else None
         for run in await delete_older_runs(objects, hash, last):
             await edge.drop_folder(live_run(hash, run))
-        state = RunState(generation=generation)
+        state = RunState(generation=generation, policy=policy)
         new = StoredRun(hash=hash, run=next_run_name(now_us, last), state=state)
         run_objects = await RunObjects.of_new_run(objects, hash, new.run, owner)
         return create(run_objects, edge, new)
@@ -220,7 +222,7 @@ class Publication:
         now_us: int,
         window: LiveWindow,
         within_seconds: float,
-        low_latency: bool = True,
+        policy: ResolvedPolicy | None = None,
         owner: RunOwner = SOLE_OWNER,
         clock: Callable[[], float] = time.monotonic,
     ) -> "Publication | None":
@@ -229,7 +231,8 @@ class Publication:
         A run can be resumed if it has not ended, its state is at most `within_seconds` old, and
         what it lists is there (`run_store.is_complete`). It continues after what viewers saw, if
         the edge still has that (`shown_steps`). What only memory had is gone, and with it a run
-        without steps; numbers of which viewers may have seen parts become gaps.
+        without steps; numbers of which viewers may have seen parts become gaps. `policy` counts if
+        the state has none.
 
         Raises:
             OwnershipLost: a host of a later generation than the `owner` has the stream.
@@ -243,14 +246,14 @@ class Publication:
         claim = await RunObjects.of_claimed_run(objects, run, owner)
         if claim is None:
             return None
-        run, run_objects = claim
+        run, run_objects = claim[0].with_policy(policy), claim[1]
         state = run.state
         steps = await read_steps(objects, run, min(state.first, state.next_sequence - _RECORDED))
         listed = [step for step in steps if step.sequence >= state.first]
         if not await is_complete(objects, run, listed, durable=owner.fenced):
             log.warning("run incomplete: another begins", extra={"stream": hash, "run": run.run})
             return None
-        create = partial(cls, window=window, now_us=now_us, clock=clock, low_latency=low_latency)
+        create = partial(cls, window=window, now_us=now_us, clock=clock)
         gaps = lost_steps(state)
         publication = await cls._continued(create, run_objects, edge, run, steps, gaps=gaps)
         if publication is not None and publication._has_ended:
@@ -353,7 +356,8 @@ class Publication:
 
         `policy` is what is set for the run, None if it is resumed only to be ended.
         """
-        self._writer.observers.add(make, policy, self._writer.state)
+        state = self._writer.state
+        self._writer.observers.add(make, policy and (state.policy or policy), state)
 
     async def release_observers(self) -> None:
         """Wait up to a second until the observers have finished what is under way."""
@@ -557,10 +561,10 @@ class Publication:
 
     async def _show(self, timelines: Mapping[str, Timeline]) -> None:
         await self._edge.put_timelines(
-            self._folder, timelines, low_latency=self._low_latency, generation=self._generation
+            self._folder, timelines, low_latency=self.low_latency, generation=self._generation
         )
         shown = self._timelines.values()
-        if self._low_latency and all(each.newest is not None for each in shown):
+        if self.low_latency and all(each.newest is not None for each in shown):
             await self._writer.announce_first(normal=False)
         if all(each.count for each in shown):
             await self._writer.announce_first(normal=True)

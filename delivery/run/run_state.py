@@ -17,6 +17,7 @@ import msgspec
 from delivery.run.variants import RenditionMeasure
 from media.hls.playlist import TARGET_SECONDS, MultivariantPlaylist, PlaylistSegment
 from media.ladder import AUDIO_RENDITION, Rendition
+from media.run_policy import DEFAULTS, ResolvedPolicy
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 
 # The state is written with every step and holds one to two pages: 16 to 31 steps, 7 kB at most for
@@ -157,7 +158,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     `oldest` is the oldest step that may have media on disk, and `oldest_inits` are the oldest init
     sections, by rendition. `announced` is the current multivariant playlist. `generation` is that
     of the host that wrote the state (`delivery.run.run_objects`). `part_target` is that of the
-    newest source, in ticks; 0 if it was written before states had it.
+    newest source, in ticks; 0 if it was written before states had it. `policy` is what was set when
+    the run began; None if it began before states had it.
     """
 
     form: int = 2
@@ -177,6 +179,12 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     ended: bool = False
     generation: int = 0
     part_target: int = 0
+    policy: ResolvedPolicy | None = None
+
+    @property
+    def known_policy(self) -> ResolvedPolicy:
+        """What was set when the run began, or else the defaults."""
+        return DEFAULTS if self.policy is None else self.policy
 
     @property
     def has_steps(self) -> bool:

@@ -20,6 +20,7 @@ from delivery.run.page_log import PageLog
 from delivery.run.run_state import PAGE_STEPS, RunState, Step, StepPage, decode_state
 from media.hls.m3u8 import M3u8Error, parse
 from media.hls.playlist import MultivariantPlaylist
+from media.run_policy import ResolvedPolicy, resolve
 from media.ticks import utc
 from storage.objects.addresses import (
     live_init,
@@ -46,6 +47,12 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     run: str
     state: RunState
+
+    def with_policy(self, policy: ResolvedPolicy | None) -> "StoredRun":
+        """Return the run with what was set when it began, or `policy` if its state lacks that."""
+        own = self.state.policy
+        kept = policy if own is None else resolve(own)
+        return msgspec.structs.replace(self, state=msgspec.structs.replace(self.state, policy=kept))
 
 
 def next_run_name(now_us: int, previous: str | None) -> str:

@@ -398,7 +398,7 @@ class LiveRun:
             inits=publication.next_inits,
             discontinuity=publication.next_sequence > 0,
             part=round(self.settings.part_seconds * VIDEO_SCALE),
-            low_latency=self.settings.policy.is_low_latency,
+            low_latency=publication.low_latency,
             off=tuple(sorted(self.metrics.off)),
             poster=self._posters.every if self._posters is not None else 0,
             splice=source.splice,

@@ -138,16 +138,10 @@ class LiveTranscoding:
     ) -> Publication:
         """Resume the stream's newest run if a restart interrupted it, else begin another."""
         policy = settings.policy
-        window = self._window.reaching_back(policy.dvr_seconds)
         owner = self._owner(stream, settings.generation)
         async with self._opening(stream):
-            resumed = await self._resume(
-                stream,
-                policy.failover.reconnect_seconds,
-                window,
-                owner,
-                low_latency=policy.is_low_latency,
-            )
+            within = policy.failover.reconnect_seconds
+            resumed = await self._resume(stream, within, owner, policy)
             if resumed is not None:
                 if bool(resumed.renditions) is picture:
                     self._observe(resumed, policy)
@@ -158,8 +152,8 @@ class LiveTranscoding:
                 self._edge,
                 hash=stream,
                 now_us=self._now_us(),
-                window=window,
-                low_latency=policy.is_low_latency,
+                window=self._window,
+                policy=policy,
                 owner=owner,
             )
             self._observe(publication, policy)
@@ -230,10 +224,8 @@ class LiveTranscoding:
     async def _end_abandoned(self, stream: str, window: float, generation: int = 0) -> bool:
         owner = self._owner(stream, generation)
         async with self._opening(stream):
-            resumed = stream in self.runs or await self._resume(stream, window, self._window, owner)
-            interrupted = (
-                None if resumed else await self._resume(stream, _ANY_AGE, self._window, owner)
-            )
+            resumed = stream in self.runs or await self._resume(stream, window, owner)
+            interrupted = None if resumed else await self._resume(stream, _ANY_AGE, owner)
             if interrupted is not None:
                 await self._finish(interrupted)
                 log.info("run ended", extra={"stream": stream, "run": interrupted.run})
@@ -243,19 +235,17 @@ class LiveTranscoding:
         self,
         stream: str,
         within: float,
-        window: LiveWindow,
         owner: RunOwner,
-        *,
-        low_latency: bool = True,
+        policy: ResolvedPolicy | None = None,
     ) -> Publication | None:
         return await Publication.resume(
             self._objects,
             self._edge,
             hash=stream,
             now_us=self._now_us(),
-            window=window,
+            window=self._window,
             within_seconds=within,
-            low_latency=low_latency,
+            policy=policy,
             owner=owner,
         )
 

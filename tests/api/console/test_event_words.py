@@ -55,6 +55,17 @@ def event(kind: str, **facts: object) -> EventRecord:
         ),
         ("encoder off", {"slot": "primary"}, "Primary disconnected.", "bad"),
         (
+            "encoder off",
+            {
+                "slot": "primary",
+                "reason": "closed by us",
+                "cause": "no process receives encoders",
+                "receiving_count": 0,
+            },
+            "Primary disconnected: no process receives encoders.",
+            "bad",
+        ),
+        (
             "refused",
             {"slot": "primary", "reason": "another encoder is sending"},
             "A second encoder for primary was refused: another encoder is sending.",

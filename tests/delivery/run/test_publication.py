@@ -11,6 +11,7 @@ from delivery.run.step_builder import PublicationError
 from media.hls import m3u8
 from media.hls.playlist import MultivariantPlaylist
 from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.run_policy import DEFAULTS
 from tests.support.storage.engine_reports import (
     CODECS,
     HASH,
@@ -496,7 +497,7 @@ async def test_the_arrival_time_of_stored_media_is_known(
     assert publication.stored_until_us == NOON_US + 6_000_000
 
 
-async def test_the_end_of_the_previous_run_has_the_tags_of_the_next_ones_latency(
+async def test_the_end_of_a_previous_run_of_unknown_latency_has_the_tags_of_the_next_ones(
     publication_fixture: PublicationFixture,
 ) -> None:
     stage = publication_fixture
@@ -505,8 +506,9 @@ async def test_the_end_of_the_previous_run_has_the_tags_of_the_next_ones_latency
     await begin_epoch(before, maker)
     await append_all(before, maker.step())
     edge = CheckedEdge(stage.disk)
+    normal = msgspec.structs.replace(DEFAULTS, latency="normal")
     await Publication.open(
-        stage.objects, edge, hash=HASH, now_us=NOON_US, window=WINDOW, low_latency=False
+        stage.objects, edge, hash=HASH, now_us=NOON_US, window=WINDOW, policy=normal
     )
     playlist = edge.local_playlist(f"live/{HASH}/{RUN}/{TOP.name}/index.m3u8", low_latency=True)
     assert playlist is not None

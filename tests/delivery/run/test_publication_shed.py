@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from delivery.run.publication import Publication
 from delivery.run.run_store import newest_run, read_steps
 from media.hls.segment import GapStart, Part, SegmentStart
+from media.run_policy import DEFAULTS
 from tests.support.storage.engine_reports import (
     HASH,
     LOW,
@@ -128,7 +130,7 @@ async def shed_in_the_middle(fixture: PublicationFixture, *, low_latency: bool) 
         hash=HASH,
         now_us=NOON_US,
         window=WINDOW,
-        low_latency=low_latency,
+        policy=msgspec.structs.replace(DEFAULTS, latency="low" if low_latency else "normal"),
         clock=fixture.clock,
     )
     maker = ReportMaker(TOP, LOW)

@@ -17,6 +17,7 @@ from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.hls.segment import GapStart, InitSection, Part, Segment, SegmentStart
 from media.hls.timeline import Timeline
 from media.ladder import AUDIO_RENDITION, Rendition
+from media.run_policy import ResolvedPolicy
 from storage.objects.base import ObjectError, Objects, ObjectStat, StoreFull
 from storage.objects.disk import DiskObjects
 from storage.objects.reserve import RESERVE_BYTES
@@ -376,9 +377,17 @@ async def open_run(
     now_us: int = NOON_US,
     window: LiveWindow = WINDOW,
     owner: RunOwner = SOLE_OWNER,
+    policy: ResolvedPolicy | None = None,
 ) -> Publication:
     return await Publication.open(
-        objects, edge, hash=HASH, now_us=now_us, window=window, clock=clock, owner=owner
+        objects,
+        edge,
+        hash=HASH,
+        now_us=now_us,
+        window=window,
+        clock=clock,
+        owner=owner,
+        policy=policy,
     )
 
 
@@ -391,6 +400,7 @@ async def resume_run(
     within_seconds: float = 60.0,
     window: LiveWindow = WINDOW,
     owner: RunOwner = SOLE_OWNER,
+    policy: ResolvedPolicy | None = None,
 ) -> Publication | None:
     return await Publication.resume(
         objects,
@@ -401,6 +411,7 @@ async def resume_run(
         within_seconds=within_seconds,
         clock=clock,
         owner=owner,
+        policy=policy,
     )
 
 

@@ -15,7 +15,7 @@ from delivery.run.publication import Publication
 from delivery.run.run_state import LiveWindow, RunState, Step
 from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist
-from media.run_policy import DEFAULTS, RunPolicy, resolve
+from media.run_policy import DEFAULTS, RunPolicy, RunRecording, resolve
 from media.stream_events import RungShedEvent, StreamEvent
 from media.ticks import VIDEO_SCALE
 from storage.objects.disk import DiskObjects
@@ -130,6 +130,36 @@ async def test_observers_are_offered_each_run_that_opens_is_resumed_or_is_only_e
     assert told == [0, 0, 0, "end"]
     assert {(each.stream, each.run) for each in offered} == {(HASH, publication.run)}
     assert [each.policy for each in offered] == [DEFAULTS, DEFAULTS, None]
+
+
+async def test_a_run_keeps_what_was_set_when_it_began_whatever_is_set_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    """As after a restart: its viewers may be 40 s behind, and its first half was not recorded."""
+    began = resolve(RunPolicy(dvr_seconds=40.0, latency="normal"))
+    changed = resolve(RunPolicy(recording=RunRecording(enabled=True)))
+    offered: list[ObservedRun] = []
+    with DiskObjects(tmp_path) as objects:
+        for policy in (began, changed):
+            home = LiveTranscoding(
+                objects=objects, edge=MemoryEdge(), window=WINDOW, observers=[offered.append]
+            )
+            settings = RunSettings(policy=policy)
+            publication = await home.open_publication(HASH, settings, picture=True)
+            if policy is began:
+                maker = ReportMaker(LOW)
+                await publication.prepare(maker.epoch, (LOW,), NOON_US)
+                await append_all(publication, maker.begin())
+                for _ in range(30):
+                    await append_all(publication, maker.step())
+                await publication.suspend()
+        await home.end_interrupted(HASH)
+    assert [each.policy for each in offered] == [began, began, None]
+    (path,) = (tmp_path / "live" / HASH).glob(f"*/{LOW.name}/index.m3u8")
+    parsed = m3u8.parse(path.read_text())
+    assert isinstance(parsed, MediaPlaylist)
+    assert parsed.ended
+    assert sum(segment.duration for segment in parsed.segments) == 40 * VIDEO_SCALE
 
 
 async def test_a_host_is_told_that_another_has_taken_over_its_run(tmp_path: Path) -> None:
