@@ -5,7 +5,7 @@
 slots and switches between them, `relay` passes media to the host that owns their stream, and
 `report` says what an encoder sends. Nothing is decoded or stored here:
 `stream.ports` names what this package needs of the rest of the service, and
-`headend.roles.wiring` binds it.
+`headend.roles.ingest_role` binds it.
 
 Read in this order: `rtmp`, `server`, `publishing`, `stream`, then `report` and `relay`.
 """

@@ -431,15 +431,17 @@ class LiveStream:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._journal.run())
             watching = tasks.create_task(self._watch_encoders())
-            while not self.idle:
-                if self._feed.waiting:
-                    await self._run_once()
-                else:
-                    await self._wait_and_update()
-            watching.cancel()
+            try:
+                while not self.idle:
+                    if self._feed.waiting:
+                        await self._run_once()
+                    else:
+                        await self._wait_and_update()
+            finally:
+                watching.cancel()
+                for observers in (self._feed.observers, *self._slot_observers.values()):
+                    observers.close()
             self._opening_until = None
-            for observers in (self._feed.observers, *self._slot_observers.values()):
-                observers.close()
             self._journal.set_state(self._state())
             self._journal.close()
 

@@ -1,4 +1,4 @@
-"""What this package needs of the rest of the service; `headend.roles.wiring` binds it.
+"""What this package needs of the rest of the service; `headend.roles.ingest_role` binds it.
 
 No database and no engine is known here: a directory grants permission to publish, a sink receives
 the media on air, a journal stores what changed.

@@ -161,3 +161,25 @@ def test_a_backup_is_observed_though_it_is_not_on_air() -> None:
     assert backup.seen == ["begin 2", "1", "11", "21", "31", "end"]
     assert on_air.seen[:5] == main.seen[:5]
     assert on_air.seen[-1] == "end"
+
+
+def test_observers_end_with_a_stream_that_fails() -> None:
+    async def scenario() -> None:
+        ports = FakePorts(broken=True)
+        stream = LiveStream(GRANT, ports, ports)
+        recording = Recording()
+        observing = stream.observe_on_air(recording)
+        encoder = FakePublisher()
+        encoder.session = await stream.attach(GRANT, encoder)
+        encoder.send()
+        failed = False
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            tasks.create_task(observing)
+            await asyncio.sleep(0)
+            try:
+                await stream.serve()
+            except* RuntimeError:
+                failed = True
+        assert failed
+
+    run(scenario())
