@@ -129,7 +129,7 @@ class Limits(AdmissionLimits, frozen=True, kw_only=True, forbid_unknown_fields=T
     media_burst: int = 3  # how many times the average a burst may be
 
     # Each read wakes the process, whatever it brings; segments last seconds.
-    read_seconds: float = 0.05  # between reads from a publisher on air, not over TLS; 0: at once
+    read_seconds: float = 0.05  # between reads from a publisher on air; 0: at once
     beginnings_per_minute: Annotated[
         int,
         describe(

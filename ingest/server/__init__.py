@@ -4,5 +4,6 @@ The protocol is in `ingest.rtmp` (no I/O), permission to publish in `ingest.publ
 failover are in `ingest.stream`.
 
 Read in this order: `listener` (accepts encoders, ends with a drain), `connection` (one encoder),
-`read_batcher` (fewer wake-ups for publishers on air).
+`tls_layer` (RTMPS: between a socket and its connection), `read_batcher` (fewer wake-ups for
+publishers on air).
 """

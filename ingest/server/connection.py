@@ -31,7 +31,8 @@ from ingest.rtmp.events import (
 from ingest.rtmp.handshake import ENTROPY_BYTES
 from ingest.rtmp.limits import Limits, TokenBucket
 from ingest.rtmp.session import Session
-from ingest.server.read_batcher import ReadBatcher
+from ingest.server.read_batcher import BatchReceiver, ReadBatcher
+from ingest.server.tls_layer import TlsLayer
 from ingest.stream.slot_session import CloseReason, PublisherSession
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
@@ -87,6 +88,7 @@ class PublisherConnection(asyncio.Protocol):
         self._listener = listener
         self._clock = asyncio.get_running_loop().time
         self._transport: asyncio.Transport | None = None
+        self._tls: TlsLayer | None = None
         self._session: Session | None = None
         self._slot_session: PublisherSession | None = None
         self._closing = False
@@ -133,10 +135,13 @@ class PublisherConnection(asyncio.Protocol):
 
     # -- what the loop calls ----------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin a session."""
+    def connection_made(
+        self, transport: asyncio.BaseTransport, tls: TlsLayer | None = None
+    ) -> None:
+        """Begin a session, over `tls` if there is one."""
         # Always what connect_accepted_socket makes.
         self._transport = cast("asyncio.Transport", transport)
+        self._tls = tls
         self._transport.set_write_buffer_limits(high=_MAX_UNREAD_BYTES)
         self._session = Session(
             limits=self._listener.limits,
@@ -196,12 +201,8 @@ class PublisherConnection(asyncio.Protocol):
         self._flush()
 
     def _defer_reads(self, read_bytes: int, now: float) -> None:
-        """Read in batches while the peer only sends media, else as it comes.
-
-        Not over TLS: there the loop keeps reading the socket, and what it has read but not
-        decrypted is lost when the encoder resets the connection, as ffmpeg sometimes does.
-        """
-        if self._transport is None or self.encoder.protocol != "rtmp":
+        """Read in batches while the peer only sends media, else as it comes."""
+        if self._transport is None:
             return
         if (
             self._slot_session is not None
@@ -212,7 +213,8 @@ class PublisherConnection(asyncio.Protocol):
             )
         ):
             self._last_deferral = now
-            self._listener.read_batcher.defer(self._transport, self)
+            receiver: BatchReceiver = self._tls or self
+            self._listener.read_batcher.defer(self._transport, receiver)
         else:
             self._listener.read_batcher.resume(self._transport)
 
@@ -333,7 +335,7 @@ class PublisherConnection(asyncio.Protocol):
         log.debug("closing", extra={**self.encoder.log_fields, "cause": reason})
         transport = self._transport
         loop = asyncio.get_running_loop()
-        loop.call_later(_FLUSH_SECONDS, transport.close)
+        loop.call_later(_FLUSH_SECONDS, (self._tls or transport).close)
         # A peer that reads nothing would keep the socket open for ever.
         loop.call_later(10 * _FLUSH_SECONDS, transport.abort)
 
@@ -363,7 +365,7 @@ class PublisherConnection(asyncio.Protocol):
             return
         self._unsent, self._write_delays, self._largest_read = b"", 0, 0
         self._last_write = self._clock()
-        self._transport.write(data)
+        (self._tls or self._transport).write(data)
 
 
 def _unread_bytes(transport: asyncio.Transport) -> int:

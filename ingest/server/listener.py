@@ -20,6 +20,7 @@ from ingest.relay.owner import RelayListener
 from ingest.rtmp.limits import Limits
 from ingest.server.connection import PublisherConnection
 from ingest.server.read_batcher import ReadBatcher
+from ingest.server.tls_layer import TlsLayer
 from ingest.stream.ports import (
     KeyDirectory,
     LiveJournal,
@@ -124,12 +125,12 @@ class RtmpListener:
         """Hand a socket to its connection, after the TLS handshake if there is one."""
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(
-                lambda: connection,
-                sock,
-                ssl=tls,
-                ssl_handshake_timeout=self.limits.tls_handshake_seconds if tls else None,
-            )
+            if tls is None:
+                await loop.connect_accepted_socket(lambda: connection, sock)
+            else:
+                layer = TlsLayer(connection, tls)
+                await loop.connect_accepted_socket(lambda: layer, sock)
+                await layer.handshake(self.limits.tls_handshake_seconds)
         except OSError as error:  # the base class of TLS's errors
             if tls:
                 cause = "TLS handshake"

@@ -4,6 +4,7 @@ import asyncio
 import socket
 
 import msgspec
+import pytest
 
 from headend.install.certificates import CertificateFiles
 from ingest.server.read_batcher import ReadBatcher
@@ -126,13 +127,21 @@ async def test_a_reset_of_a_deferred_connection_is_told_to_its_receiver(loop: st
     transport.abort()
 
 
+@pytest.mark.parametrize("address", ["v4", "tls"])
+@pytest.mark.parametrize("ends", ["close", "reset"])
 @real_time
-async def test_media_sent_just_before_the_close_of_a_deferred_connection_arrive(loop: str) -> None:
-    """Media and the close arrive together, right after a read."""
+async def test_media_sent_just_before_a_deferred_connection_ends_arrive(
+    address: str, ends: str, loop: str, certificates: CertificateFiles
+) -> None:
+    """Media and the end arrive together, right after a read."""
     ports = LoopbackPorts()
     limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
-    async with loopback_listener(ports, limits=limits) as listener:
-        wire = await listener.dial()
+    async with loopback_listener(
+        ports, limits=limits, tls=server_context(certificates)
+    ) as listener:
+        wire = await listener.dial(
+            address, client_context(certificates) if address == "tls" else None
+        )
         await wire.send(ports.opening())
         await wire.status()
         await wire.send(rtmp_peer.MEDIA)
@@ -147,7 +156,10 @@ async def test_media_sent_just_before_the_close_of_a_deferred_connection_arrive(
             rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp + 10 * n) for n in range(1, 9)
         ]
         await wire.send(b"".join(last))
-        await wire.close()
+        if ends == "reset":
+            wire.reset()
+        else:
+            await wire.close()
         await until(lambda: ports.runs[0].calls == ["begin", "slate"])
         assert len(ports.packets) == sent + len(last)
 
@@ -190,28 +202,4 @@ async def test_connections_are_not_deferred_before_they_publish(loop: str) -> No
         assert listener.listener.read_batcher.deferred == 0
         ports.answering.set()
         await wire.status()
-        await wire.close()
-
-
-@real_time
-async def test_connections_over_tls_are_never_deferred(
-    certificates: CertificateFiles, loop: str
-) -> None:
-    """Bytes that the TLS layer reads while a connection is deferred would be lost with a reset."""
-    ports = LoopbackPorts()
-    limits = msgspec.structs.replace(LIMITS, read_seconds=SLOW)
-    async with loopback_listener(
-        ports, limits=limits, tls=server_context(certificates)
-    ) as listener:
-        wire = await listener.dial("tls", client_context(certificates))
-        await wire.send(ports.opening())
-        await wire.status()
-        clock = asyncio.get_running_loop().time
-        began, stamp = clock(), 40
-        await wire.send(rtmp_peer.MEDIA)
-        while clock() - began < 5 * SLOW:  # over RTMP it would be deferred by then
-            await wire.send(rtmp_peer.audio(rtmp_peer.audio_body(bytes(90)), stamp))
-            stamp += 10
-            await asyncio.sleep(0.01)
-            assert listener.listener.read_batcher.deferred == 0
         await wire.close()

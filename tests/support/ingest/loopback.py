@@ -6,6 +6,7 @@ import functools
 import logging
 import socket
 import ssl
+import struct
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, ParamSpec
@@ -283,6 +284,9 @@ class Wire:
 
     def reset(self) -> None:
         """Reset the connection."""
+        self._writer.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
         self._writer.transport.abort()
 
 
