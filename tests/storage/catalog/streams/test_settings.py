@@ -24,6 +24,7 @@ ALL_FAILOVER = FailoverChange(
     return_seconds=0.0,
     reconnect_seconds=30.0,
     goodbye_seconds=4.5,
+    align="off",
 )
 
 
