@@ -1,6 +1,6 @@
 """Work that outlives the process that does it: its facts and the rules of leasing it.
 
-Pure; the statements are in `storage.catalog.work`, and what a worker does in `storage.work`. A
+Pure; the statements are in `storage.catalog.jobs`, and what a worker does in `storage.workers`. A
 worker leases a job for `LEASE_US`, or for the time that is set, and extends the lease every third
 of that time. A worker that dies stops extending, and the job passes to the next one. A worker whose
 lease has passed on has lost the job: every statement checks the owner and the attempt, and the

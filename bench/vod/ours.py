@@ -22,7 +22,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import NewVideo, WholeVideo
 from storage.objects.disk import DiskObjects
-from storage.work.worker_pool import WorkerPool
+from storage.workers.worker_pool import WorkerPool
 from transcode.protocol import file_engine
 from transcode.protocol.engine_process import spawn_engine
 from transcode.vod.asset_attempt import TranscodeContext

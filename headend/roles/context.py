@@ -43,7 +43,7 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import FirstStart
 from storage.objects.store import MediaStore
 from storage.store_lease import StoreLease
-from storage.work.store_health import StoreHealth
+from storage.workers.store_health import StoreHealth
 
 log = logging.getLogger(__name__)
 

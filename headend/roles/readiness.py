@@ -17,7 +17,7 @@ from storage.objects.base import ObjectError, StoreClaimed, StoreFull
 from storage.objects.disk_check import room_problem
 from storage.objects.disk_threads import VIEWERS
 from storage.objects.store import MediaStore
-from storage.work.store_health import StoreHealth
+from storage.workers.store_health import StoreHealth
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from outbound.http_client import CheckedClient
 from storage.catalog import Catalog
 from storage.objects.store import MediaStore
 from storage.quotas import QuotaCheck
-from storage.work.store_health import StoreHealth
-from storage.work.worker_pool import WorkerPool
+from storage.workers.store_health import StoreHealth
+from storage.workers.worker_pool import WorkerPool
 from transcode.imports.download import DownloadLimits
 from transcode.imports.importer import ImportContext, Importer
 from transcode.vod.asset_attempt import TranscodeContext

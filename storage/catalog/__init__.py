@@ -6,7 +6,7 @@ share it. Media are not here: they are objects and files, which rows name by the
 
 Read `engine` (connections and transactions), `schema` (tables, and `migrations` to them), `records`
 (the values returned), `queries` (what several nouns share), `events`, and then the nouns:
-`projects`, `library`, `streams`, `videos` with the `work` on them, `uploads`, `hosts`;
+`projects`, `library`, `streams`, `videos` with the `jobs` about them, `uploads`, `hosts`;
 `maintenance` checks the whole.
 """
 
@@ -21,6 +21,7 @@ from storage.catalog.events.broadcast import BroadcastOutbox
 from storage.catalog.events.log import EventLog
 from storage.catalog.hosts.owners import StreamOwners
 from storage.catalog.hosts.repository import Hosts
+from storage.catalog.jobs.jobs import Jobs
 from storage.catalog.library.labels import Labels
 from storage.catalog.library.players import Players
 from storage.catalog.library.restrictions import Restrictions
@@ -54,7 +55,6 @@ from storage.catalog.videos.recordings import Recordings
 from storage.catalog.videos.repository import Videos
 from storage.catalog.videos.spans import Spans
 from storage.catalog.videos.transcoding import Transcoding
-from storage.catalog.work.jobs import Jobs
 
 
 class Catalog:

@@ -19,9 +19,9 @@ import msgspec
 from media.no_op import do_nothing_async
 from outbound.http_client import CheckedClient, FetchRefused
 from outbound.policy import BadWebAddress, parse_web_address
+from storage.catalog.jobs.jobs import IMPORT
 from storage.catalog.records.videos import VideoFile
 from storage.catalog.videos.imports import Imports, ImportWork
-from storage.catalog.work.jobs import IMPORT
 from storage.errors import CatalogError
 from storage.file_intake import FileRefused, Probe, probe_source
 from storage.leases import Lease
@@ -29,9 +29,9 @@ from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
 from storage.objects.resumable_file import FileStillLocked, ResumableFile
 from storage.objects.store import MediaStore
-from storage.work.context import WorkContext
-from storage.work.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
-from storage.work.worker_pool import WorkSource
+from storage.workers.context import WorkContext
+from storage.workers.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
+from storage.workers.worker_pool import WorkSource
 from transcode.imports.download import DownloadLimits, FileVersion, download
 from transcode.imports.partial_file import open_partial_file
 

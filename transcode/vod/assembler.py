@@ -16,7 +16,7 @@ from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 from storage.leases import Lease
 from storage.objects.addresses import video
 from storage.objects.base import ObjectError
-from storage.work.leased_task import AttemptFailed
+from storage.workers.leased_task import AttemptFailed
 from transcode.inspect.probe import ProbeTimeout
 from transcode.vod.asset_attempt import AssetAttempt, TranscodeContext
 from transcode.vod.asset_plan import Original, attempt_folders, length_and_warnings

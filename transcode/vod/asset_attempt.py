@@ -31,8 +31,8 @@ from storage.errors import CatalogError
 from storage.leases import Lease
 from storage.objects.addresses import video, video_poster
 from storage.objects.base import Objects
-from storage.work.context import WorkContext
-from storage.work.leased_task import Postponed
+from storage.workers.context import WorkContext
+from storage.workers.leased_task import Postponed
 from transcode.inspect.probe import NotMedia, probe
 from transcode.protocol.file_messages import AssetOrder, Ready, Surveyed
 from transcode.protocol.messages import EngineReport, Probed, Progress

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from storage.work.leased_task import AttemptFailed
+from storage.workers.leased_task import AttemptFailed
 from transcode.inspect.probe import NotMedia
 from transcode.protocol.engine_process import SILENT_SECONDS
 from transcode.protocol.file_engine import EngineEnd, file_engine

@@ -12,13 +12,13 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from storage.catalog.jobs.jobs import SPAN, TRANSCODE
 from storage.catalog.records.transcoding import VideoWork
-from storage.catalog.work.jobs import SPAN, TRANSCODE
 from storage.errors import CatalogError
 from storage.leases import Lease
-from storage.work.leased_task import InputRefused, LeasedTask, Postponed, TaskEvents
-from storage.work.patient_objects import PatientObjects
-from storage.work.worker_pool import WorkSource
+from storage.workers.leased_task import InputRefused, LeasedTask, Postponed, TaskEvents
+from storage.workers.patient_objects import PatientObjects
+from storage.workers.worker_pool import WorkSource
 from transcode.inspect.probe import NotMedia
 from transcode.vod.assembler import Assembled, VideoAssembler
 from transcode.vod.asset_attempt import TranscodeContext

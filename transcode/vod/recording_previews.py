@@ -23,9 +23,9 @@ from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, Variant
 from media.ladder import BOX_NUMBERS, Rendition
 from media.sample_times import coarse_to_fine, sample_times
 from media.ticks import MICROSECONDS, MILLISECONDS, VIDEO_SCALE, rescale
+from storage.catalog.jobs.jobs import PREVIEWS
 from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.videos.previews import RecordingPreviews
-from storage.catalog.work.jobs import PREVIEWS
 from storage.leases import Lease
 from storage.objects.addresses import (
     video_folder,
@@ -33,10 +33,10 @@ from storage.objects.addresses import (
     video_variants,
 )
 from storage.objects.base import ObjectError, ObjectMissing, Objects
-from storage.work.context import WorkContext
-from storage.work.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
-from storage.work.patient_objects import PatientObjects
-from storage.work.worker_pool import WorkSource
+from storage.workers.context import WorkContext
+from storage.workers.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
+from storage.workers.patient_objects import PatientObjects
+from storage.workers.worker_pool import WorkSource
 from transcode.protocol.engine_process import (
     SILENT_SECONDS,
     EngineLost,

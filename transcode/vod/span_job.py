@@ -15,7 +15,7 @@ from storage.errors import CatalogError
 from storage.leases import Lease
 from storage.objects.addresses import video
 from storage.objects.base import ObjectError
-from storage.work.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
+from storage.workers.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 from transcode.inspect.probe import NotMedia
 from transcode.protocol.file_messages import SpanOrder
 from transcode.protocol.messages import EngineReport, Progress

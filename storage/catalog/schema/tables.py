@@ -381,7 +381,7 @@ jobs = Table(
     sqlite_autoincrement=True,
 )
 # The queue, and what is leased: a poll and a lease read these alone
-# (`storage.catalog.work.queue`).
+# (`storage.catalog.jobs.queue`).
 QUEUED: Final = text("state = 'queued'")
 RUNNING: Final = text("state = 'running'")
 Index(

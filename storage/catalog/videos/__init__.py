@@ -2,7 +2,7 @@
 
 `queries` reads them within a transaction, `creation` and `replacement` attach their files,
 `repository` is what owners do with them, `rows` changes the row of one. `jobs` and `spans` are
-leased to workers (`storage.catalog.work`), `transcoding` writes their progress; `imports` fetches
+leased to workers (`storage.catalog.jobs`), `transcoding` writes their progress; `imports` fetches
 files, `recordings` turns runs into videos, `clips` parts of them, and `previews` adds previews.
 `former_files` are kept for some days, `past_files` count for quotas.
 """

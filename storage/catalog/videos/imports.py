@@ -16,6 +16,8 @@ from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ImportAskedForEvent
+from storage.catalog.jobs import jobs as work
+from storage.catalog.jobs.jobs import IMPORT
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
@@ -30,8 +32,6 @@ from storage.catalog.videos import (
 from storage.catalog.videos import (
     queries as video_queries,
 )
-from storage.catalog.work import jobs as work
-from storage.catalog.work.jobs import IMPORT
 from storage.leases import Lease, LeaseLost
 
 _TABLE: Final = imports.c

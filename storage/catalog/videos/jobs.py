@@ -2,15 +2,15 @@
 
 Attempts are numbered over all jobs of a video, since they make folders that are named by number.
 The functions run within the caller's transaction, which locks the job's video first if it changes
-that too. `storage.catalog.work.jobs` has the rest.
+that too. `storage.catalog.jobs.jobs` has the rest.
 """
 
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.jobs import jobs as work
+from storage.catalog.jobs.jobs import TRANSCODE
 from storage.catalog.schema.tables import jobs, videos
-from storage.catalog.work import jobs as work
-from storage.catalog.work.jobs import TRANSCODE
 from storage.leases import Lease
 
 

@@ -11,12 +11,12 @@ from typing import Any
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import VideoState
+from storage.catalog.jobs import jobs as work
 from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.schema.tables import videos
 from storage.catalog.videos import jobs, rows
 from storage.catalog.videos.recordings import BORROWED_POSTERS
-from storage.catalog.work import jobs as work
 from storage.leases import Lease
 
 

@@ -18,6 +18,7 @@ from media.ticks import DAY_US, MICROSECONDS, utc
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import RecordedEvent, RecordingExpiredEvent, VideoState
+from storage.catalog.jobs.jobs import PREVIEWS
 from storage.catalog.library import labels, players
 from storage.catalog.queries import project_lookup, removals
 from storage.catalog.queries.due import Due, count_due
@@ -29,7 +30,6 @@ from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import recorded_times, recordings
 from storage.catalog.videos import jobs, rows
 from storage.catalog.videos import queries as video_queries
-from storage.catalog.work.jobs import PREVIEWS
 from storage.errors import NoSuchLabel, NoSuchProject
 from storage.objects.addresses import video as media_folder
 

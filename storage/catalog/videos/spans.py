@@ -1,6 +1,6 @@
 """Spans (`catalog.spans`): the parts of videos that workers encode in parallel.
 
-Each is leased as a part of its video's job (`storage.catalog.work`), and ends with that; its row
+Each is leased as a part of its video's job (`storage.catalog.jobs`), and ends with that; its row
 here is what is to be made, and what was. A transaction that changes a video, its job, the lease of
 a span and the span locks them in this order.
 """
@@ -26,13 +26,13 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
+from storage.catalog.jobs import jobs as work
+from storage.catalog.jobs.jobs import SPAN
 from storage.catalog.records.transcoding import PlannedSpan, RemainingMedia, SpanWork
 from storage.catalog.schema.tables import jobs as job_table
 from storage.catalog.schema.upload_tables import spans
 from storage.catalog.videos import jobs, rows
 from storage.catalog.videos.transcoding import mark_failed, record_progress
-from storage.catalog.work import jobs as work
-from storage.catalog.work.jobs import SPAN
 from storage.eta import SpanPace, seconds_remaining
 from storage.leases import Lease
 
@@ -41,7 +41,7 @@ _OWN: Final = "own"  # the state of number 0 until its job's holder has made it
 _OFFERED: Final = "offered"  # there is work that makes it
 _DONE: Final = "done"
 # Versions before 0.3 leased spans from this table. What they have queued, or leased and left, is
-# found by an index each: the states are written out (`storage.catalog.work.queue`).
+# found by an index each: the states are written out (`storage.catalog.jobs.queue`).
 _NOW: Final = bindparam("now_us", type_=BigInteger())
 _QUEUED: Final = _TABLE.state == literal_column("'queued'", String())
 _LEFT: Final = and_(

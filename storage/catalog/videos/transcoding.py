@@ -20,6 +20,7 @@ from storage.catalog.events.kinds import (
     VideoFailedEvent,
     VideoState,
 )
+from storage.catalog.jobs import jobs as work
 from storage.catalog.queries import counters, named_rows
 from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import (
@@ -31,7 +32,6 @@ from storage.catalog.records.transcoding import (
 from storage.catalog.records.videos import OWN_POSTERS
 from storage.catalog.schema.tables import video_resolutions, videos
 from storage.catalog.videos import jobs, rows
-from storage.catalog.work import jobs as work
 from storage.leases import Lease
 
 _TABLE: Final = videos.c

@@ -12,10 +12,10 @@ from sqlalchemy import Connection, inspect, text
 from media.stream_events import RungShedEvent
 from storage.catalog import migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
+from storage.catalog.jobs.jobs import SPAN
 from storage.catalog.migrations import REVISION, check, migrate
 from storage.catalog.migrations.finishing import create_missing_indexes, finish
 from storage.catalog.schema.tables import METADATA
-from storage.catalog.work.jobs import SPAN
 from storage.errors import CatalogBusy, CatalogError, SchemaMissing, SchemaNewer, SchemaOlder
 from tests.support.concurrent_programs import run_together
 from tests.support.sql import run_sql

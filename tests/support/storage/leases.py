@@ -2,10 +2,10 @@
 
 import time
 
-from storage.catalog.work.jobs import TRANSCODE, Jobs
+from storage.catalog.jobs.jobs import TRANSCODE, Jobs
 from storage.leases import LEASE_US, Lease
-from storage.work.context import WorkContext
-from storage.work.store_health import StoreHealth
+from storage.workers.context import WorkContext
+from storage.workers.store_health import StoreHealth
 
 
 def held_job(

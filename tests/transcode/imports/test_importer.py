@@ -18,17 +18,17 @@ from headend.roles.upload_intake import probe_upload
 from outbound.http_client import CheckedClient
 from outbound.policy import parse_networks
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.jobs.jobs import IMPORT
 from storage.catalog.records.common import Change
 from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.videos import VideoFile, VideoStatus, WholeVideo
 from storage.catalog.videos.imports import NewImport
-from storage.catalog.work.jobs import IMPORT
 from storage.errors import CatalogError, VideoNotFailed
 from storage.leases import LEASE_US, Lease, LeaseLost
 from storage.objects.addresses import imported_source, partial_import, replaced_source
 from storage.objects.disk import DiskObjects
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
-from storage.work.worker_pool import WorkerPool
+from storage.workers.worker_pool import WorkerPool
 from tests.support.storage.new_videos import new_video
 from tests.support.transcode.transcode_fixture import now_us
 from tests.support.transcode.web_servers import (

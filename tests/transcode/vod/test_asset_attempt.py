@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.catalog.work.jobs import TRANSCODE
+from storage.catalog.jobs.jobs import TRANSCODE
 from tests.support.transcode.spanned_asset import (
     SIZE,
     film_with_own_packets,

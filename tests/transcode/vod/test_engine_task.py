@@ -12,7 +12,7 @@ import pytest
 from media.hls.segment import InitSection, Part, Segment
 from storage.objects.base import ObjectError
 from storage.objects.disk import DiskObjects
-from storage.work.leased_task import AttemptFailed
+from storage.workers.leased_task import AttemptFailed
 from tests.support.transcode.flooding_engine import MIB, flood_engines, measured_growth
 from tests.support.transcode.scripted_engine import script_engines
 from tests.transcode.vod.test_job import engines

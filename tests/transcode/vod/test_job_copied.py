@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from storage.catalog.jobs.jobs import SPAN, TRANSCODE
 from storage.catalog.records.videos import WholeVideo
-from storage.catalog.work.jobs import SPAN, TRANSCODE
 from storage.leases import Lease
-from storage.work.worker_pool import WorkerPool
+from storage.workers.worker_pool import WorkerPool
 from tests.support.engine.made_assets import OWN, SIZE, SMALL
 from tests.support.engine.numbered_films import numbered
 from tests.support.engine.sources import ffmpeg

@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.jobs.jobs import SPAN, TRANSCODE
 from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import PlannedSpan
 from storage.catalog.videos.spans import Spans
-from storage.catalog.work.jobs import SPAN, TRANSCODE
 from storage.leases import Lease, LeaseLost
 from storage.objects.disk import DiskObjects
 from tests.support.transcode.spanned_asset import film_with_own_packets, is_whole

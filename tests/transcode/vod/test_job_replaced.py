@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from storage.catalog.jobs.jobs import SPAN, TRANSCODE
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile, WholeVideo
-from storage.catalog.work.jobs import SPAN, TRANSCODE
 from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.errors import UploadInProgress
 from storage.leases import LEASE_US, Lease, LeaseLost

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from storage.catalog.work.jobs import TRANSCODE
+from storage.catalog.jobs.jobs import TRANSCODE
 from storage.leases import LEASE_US
 from storage.objects.disk import DiskObjects
-from storage.work.store_health import StoreHealth
-from storage.work.worker_pool import WorkerPool
+from storage.workers.store_health import StoreHealth
+from storage.workers.worker_pool import WorkerPool
 from tests.support.storage.full_disk import MIB, small_disk
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
 from tests.support.waiting import SCALE, until

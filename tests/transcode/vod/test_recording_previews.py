@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from media.ticks import VIDEO_SCALE
+from storage.catalog.jobs.jobs import PREVIEWS
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.videos.recordings import BORROWED_POSTERS
-from storage.catalog.work.jobs import PREVIEWS
 from storage.leases import MAX_FAILURES, Lease, LeaseLost
 from storage.objects.addresses import replaced_source
 from storage.objects.base import StoreFailed

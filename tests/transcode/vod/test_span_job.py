@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from storage.catalog.jobs.jobs import SPAN, TRANSCODE
 from storage.catalog.records.common import Change
-from storage.catalog.work.jobs import SPAN, TRANSCODE
 from storage.leases import LEASE_US, Lease, LeaseLost, pause_us
-from storage.work.worker_pool import WorkerPool
+from storage.workers.worker_pool import WorkerPool
 from tests.support.shared_engines import mostly_on
 from tests.support.transcode.spanned_asset import (
     film_with_own_packets,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from storage.catalog.records.videos import WholeVideo
 from storage.leases import LEASE_US
-from storage.work.worker_pool import WorkerPool
+from storage.workers.worker_pool import WorkerPool
 from tests.support.transcode.transcode_fixture import VodFixture, now_us, vod_fixture
 from tests.support.waiting import until
 from transcode.vod.job import VideoTranscoder

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from storage.work.worker_pool import WorkerPool
+from storage.workers.worker_pool import WorkerPool
 from tests.conftest import Proof
 from tests.support.e2e.service import SCALE
 from tests.support.engine.upload_files import film

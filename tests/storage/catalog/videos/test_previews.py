@@ -3,11 +3,11 @@
 import pytest
 
 from storage.catalog import Catalog
+from storage.catalog.jobs.jobs import IMPORT, PREVIEWS
 from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.records.videos import WholeVideo
 from storage.catalog.videos.recordings import BORROWED_POSTERS, MadeRecording, RecordedRung
-from storage.catalog.work.jobs import IMPORT, PREVIEWS
 from storage.leases import Lease, LeaseLost, pause_us
 
 # The same statements on both: what differs between them has tests of its own.

@@ -10,12 +10,12 @@ from sqlalchemy import func, select
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.jobs.jobs import SPAN
 from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadeVideo, PlannedSpan
 from storage.catalog.records.videos import VideoFile, VideoRecord
 from storage.catalog.schema.tables import jobs as jobs_table
 from storage.catalog.schema.upload_tables import spans as spans_table
-from storage.catalog.work.jobs import SPAN
 from storage.leases import (
     LEASE_US,
     Lease,

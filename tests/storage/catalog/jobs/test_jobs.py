@@ -9,8 +9,8 @@ import pytest
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.jobs import jobs as work
 from storage.catalog.records.common import Change
-from storage.catalog.work import jobs as work
 from storage.leases import LEASE_US, MAX_LEASE_US, Lease, LeaseLost, pause_us
 from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video

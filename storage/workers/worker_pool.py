@@ -13,7 +13,7 @@ from media.no_op import always
 from storage.cancellation import uncancelled
 from storage.errors import CatalogError, StorageError
 from storage.leases import Lease, LeaseLost
-from storage.work.context import WorkContext
+from storage.workers.context import WorkContext
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class WorkSource(ABC, Generic[ContextT]):
 
     @abstractmethod
     async def do(self, held: Lease) -> None:
-        """Do what was leased to its end (see `storage.work.leased_task.LeasedTask.run`).
+        """Do what was leased to its end (see `storage.workers.leased_task.LeasedTask.run`).
 
         Raises:
             LeaseLost: another worker holds the lease now, or what the work was for is gone.

@@ -11,9 +11,9 @@ import pytest
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 from storage.leases import MAX_FAILURES, LeaseLost
 from storage.objects.base import StoreFailed
-from storage.work.context import WorkContext
-from storage.work.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
-from storage.work.store_health import StoreHealth
+from storage.workers.context import WorkContext
+from storage.workers.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
+from storage.workers.store_health import StoreHealth
 from tests.support.storage.leases import held_job, lonely_context
 from tests.support.waiting import until
 

@@ -8,8 +8,8 @@ import pytest
 
 from storage.objects.base import StoreFailed
 from storage.objects.disk import DiskObjects
-from storage.work.patient_objects import PatientObjects
-from storage.work.store_health import StoreHealth
+from storage.workers.patient_objects import PatientObjects
+from storage.workers.store_health import StoreHealth
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import msgspec
 
-from storage.catalog.work.jobs import Jobs
+from storage.catalog.jobs.jobs import Jobs
 from storage.leases import LEASE_US, Lease
-from storage.work.catalog_retry import longest_wait, until_answered
-from storage.work.store_health import StoreHealth
+from storage.workers.catalog_retry import longest_wait, until_answered
+from storage.workers.store_health import StoreHealth
 
 T = TypeVar("T")
 

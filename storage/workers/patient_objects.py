@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from storage.objects.base import Objects, ObjectStat
-from storage.work.store_health import StoreHealth
+from storage.workers.store_health import StoreHealth
 
 
 class PatientObjects(Objects):

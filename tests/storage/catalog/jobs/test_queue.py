@@ -11,9 +11,9 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
+from storage.catalog.jobs.jobs import IMPORT, SPAN, TRANSCODE
 from storage.catalog.migrations import migrate
 from storage.catalog.records.common import Change
-from storage.catalog.work.jobs import IMPORT, SPAN, TRANSCODE
 from tests.support.sql import run_sql
 from tests.support.storage.query_plans import caught_statements, plan_of
 

@@ -7,9 +7,9 @@ import pytest
 
 from storage.errors import CatalogUnavailable
 from storage.leases import Lease, LeaseLost
-from storage.work.context import WorkContext
-from storage.work.store_health import StoreHealth
-from storage.work.worker_pool import WorkerPool, WorkSource
+from storage.workers.context import WorkContext
+from storage.workers.store_health import StoreHealth
+from storage.workers.worker_pool import WorkerPool, WorkSource
 from tests.support.storage.leases import held_job, lonely_context
 from tests.support.waiting import until
 
@@ -74,7 +74,7 @@ async def test_a_job_that_is_lost_or_breaks_off_ends_no_worker(
 async def test_a_database_that_does_not_answer_ends_no_worker(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("storage.work.worker_pool._TROUBLE_SECONDS", 0.0)
+    monkeypatch.setattr("storage.workers.worker_pool._TROUBLE_SECONDS", 0.0)
     jobs = JobList([1, 2], StoreHealth(poll_seconds=0.01, steady_seconds=0))
     lease, failures = jobs.lease, [CatalogUnavailable("away")]
 
@@ -108,7 +108,7 @@ async def test_nothing_is_leased_while_nothing_may_begin() -> None:
 
 
 async def test_a_nudge_ends_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.work.worker_pool._POLL_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr("storage.workers.worker_pool._POLL_SECONDS", 2 * PATIENCE)
     jobs = JobList([])
     was_asked = asyncio.Event()
 
@@ -128,7 +128,7 @@ async def test_a_nudge_ends_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_one_of_the_idle_workers_polls_for_all_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("storage.work.worker_pool._POLL_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr("storage.workers.worker_pool._POLL_SECONDS", 2 * PATIENCE)
     jobs = JobList([])
     askers: list[int] = []
 
@@ -150,7 +150,7 @@ async def test_one_of_the_idle_workers_polls_for_all_of_them(
 async def test_the_end_of_a_job_makes_another_worker_poll(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("storage.work.worker_pool._POLL_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr("storage.workers.worker_pool._POLL_SECONDS", 2 * PATIENCE)
     jobs = JobList([1])
     do, was_asked = jobs.do, asyncio.Event()
 

@@ -6,7 +6,7 @@ the attempt made is removed. An attempt that broke off because the store or the 
 (by a check, or because other work failed alike right before), or because what it needs is not to be
 had now, is put back and does not count. Each end is recorded until the database answers. Subclasses
 of `LeasedTask` define the steps. Which work is leased next is not decided here: see
-`storage.work.worker_pool`.
+`storage.workers.worker_pool`.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ import msgspec
 from media.ticks import MICROSECONDS
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable, StorageError
 from storage.leases import HEARTBEAT_SECONDS, Lease, LeaseLost
-from storage.work.catalog_retry import longest_wait, until_answered
-from storage.work.context import WorkContext
+from storage.workers.catalog_retry import longest_wait, until_answered
+from storage.workers.context import WorkContext
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import pytest
 
 from storage.errors import CatalogBusy
 from storage.leases import Lease
-from storage.work import catalog_retry
+from storage.workers import catalog_retry
 from tests.support.storage.leases import held_job, lonely_context
 
 

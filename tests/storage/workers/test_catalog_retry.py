@@ -7,8 +7,8 @@ import pytest
 
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 from storage.leases import LeaseLost
-from storage.work import catalog_retry
-from storage.work.catalog_retry import longest_wait, until_answered
+from storage.workers import catalog_retry
+from storage.workers.catalog_retry import longest_wait, until_answered
 from tests.support.storage.leases import held_job
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ from sqlalchemy import ColumnElement, and_, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
+from storage.catalog.jobs.queue import LeaseQueue
 from storage.catalog.schema.tables import jobs
-from storage.catalog.work.queue import LeaseQueue
 from storage.leases import LEASE_US, JobFacts, Lease, LeaseLost, pause_us
 
 # The kinds that there are: a file is made playable, or fetched from an address; a recording, which

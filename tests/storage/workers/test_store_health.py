@@ -6,7 +6,7 @@ import pytest
 
 from storage.errors import CatalogUnavailable
 from storage.objects.base import ObjectMissing, StoreClaimed, StoreFailed, StoreFull
-from storage.work.store_health import StoreHealth
+from storage.workers.store_health import StoreHealth
 
 pytestmark = pytest.mark.anyio
 
