@@ -25,18 +25,17 @@ _SETTLED: Final = 8
 
 
 class Alignment:
-    """The offset of one source from another, as far as comparisons agree."""
+    """The offset of one source from another, as far as comparisons agree.
+
+    It ends with the clocks of both: a source that begins anew has another one.
+    """
 
     def __init__(self) -> None:
-        self.void("not compared yet")
-
-    def void(self, reason: str) -> None:
-        """Forget what was found: a clock has restarted, or a source is another one."""
         self._agreed: deque[float] = deque(maxlen=_KEPT)
         self._first: float | None = None  # found once, and not yet again
         self._found = 0
         self._misses = 0
-        self._newest = SourceComparison(offset=None, reason=reason)
+        self._newest = SourceComparison(offset=None, reason="not compared yet")
 
     @property
     def offset(self) -> float | None:

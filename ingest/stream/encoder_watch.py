@@ -79,7 +79,7 @@ class EncoderWatch:
 
     def forget(self) -> None:
         """Forget all encoders: they are observed no more."""
-        self.reference, self._comparer = None, None
+        self.reference = None
         self._sources.clear()
         self._alignments = {}
 
@@ -104,21 +104,23 @@ class EncoderWatch:
             while not self._others():
                 self._has_changed.clear()
                 await self._has_changed.wait()
+            answers = False
             try:
                 async with self._open_comparer(self._stream) as comparer:
-                    await self._follow(comparer)
-                    self._comparer = None
+                    answers = await self._follow(comparer)
             except Exception:  # a process that cannot start, or a fault: neither ends the stream
                 log.exception("encoders not compared", extra={"stream": self._stream})
-            if self._others():  # nothing could compare them
+            finally:
+                self._comparer = None
+            if not answers:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _others(self) -> list[Slot]:
         """Return the slots that are compared with the reference."""
         return [slot for slot in sorted(self._alignments) if self._sources[slot] is not None]
 
-    async def _follow(self, comparer: SourceComparer) -> None:
-        """Compare the sources while there are several, and the comparer answers."""
+    async def _follow(self, comparer: SourceComparer) -> bool:
+        """Compare the sources while there are several; return whether the comparer answered."""
         self._comparer = comparer
         for slot, audio in self._sources.items():
             comparer.begin(slot.number, audio)
@@ -127,7 +129,8 @@ class EncoderWatch:
             await asyncio.sleep(_FOLLOW_SECONDS if is_known else _SEARCH_SECONDS)
             for slot in others:
                 if not await self._compare(comparer, slot):
-                    return
+                    return False
+        return True
 
     async def _compare(self, comparer: SourceComparer, slot: Slot) -> bool:
         """Compare a source with the reference; return whether the comparer answered."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from media.packet import MediaPacket
 from media.source_comparison import SourceComparison
+from media.ticks import MICROSECONDS
 from media.track import AudioTrack
 from transcode.protocol.engine_process import EngineLost, EngineProcess, spawn_engine
 from transcode.protocol.messages import WireError
@@ -31,7 +32,6 @@ log = logging.getLogger(__name__)
 _ANSWER_SECONDS: Final = 5.0
 # Sound since the last comparison: 30 s of FLAC in 48 kHz.
 _MOST_BYTES: Final = 6 << 20
-_MICROSECONDS: Final = 1_000_000
 
 
 class _Source:
@@ -101,7 +101,7 @@ class EngineComparer:
 
         None if the engine has ended or does not answer: it never will.
         """
-        near_us = None if near is None else round(near * _MICROSECONDS)
+        near_us = None if near is None else round(near * MICROSECONDS)
         gone, self._gone = self._gone, []
         orders: list[WatchOrder] = [Unwatch(source=each) for each in gone]
         for number, source in self._sources.items():
@@ -121,7 +121,7 @@ class EngineComparer:
             self._answer = None
         offset_us = compared.offset_us
         return SourceComparison(
-            offset=None if offset_us is None else offset_us / _MICROSECONDS,
+            offset=None if offset_us is None else offset_us / MICROSECONDS,
             reason=compared.reason,
             correlation=compared.correlation,
             ratio=compared.ratio,

@@ -56,11 +56,11 @@ def test_the_search_is_wide_until_an_offset_is_settled_and_after_some_misses() -
     assert (missed.near, missed.offset, missed.reason) == (None, 1.0, "silent")
 
 
-def test_what_was_found_is_void_with_its_clock() -> None:
+def test_what_was_found_ends_with_its_clock() -> None:
     alignment = recorded(1.0, 1.0)
     assert (alignment.confidence, alignment.reason) == (0.9, None)
-    alignment.void("the encoder's clock has restarted")
+    alignment = Alignment()
     assert (alignment.offset, alignment.confidence) == (None, 0.0)
-    assert alignment.reason == "the encoder's clock has restarted"
+    assert alignment.reason == "not compared yet"
     alignment.record(SourceComparison(offset=1.0, correlation=0.8))
     assert alignment.offset is None

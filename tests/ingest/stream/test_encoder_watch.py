@@ -16,6 +16,7 @@ from tests.ingest.stream.test_live_stream import (
     AUDIO,
     GRANT,
     VIDEO,
+    FakeComparer,
     FakePorts,
     FakePublisher,
     join,
@@ -225,3 +226,30 @@ async def test_a_stream_that_is_not_to_compare_does_not() -> None:
             encoder.send(packets=3)
         await asyncio.sleep(30)
         assert ports.comparers == []
+
+
+class EndingSlowly(FakePorts):
+    """Its comparers take a second to end, as an engine does."""
+
+    @asynccontextmanager
+    async def comparer(self, hash_: str) -> AsyncGenerator[FakeComparer]:
+        async with super().comparer(hash_) as comparer:
+            yield comparer
+        await asyncio.sleep(1)
+
+
+@virtual_time
+async def test_an_encoder_that_comes_back_while_its_comparer_ends_does_not_wait_for_another() -> (
+    None
+):
+    ports = EndingSlowly()
+    ports.apart = lambda _, __: apart(1)
+    async with watching(ports) as watch:
+        watch.begin(PRIMARY, AUDIO)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(4)
+        watch.end(BACKUP)
+        await asyncio.sleep(1.5)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(10)
+        assert offset(watch, BACKUP) == 1

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from media.ticks import VIDEO_SCALE, rescale
+from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from transcode.engine.watch.correlation import Agreement, find, fine_lag
 from transcode.engine.watch.onsets import RATE, ROW_SAMPLES, ROWS_PER_SECOND, Samples, onsets_of
 from transcode.engine.watch.sound_ring import KEPT, SoundRing
@@ -18,11 +18,9 @@ from transcode.protocol.watch_messages import (
     WatchOrder,
 )
 
-MICROSECONDS: Final = 1_000_000
 # Encoders farther apart are of no use to each other, and a wide search finds repetitions.
 _REACH: Final = 10 * ROWS_PER_SECOND
 _NEAR_REACH: Final = 3 * ROWS_PER_SECOND // 10
-_NEAR_TICKS: Final = _NEAR_REACH * VIDEO_SCALE // ROWS_PER_SECOND
 # What onsets lose at the end of a sound.
 _TAIL_TICKS: Final = 6 * VIDEO_SCALE // ROWS_PER_SECOND
 # Sounds that have nothing to do with each other reach 1.55 and 0.23; those of one programme, of

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ingest.stream.alignment import Alignment
 from media.source_comparison import SourceComparison
+from media.ticks import MICROSECONDS
 from tests.conftest import Proof
 from tests.support.engine.programmes import RATE, CodedSound, Wave, programme
-from transcode.engine.watch.session import MICROSECONDS, WatchSession
+from transcode.engine.watch.session import WatchSession
 from transcode.protocol.watch_messages import Compare, Watch, WatchedSound
 
 SECONDS = 80
