@@ -11,7 +11,9 @@ from tests.support.web.page_origin import PlaybackOrigin, serving
 from tests.support.web.workshop import copy_with_packages
 
 
-@pytest.fixture(scope="session")
+# It is served by a thread of this process, which tests of other folders must not meet: they count
+# open descriptors, and replace the event loops' sleep.
+@pytest.fixture(scope="package")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Generator[PlaybackOrigin]:
     origin = PlaybackOrigin(tmp_path_factory.mktemp("media"))
     with serving(origin):
