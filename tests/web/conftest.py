@@ -1,4 +1,4 @@
-"""An origin and a browser, shared by all tests of the pages, since both take seconds to start."""
+"""An origin for the tests of one module, and a browser for all, which takes seconds to start."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support.web.workshop import copy_with_packages
 
 # It is served by a thread of this process, which tests of other folders must not meet: they count
 # open descriptors, and replace the event loops' sleep.
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Generator[PlaybackOrigin]:
     origin = PlaybackOrigin(tmp_path_factory.mktemp("media"))
     with serving(origin):

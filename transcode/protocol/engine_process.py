@@ -26,6 +26,8 @@ STOP_SECONDS: Final = 8.0
 # An engine that works on a file reports about once a second while it reads or makes anything. If it
 # is silent for so long, it hangs, or the disk does.
 SILENT_SECONDS: Final = 60.0
+# From the exit to the end of its pipes, which a process that it has started may hold open.
+_END_SECONDS: Final = 1.0
 _READ_BYTES: Final = 1 << 18
 # The pipe buffers this much before `send` waits; the queue with an overload policy is before it.
 _WRITE_BYTES: Final = 1 << 20
@@ -173,6 +175,11 @@ async def spawn_engine(
             if child.returncode is None:
                 handle.kill()
             await child.wait()
+            # A pipe that is not read to its end stays open until the garbage collector finds it.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END_SECONDS):
+                    await _drop(child.stdout)
+                    await listening
             listening.cancel()
             handle.close_input()
             await handle.wait_for_input()
@@ -194,5 +201,10 @@ async def _log_stderr(child: Process, stream: str) -> None:
         text = line[:_LOGGED_BYTES].decode(errors="replace").rstrip()
         log.warning("engine output", extra={"stream": stream, "engine": child.pid, "text": text})
     # Not by lines: a flood of empty ones would keep the event loop from everything else.
-    while child.stderr is not None and await child.stderr.read(_READ_BYTES):
+    await _drop(child.stderr)
+
+
+async def _drop(pipe: asyncio.StreamReader | None) -> None:
+    """Read what is left and forget it."""
+    while pipe is not None and await pipe.read(_READ_BYTES):
         pass
