@@ -48,6 +48,8 @@ _WAITING: Final = Within(0, 86_400.0)
 _DETECTING: Final = Within(0.5, 30.0)
 # 0 switches back at once. More than ten minutes would amount to `sticky`.
 _RETURNING: Final = Within(0.0, 600.0)
+# 0 waits for nothing. Encoders further apart than ten seconds are not compared.
+_ALIGNING: Final = Within(0.0, 10.0)
 # More than ten years is no useful limit.
 _KEEPING: Final = Within(1, 3650)
 # Twelve hours are a day's event; what is longer is watched from its recording.
@@ -66,7 +68,10 @@ class RunFailover(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
         return_seconds: For how long a primary must be healthy before it replaces a backup.
         reconnect_seconds: How long a run waits for an encoder whose connection was lost.
         goodbye_seconds: How long a run waits for an encoder that disconnected properly.
-        align: Whether several encoders are compared, to know how far they are apart.
+        align: Whether several encoders are compared, so that a switch between them goes on at the
+            same moment of the programme.
+        align_wait_seconds: How long viewers get nothing new at most while an encoder that is
+            behind comes to that moment; None follows from the latency, also when resolved.
     """
 
     mode: Annotated[str | A, OneOf(("prefer_primary", "sticky"))] = _NOT_SET
@@ -75,6 +80,7 @@ class RunFailover(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     reconnect_seconds: Annotated[float | A, _WAITING] = _NOT_SET
     goodbye_seconds: Annotated[float | A, _WAITING] = _NOT_SET
     align: Annotated[str | A, OneOf(("on", "off"))] = _NOT_SET
+    align_wait_seconds: Annotated[float | None, _ALIGNING] = None
 
 
 class RunRecording(msgspec.Struct, Generic[A], frozen=True, kw_only=True):

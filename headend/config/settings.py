@@ -197,8 +197,14 @@ class FailoverSettings(Section, frozen=True, kw_only=True):
     ] = 10.0
     align: Annotated[
         Literal["on", "off"],
-        describe("encoders of one stream are compared, to know how far they are apart"),
+        describe("a switch goes on at the same moment of the programme: encoders are compared"),
     ] = "on"
+    align_wait_seconds: Annotated[
+        Annotated[float, msgspec.Meta(ge=0, le=10)] | None,
+        describe(
+            "longest wait for an encoder that is behind; empty: 1 at low latency, else 3", "s"
+        ),
+    ] = None
 
 
 class RecordingSettings(Section, frozen=True, kw_only=True):

@@ -115,7 +115,11 @@ def _policy(run: ResolvedPolicy) -> Policy:
     failover = run.failover
     policy = LOW_LATENCY_POLICY if run.is_low_latency else Policy()
     if failover.detect_seconds is not None:
-        policy = Policy(detect_seconds=failover.detect_seconds)
+        policy = msgspec.structs.replace(
+            policy, detect_seconds=failover.detect_seconds, hold_seconds=0.0
+        )
+    if failover.align_wait_seconds is not None:
+        policy = msgspec.structs.replace(policy, align_wait_seconds=failover.align_wait_seconds)
     return msgspec.structs.replace(
         policy,
         mode=Mode(failover.mode),

@@ -22,6 +22,8 @@ _MISSES: Final = 3
 # In the first 20 s more of what the encoders sent comes into reach each time: a right place for
 # what was taken for its repetition.
 _SETTLED: Final = 8
+_NOT_YET: Final = "not compared yet"
+_TOO_SOON: Final = (_NOT_YET, "too short")
 
 
 class Alignment:
@@ -35,7 +37,7 @@ class Alignment:
         self._first: float | None = None  # found once, and not yet again
         self._found = 0
         self._misses = 0
-        self._newest = SourceComparison(offset=None, reason="not compared yet")
+        self._newest = SourceComparison(offset=None, reason=_NOT_YET)
 
     @property
     def offset(self) -> float | None:
@@ -51,6 +53,11 @@ class Alignment:
     def reason(self) -> str | None:
         """Why no offset was found the last time, None if one was."""
         return self._newest.reason
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the next comparisons may find an offset: the first one needs 5 s of sound."""
+        return self.offset is None and (self._first is not None or self.reason in _TOO_SOON)
 
     @property
     def is_settled(self) -> bool:

@@ -51,9 +51,12 @@ class ArrivalClock:
         self._sound = _LeastDelay()
 
     @property
-    def sound_delay(self) -> float | None:
-        """By how much sound is due later than its own time says; None before any came."""
-        seconds = self._sound.seconds
+    def delay(self) -> float | None:
+        """By how much packets are due later than their own time says; None before any came.
+
+        That is of the sound, by which sources are compared, or of a source's picture without sound.
+        """
+        seconds = self._picture.seconds if self._sound.seconds == inf else self._sound.seconds
         return None if seconds == inf else seconds
 
     def record(self, packets: Sequence[MediaPacket], now: float) -> list[float]:

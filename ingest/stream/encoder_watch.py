@@ -7,6 +7,7 @@ no engine. Times are seconds of the event loop's clock.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
@@ -53,6 +54,19 @@ class EncoderWatch:
     def alignment(self, slot: Slot) -> Alignment | None:
         """Return what is known of a slot's offset from the reference; None if it has none."""
         return self._alignments.get(slot)
+
+    def offset(self, slot: Slot, other: Slot) -> float | None:
+        """Return what to add to a time of one slot's packets for the other's of that moment."""
+        known = {each: alignment.offset for each, alignment in self._alignments.items()}
+        if self.reference is not None:
+            known[self.reference] = 0.0
+        first, second = known.get(slot), known.get(other)
+        return None if first is None or second is None else second - first
+
+    def is_awaited(self, slot: Slot, other: Slot) -> bool:
+        """Return whether the offset of two slots may be known soon."""
+        both = (self._alignments.get(slot), self._alignments.get(other))
+        return any(each is not None and each.is_awaited for each in both)
 
     def observer(self, slot: Slot) -> "SlotSound":
         """Return what observes a slot's encoders."""
@@ -126,11 +140,22 @@ class EncoderWatch:
             comparer.begin(slot.number, audio)
         while others := self._others():
             is_known = all(self._alignments[slot].is_settled for slot in others)
-            await asyncio.sleep(_FOLLOW_SECONDS if is_known else _SEARCH_SECONDS)
-            for slot in others:
+            await self._pause(_FOLLOW_SECONDS if is_known else _SEARCH_SECONDS)
+            for slot in self._others():
                 if not await self._compare(comparer, slot):
                     return False
         return True
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait until the next comparison, which is soon once an encoder has begun anew."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
+        while (left := until - clock()) > 0:
+            self._has_changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._has_changed.wait()
+                until = min(until, clock() + _SEARCH_SECONDS)
 
     async def _compare(self, comparer: SourceComparer, slot: Slot) -> bool:
         """Compare a source with the reference; return whether the comparer answered."""

@@ -38,6 +38,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     run, would replace it.
     `return_seconds`: how long the primary must have been healthy before viewers get it back, so
     that an unstable one does not disturb the stream.
+    `align_wait_seconds`: how long viewers get nothing new at most while a source that is behind
+    comes to the moment of the programme where the last one ended.
     `picture_seconds`: how long a run that has lost its picture waits for one, before a source
     without a picture ends it.
     """
@@ -46,6 +48,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     detect_seconds: float = 2.0
     hold_seconds: float = 0.0
     return_seconds: float = 10.0
+    align_wait_seconds: float = 3.0
     picture_seconds: float = 60.0
 
     @property
@@ -56,7 +59,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 # At 2 s behind the encoder, a backup must be on air within a second for viewers to notice nothing.
 # 0.7 s is longer than a packet that is lost twice is delayed (0.2 s and 0.4 s on Linux).
-LOW_LATENCY_POLICY: Final = Policy(detect_seconds=0.7, hold_seconds=2.0)
+LOW_LATENCY_POLICY: Final = Policy(detect_seconds=0.7, hold_seconds=2.0, align_wait_seconds=1.0)
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import dropwhile
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from ingest.stream.track_finder import has_picture
 from media.loop_lag import LoopLag
@@ -24,29 +24,43 @@ _AUDIO_GROUP_SECONDS: Final = 0.5
 
 
 class _Group:
-    """A keyframe and what follows it, up to the next one."""
+    """A keyframe and what follows it, up to the next one; `moment` is its presentation time."""
 
-    __slots__ = ("arrived", "due", "packets", "size_bytes")
+    __slots__ = ("arrived", "due", "moment", "packets", "size_bytes")
 
-    def __init__(self, due: float, arrived: float) -> None:
+    def __init__(self, moment: float, due: float, arrived: float) -> None:
+        self.moment = moment
         self.due = due
         self.arrived = arrived
         self.packets: list[MediaPacket] = []
         self.size_bytes = 0
 
 
-class GopBuffer:
-    """The media of the last `seconds`, from a keyframe on.
+class Entry(NamedTuple):
+    """Where a source can go on air: a keyframe, shown at `moment` by its clock, and what follows.
 
-    It holds the group that was current `seconds` ago and all that came after it: at most `seconds`
-    and two groups of pictures. `tracks` are the tracks of its packets, empty before `begin`. `lag`
-    is that of the loop that reads the source; it does not count as a stall.
+    `due` and `arrived` are the keyframe's.
     """
 
-    def __init__(self, seconds: float, lag: LoopLag | None = None) -> None:
+    moment: float
+    due: float
+    arrived: float
+    packets: list[MediaPacket]
+
+
+class GopBuffer:
+    """The media of the last `seconds`, and of a `lead` before that, from a keyframe on.
+
+    It holds the group that was current then and all that came after it: at most these seconds
+    and two groups of pictures. A source that sends nothing for `seconds` has stalled. `tracks` are
+    the tracks of its packets, empty before `begin`. `lag` is that of the loop that reads the
+    source; it does not count as a stall.
+    """
+
+    def __init__(self, seconds: float, lag: LoopLag | None = None, *, lead: float = 0.0) -> None:
         self._lag = LoopLag() if lag is None else lag
         self.tracks: tuple[Track, ...] = ()
-        self.set_duration(seconds)
+        self.set_duration(seconds, lead)
         self._has_picture = False
         self._groups: deque[_Group] = deque()
         self._size_bytes = 0
@@ -54,9 +68,9 @@ class GopBuffer:
         self._newest_due = -inf
         self._keyframes: deque[float] = deque(maxlen=2)  # when the newest two were due
 
-    def set_duration(self, seconds: float) -> None:
+    def set_duration(self, seconds: float, lead: float = 0.0) -> None:
         """Keep that many seconds from now on; what was dropped before does not return."""
-        self._keep_seconds = seconds + _MARGIN_SECONDS
+        self._keep_seconds = seconds + lead + _MARGIN_SECONDS
         self._stall_seconds = seconds
 
     @property
@@ -125,7 +139,7 @@ class GopBuffer:
         self._newest_due = max(self._newest_due, due)
         begins = self._starts_group(packet, now)
         if begins:
-            self._groups.append(_Group(due, now))
+            self._groups.append(_Group(packet.pts / packet.track.scale, due, now))
             self._keyframes.append(due)
             while len(self._groups) > 1 and self._groups[1].arrived <= now - self._keep_seconds:
                 self._drop_oldest()
@@ -152,6 +166,22 @@ class GopBuffer:
         """When the newest packet was due."""
         return self._newest_due
 
+    @property
+    def newest_keyframe(self) -> float | None:
+        """The moment of the newest keyframe; None if the buffer holds none."""
+        return self._groups[-1].moment if self._groups else None
+
+    def due_at(self, moment: float) -> float:
+        """Return when a keyframe that is shown at that moment, by the source's clock, is due.
+
+        Raises:
+            LookupError: the buffer holds no keyframe.
+        """
+        if not self._groups:
+            raise LookupError("no keyframe")
+        newest = self._groups[-1]
+        return newest.due + moment - newest.moment
+
     def nearest_keyframe(self, moment: float) -> float:
         """Return the due time of the keyframe nearest to a moment.
 
@@ -164,16 +194,24 @@ class GopBuffer:
         dues = (group.due for group in reversed(self._groups))
         return min(dues, key=lambda due: round(abs(due - moment), 3))
 
-    def read_from_nearest(self, moment: float) -> tuple[float, list[MediaPacket], float]:
-        """Return (due time, packets, arrival time) from the keyframe nearest to a moment on.
+    def enter_near(self, due: float) -> Entry:
+        """Return where the keyframe is that was due nearest to a time.
 
         Raises:
             LookupError: the buffer holds no keyframe.
         """
-        first = self.nearest_keyframe(moment)
-        groups = list(dropwhile(lambda group: group.due != first, self._groups))
+        nearest = self.nearest_keyframe(due)
+        return self._enter(next(group for group in self._groups if group.due == nearest))
+
+    def enter_from(self, moment: float) -> Entry | None:
+        """Return where the first keyframe is that is shown at a moment or later; None if none."""
+        first = next((group for group in self._groups if group.moment >= moment), None)
+        return None if first is None else self._enter(first)
+
+    def _enter(self, first: _Group) -> Entry:
+        groups = dropwhile(lambda group: group is not first, self._groups)
         packets = [packet for group in groups for packet in group.packets]
-        return first, packets, groups[0].arrived
+        return Entry(first.moment, first.due, first.arrived, packets)
 
     def _starts_group(self, packet: MediaPacket, now: float) -> bool:
         if self._has_picture:

@@ -100,15 +100,15 @@ class LiveStream:
         self._wake = asyncio.Event()
         self._journal = JournalQueue(grant.hash, journal)
         self._feed = RunFeed(grant.hash, self._clock, self._wake.set)
+        self._watch: EncoderWatch | None = None
+        if open_comparer is not None and grant.run.failover.align == "on":
+            self._watch = EncoderWatch(grant.hash, open_comparer)
         self._switcher = Switcher(
-            grant.hash, self._feed, grant.policy, self._journal.add_event, self._lag
+            grant.hash, self._feed, grant.policy, self._journal.add_event, self._lag, self._watch
         )
         self._switcher.paused = grant.paused
         self._sending: set[Slot] = set()  # as the last events reported
         self._slot_observers: dict[Slot, PacketObservers] = {}
-        self._watch: EncoderWatch | None = None
-        if open_comparer is not None and grant.run.failover.align == "on":
-            self._watch = EncoderWatch(grant.hash, open_comparer)
         self._freed = asyncio.Event()
         self._encoders_changed = asyncio.Event()
         # When a fault of a slot was last told.

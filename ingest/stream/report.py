@@ -50,8 +50,8 @@ def alignment_of(
     if alignment is None or reference is None or reference not in sessions:
         return None
     offset = alignment.offset
-    delay = sessions[slot].arrival_clock.sound_delay
-    reference_delay = sessions[reference].arrival_clock.sound_delay
+    delay = sessions[slot].arrival_clock.delay
+    reference_delay = sessions[reference].arrival_clock.delay
     behind = (
         None
         if offset is None or delay is None or reference_delay is None

@@ -135,7 +135,9 @@ class SlotSession:
         self.proof = grant.proof
         self.publisher = publisher
         self._lag = LoopLag() if lag is None else lag
-        self.buffer = GopBuffer(grant.policy.longest_stall, self._lag)
+        self.buffer = GopBuffer(
+            grant.policy.longest_stall, self._lag, lead=grant.policy.align_wait_seconds
+        )
         self.meter = Meter(now)
         self.arrival_clock = ArrivalClock()
         self.last_media: float | None = None
@@ -161,7 +163,7 @@ class SlotSession:
     def set_policy(self, policy: Policy) -> None:
         """Apply another policy from now on: what counts as an interruption, and what is kept."""
         self._detect_seconds = policy.detect_seconds
-        self.buffer.set_duration(policy.longest_stall)
+        self.buffer.set_duration(policy.longest_stall, policy.align_wait_seconds)
 
     def health(self, run: tuple[Track, ...]) -> Health:
         """Return the health of the source beside a run with these tracks (empty: no run yet)."""

@@ -16,7 +16,7 @@ What viewers get is one of three, as `RunFeed` passes it on:
        |               paused       v  |
        '-------------------------> slate
 
-`_on_air` is the session, and None for the other two. It may be a session that has ended: then
+`_airing` has the session, and None for the other two. It may be a session that has ended: then
 `_lost_reason` says why, and the next one is on its way, but its next keyframe is awaited.
 
 `choose` is asked again and again: by the stream four times a second and whenever something has
@@ -31,13 +31,18 @@ A switch costs as little as possible, so it matters when it happens:
 - From a failed session at once, from the keyframe in the new session's buffer that is nearest to
   where the failed one ended. If the next keyframe will be nearer, it is awaited. So at most half of
   the distance between two keyframes is lost or repeated.
+- Where it is known how far two sessions are apart in the programme (`ingest.stream.airing`), the
+  end of the failed one is a moment of the programme. A session that is behind is given
+  `align_wait_seconds` to come there. Back to the primary it goes at the first keyframe of a moment
+  that viewers have not got yet, up to which the backup is shown. From the first switch on, a
+  session that is ahead is held back by its lead, so that later ones need no wait.
 - Back to a session that stalled until the slate came, in the middle of a GOP if nothing of it is
   missing (`_stalled`): all that was held up arrives then.
 
 Where a session ended is counted in times at which its packets were due (`ArrivalClock`), since a
 network may hold them up. What was lost and repeated adds up: `_ahead` is by how much the run's own
 time is ahead of those times. Once that is more than a second, switches from failed sessions correct
-what exceeds it, each by a second at most.
+what exceeds it, each by a second at most, unless the sessions are aligned.
 
 Every session keeps its newest groups of pictures in its buffer. The one on air does too, so that a
 cancelled drill continues without a hole; only one that is on air alone needs none. A drill counts
@@ -54,13 +59,15 @@ replaced. `pause` is for a run that is open, and `run_ended` comes after each ru
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from math import copysign
+from math import copysign, inf
 from typing import Final
 
 import msgspec
 
+from ingest.stream.airing import Airing, Offsets
 from ingest.stream.drill import DrillRefused, Facts, FailoverDrill, require_time
 from ingest.stream.failover import Health, Policy, decide, is_healthy, silent_seconds
+from ingest.stream.gop_buffer import Entry
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, SlotSession
 from ingest.stream.track_finder import SourceBegun, keeps_picture
@@ -87,6 +94,14 @@ _STEP_SECONDS: Final = 1 / 30
 # How far behind the clock the slate is at most before a source ends it; the run extends it 5 times
 # a second.
 _SLATE_BEHIND: Final = 0.2
+# Two encoders have pictures of one moment within half of a picture's length, at 25 a second.
+_SAME_MOMENT: Final = 0.02
+# A lead that is shorter is not held back: it costs no wait that viewers notice.
+_LEAST_LEAD: Final = 0.1
+# A session is held back for longer than its lead: packets of the slower one arrive unevenly.
+_LEAD_MARGIN: Final = 0.05
+# How long a return waits until it is known how far the primary is apart; five comparisons.
+_ALIGNED_WITHIN: Final = 15.0
 # Sound that arrives before the next picture does, after a stall: half a second of it.
 _HELD_SOUND: Final = 25
 
@@ -105,6 +120,7 @@ class Switcher:
         policy: Policy,
         on_event: Callable[[StreamEvent], None],
         lag: LoopLag | None = None,
+        offsets: Offsets | None = None,
     ) -> None:
         self.sessions: dict[Slot, SlotSession] = {}
         self.paused = False
@@ -113,8 +129,7 @@ class Switcher:
         self._policy = policy
         self._on_event = on_event
         self._lag = LoopLag() if lag is None else lag
-        self._on_air: SlotSession | None = None
-        self._shown_until = 0.0  # when the newest packet on air was due
+        self._airing = Airing(feed, offsets)
         # How far the run's own time is ahead of that: by as much more media has been shown.
         self._ahead = 0.0
         self._lost_reason: CloseReason | None = None  # why the session on air has ended
@@ -123,7 +138,13 @@ class Switcher:
         self._stalled: SlotSession | None = None
         self._held_sound: list[MediaPacket] = []
         self._drill: FailoverDrill | None = None
+        # The session that follows at the limit of the one on air, and its moment then.
+        self._next: tuple[SlotSession, float] | None = None
         self._picture_seen = 0.0  # when a healthy source with a picture was last there
+
+    @property
+    def _on_air(self) -> SlotSession | None:
+        return self._airing.session
 
     @property
     def on_air_slot(self) -> Slot | None:
@@ -161,6 +182,8 @@ class Switcher:
         if self._is_shown(session):
             if not continues:
                 self._ahead = max(0.0, self._ahead)
+            if new_clock or not continues:
+                self._airing.restart()
             self._feed.begin(begun.tracks, now, continues=continues, new_clock=new_clock)
         if begun.held:
             dues = session.arrival_clock.dues(begun.held, now)
@@ -176,6 +199,8 @@ class Switcher:
         held: bool = False,
     ) -> None:
         """Handle what a session received, and when it was due; `held` back, if it came earlier."""
+        if not self._is_shown(session):
+            self._release(now)
         for place, (packet, due) in enumerate(zip(packets, dues, strict=True)):
             if session is self._stalled and self._goes_on(session, packet, due, now):
                 continue
@@ -201,8 +226,13 @@ class Switcher:
         else:
             for packet, due in zip(packets, dues, strict=True):
                 session.buffer.append(packet, now, due)
-        self._shown_until = max(self._shown_until, *dues)
-        self._feed.offer(packets)
+        if self._airing.show(packets, dues, now):
+            self._release(now)
+
+    def _release(self, now: float) -> None:
+        """Pass on what was held back; once all of it was that is to be shown, the next follows."""
+        if self._airing.release(now) and self._next is not None:
+            self._put_on_air(self._next[0], "returned", now)
 
     def on_closed(
         self, session: SlotSession, now: float, reason: CloseReason, *, slate: bool
@@ -216,6 +246,7 @@ class Switcher:
             self._stalled = None
         if session is self._on_air:
             self._lost_reason = reason
+            self._airing.lose(self.sessions)
             self.choose(now, slate=slate)
         self._release_buffer()
 
@@ -236,7 +267,10 @@ class Switcher:
             self._cancel_drill("no other encoder is healthy any more", now)
             session = self._choose_session(read_until)
         before = self._on_air
+        if session is before or before is None or not self._is_healthy(before, read_until):
+            self._next, self._airing.limit = None, inf  # a return that was planned
         if session is before:
+            self._release(now)
             return
         if session is None:
             reason = "stalled" if self._lost_reason is None else self._lost_reason.value
@@ -247,30 +281,78 @@ class Switcher:
             if not self._feed.slate_on or session is keyframe_of:
                 self._put_on_air(session, "begins", now)
         elif self._is_healthy(before, read_until):
-            if session is keyframe_of:
-                self._put_on_air(session, "returned", now)
-        elif session is keyframe_of or not self._is_worth_waiting_for(session, now):
+            self._go_back(session, now, at_keyframe=session is keyframe_of)
+        elif not self._is_worth_waiting_for(session, now, at_keyframe=session is keyframe_of):
             stalled = "stalled" if before.cut_off_at is None else "drill"
             self._put_on_air(session, stalled if self._lost_reason is None else "lost", now)
+        else:
+            self._release(now)
 
-    def _is_worth_waiting_for(self, session: SlotSession, now: float) -> bool:
-        """Return whether the next keyframe will be nearer to the end than those in the buffer."""
-        buffer, end = session.buffer, self._wanted_start()
+    def _go_back(self, session: SlotSession, now: float, *, at_keyframe: bool) -> None:
+        """Return from a healthy session to another one, at a keyframe that was not shown yet.
+
+        The one on air is shown up to that moment. If the other is behind, the one on air is held
+        back, so that the next keyframe is one. If it is not known how far they are apart, the
+        return is at a keyframe that has just arrived.
+        """
+        airing = self._airing
+        moment, offset = airing.moment_of(session), airing.offset_of(session)
+        if moment is None or offset is None:
+            if at_keyframe and not self._is_offset_awaited(session, now):
+                self._put_on_air(session, "returned", now)
+            return
+        if self._next is not None and self._next[0] is not session:
+            self._next, airing.limit = None, inf
+        entry = session.buffer.enter_from(moment - _SAME_MOMENT)
+        if self._next is None and entry is not None:
+            self._next, airing.limit = (session, entry.moment), entry.moment - offset
+        elif self._next is None and at_keyframe:
+            missed = moment - (session.buffer.newest_keyframe or moment)
+            if not airing.hold_back(missed + _LEAD_MARGIN, self._policy.align_wait_seconds):
+                self._put_on_air(session, "returned", now)
+                return
+        self._release(now)
+
+    def _is_offset_awaited(self, session: SlotSession, now: float) -> bool:
+        since = session.steady_since
+        is_new = since is not None and self._lag.elapsed(since, now) < _ALIGNED_WITHIN
+        return is_new and self._airing.is_offset_awaited(session)
+
+    def _delay_for(self, lead: float) -> float:
+        """Return for how long a session is held back that is ahead by so many seconds."""
+        if lead < _LEAST_LEAD:
+            return 0.0
+        return min(lead + _LEAD_MARGIN, self._policy.align_wait_seconds)
+
+    def _is_worth_waiting_for(self, session: SlotSession, now: float, *, at_keyframe: bool) -> bool:
+        """Return whether the next keyframe will be nearer to the end than those in the buffer.
+
+        A session that is behind has not sent any there yet.
+        """
+        buffer, end = session.buffer, self._wanted_start(session)
+        if buffer.newest_due < end and self._airing.moment_of(session) is not None:
+            waited = self._lag.elapsed(self._airing.due, now)
+            return waited < self._policy.align_wait_seconds
         due = buffer.next_keyframe_due
-        if due is None or buffer.newest_due > due + _LATE_SECONDS:
+        if at_keyframe or due is None or buffer.newest_due > due + _LATE_SECONDS:
             return False
         if self._lag.elapsed(due, now) > _HELD_SECONDS:
             return False
         return abs(due - end) < abs(buffer.nearest_keyframe(end) - end)
 
-    def _wanted_start(self) -> float:
+    def _wanted_start(self, session: SlotSession) -> float:
         """Return when the first packet of a session that replaces a failed one should be due.
 
-        That is where the failed one ended, unless what the run has lost and repeated adds up to a
-        drift of its dates.
+        That is at the moment of the programme where the failed one ended. If that is not known, it
+        is when the failed one ended, unless what the run has lost and repeated adds up to a drift
+        of its dates.
         """
+        moment = self._airing.moment_of(session)
+        if moment is not None:
+            return session.buffer.due_at(moment)
+        self._airing.flush()
         excess = max(0.0, abs(self._ahead) - _MOST_DRIFT)
-        return self._shown_until + copysign(min(excess, _MOST_CORRECTION), self._ahead)
+        return self._airing.shown_until + copysign(min(excess, _MOST_CORRECTION), self._ahead)
 
     def pause(self, now: float) -> None:
         """Show the slate until `resume`."""
@@ -293,7 +375,7 @@ class Switcher:
         slot = decide(read_until, None, self._healths(), self._policy, run_begins=True)
         if slot is not None:
             self._feed.begin(self.sessions[slot].buffer.tracks, now)
-            self._shown_until, self._ahead = now, 0.0
+            self._airing.shown_until, self._ahead = now, 0.0
             self._take_off_air("paused")
 
     def _choose_session(self, read_until: float) -> SlotSession | None:
@@ -336,23 +418,20 @@ class Switcher:
         A source that begins a run is shown from its first keyframe on, one that follows the slate
         from its newest.
         """
-        before, shown_until, begins = self._on_air, self._shown_until, not self._feed.has_begun
+        airing, before, begins = self._airing, self._on_air, not self._feed.has_begun
         slate = self._feed.slate_on
-        failed = before is not None and reason != "returned"
-        moment = now if before is None else self._wanted_start() if failed else shown_until
-        since = session.steady_since
-        first = since if begins and since is not None else moment
-        due, packets, arrived = session.buffer.read_from_nearest(first)
+        is_aligned = airing.moment_of(session) is not None
+        entry, gap = self._entry(session, reason, now)
         # A source after nothing, or after the slate, starts at its time of arrival.
         splice = before is not None
-        start = due if splice else arrived
+        start = entry.due if splice else entry.arrived
         facts: Facts = {"reason": reason}
-        gap_ms = round(1000 * (start - shown_until))
+        gap_ms = round(1000 * gap)
         if begins:
             self._ahead = 0.0
         else:
             facts["gap_ms"] = gap_ms
-            reached = shown_until + self._ahead
+            reached = airing.shown_until + self._ahead
             if slate:
                 reached = max(reached, now - _SLATE_BEHIND)
             # What continues seamlessly is shown a frame after what was shown last; otherwise the
@@ -360,10 +439,12 @@ class Switcher:
             ahead = reached - start
             self._ahead = ahead + _STEP_SECONDS if splice else max(0.0, ahead)
         log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
-        self._on_air, self._lost_reason, self._stalled = session, None, None
+        self._lost_reason = self._stalled = self._next = None
+        others = [each for each in self.sessions.values() if each is not session]
+        delay = self._delay_for(airing.lead(session, *others)) if is_aligned else 0.0
+        airing.begin(session, entry.due, entry.moment, delay)
         self._feed.begin(session.buffer.tracks, start, splice=splice)
-        self._feed.offer(packets)
-        self._shown_until = max(session.arrival_clock.dues(packets, now), default=now)
+        airing.show(entry.packets, session.arrival_clock.dues(entry.packets, now), now)
         self._release_buffer()
         if before is not None and before is not session:
             event = SwitchedEvent(
@@ -379,13 +460,37 @@ class Switcher:
         elif slate:
             self._on_event(BackOnAirEvent(slot=str(session.slot), gap_ms=gap_ms))
 
+    def _entry(self, session: SlotSession, reason: str, now: float) -> tuple[Entry, float]:
+        """Return where a session goes on air, and the seconds that viewers miss by that.
+
+        They get something twice if these are negative.
+        """
+        airing, buffer, since = self._airing, session.buffer, session.steady_since
+        if not self._feed.has_begun and since is not None:
+            return buffer.enter_near(since), 0.0
+        if airing.session is None:
+            entry = buffer.enter_near(now)
+            return entry, entry.arrived - airing.shown_until
+        moment = airing.moment_of(session)
+        if moment is None:
+            airing.flush()
+            returns = reason == "returned"
+            entry = buffer.enter_near(
+                airing.shown_until if returns else self._wanted_start(session)
+            )
+            return entry, entry.due - airing.shown_until
+        planned = None if self._next is None else buffer.enter_from(self._next[1])
+        entry = planned or buffer.enter_near(buffer.due_at(moment))
+        return entry, entry.moment - moment
+
     def _take_off_air(self, reason: str, *, slate: bool = True) -> None:
         """Show no session: the slate from the end of the last one on, or nothing."""
-        self._on_air = self._lost_reason = None
+        self._airing.end()
+        self._lost_reason = self._next = None
         about = {"stream": self._stream, "reason": reason, "slate": slate}
         log.info("no slot on air", extra=about)
         if slate:
-            self._feed.slate(self._shown_until + self._ahead)
+            self._feed.slate(self._airing.shown_until + self._ahead)
             self._on_event(SlateEvent(reason=reason))
         else:
             self._feed.finish()
@@ -404,11 +509,12 @@ class Switcher:
             if len(self._held_sound) > _HELD_SOUND:
                 self._stalled = None  # the picture does not return
             return self._stalled is not None
-        gap_ms = round(1000 * (now - self._shown_until))
+        gap_ms = round(1000 * (now - self._airing.shown_until))
         facts: Facts = {"reason": "begins", "gap_ms": gap_ms}
         log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
-        self._on_air, self._stalled = session, None
-        reached = max(self._shown_until + self._ahead, now - _SLATE_BEHIND)
+        reached = max(self._airing.shown_until + self._ahead, now - _SLATE_BEHIND)
+        self._stalled = None
+        self._airing.begin(session, self._airing.shown_until)
         self._ahead = max(0.0, reached - due)
         self._feed.begin(session.buffer.tracks, now, continues=True)
         if self._held_sound:

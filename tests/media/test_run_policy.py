@@ -42,7 +42,8 @@ def test_what_nobody_set_is_the_default_of_the_service() -> None:
 def test_a_resolved_policy_lacks_nothing_but_what_follows_from_the_latency() -> None:
     policy = msgspec.to_builtins(resolve(RunPolicy()))
     values = {**policy.pop("failover"), **policy.pop("recording"), **policy}
-    assert [name for name, value in values.items() if value is None] == ["detect_seconds"]
+    unset = [name for name, value in values.items() if value is None]
+    assert unset == ["detect_seconds", "align_wait_seconds"]
 
 
 def test_a_change_leaves_what_is_not_sent_and_takes_back_what_is_null() -> None:

@@ -40,12 +40,18 @@ from transcode.live.service import LiveTranscoding
         pytest.param(
             {"latency": "normal"}, {}, {"latency": "low"}, LOW_LATENCY_POLICY, id="the stream's"
         ),
-        pytest.param({"detect_seconds": 3.0}, {}, {}, Policy(detect_seconds=3.0), id="set"),
+        pytest.param(
+            {"detect_seconds": 3.0},
+            {},
+            {},
+            Policy(detect_seconds=3.0, align_wait_seconds=1.0),
+            id="set",
+        ),
         pytest.param(
             {"detect_seconds": 3.0},
             {"detect_seconds": 4.0},
             {},
-            Policy(detect_seconds=4.0),
+            Policy(detect_seconds=4.0, align_wait_seconds=1.0),
             id="set for the project",
         ),
         pytest.param(

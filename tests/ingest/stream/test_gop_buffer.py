@@ -43,7 +43,7 @@ def test_it_begins_with_a_keyframe_and_sound_is_none() -> None:
     assert not ring.has_keyframe
     assert ring.append(picture(100.1, key=True), 100.1)
     assert not ring.append(sound(100.1), 100.1)
-    since, packets, _ = ring.read_from_nearest(0.0)
+    _, since, _, packets = ring.enter_near(0.0)
     assert since == 100.1
     assert [packet.track for packet in packets] == [VIDEO, AUDIO]
 
@@ -53,7 +53,7 @@ def test_reading_begins_at_the_keyframe_nearest_to_a_time() -> None:
     fill(ring, 5.0)
     for moment, expected in ((0.0, 100.0), (100.9, 100.0), (101.1, 102.0), (102.9, 102.0),
                              (103.1, 104.0), (999.0, 104.0)):  # fmt: skip
-        since, packets, _ = ring.read_from_nearest(moment)
+        _, since, _, packets = ring.enter_near(moment)
         assert since == expected
         assert packets[0].key
         assert packets[0].dts == round(expected * 1000)
@@ -68,7 +68,7 @@ def test_it_reaches_back_for_its_seconds_and_no_more_than_two_groups_further(eve
     for seconds in (3, 7, 11, 30, 31, 33):
         ring = begun()
         now = fill(ring, seconds, every=every)
-        since, _, _ = ring.read_from_nearest(0.0)
+        since = ring.enter_near(0.0).due
         assert since <= max(100.0, now - SECONDS)
         assert since >= now - SECONDS - 1.0 - 2 * every
 
@@ -79,7 +79,7 @@ def test_it_is_bounded_in_bytes_too() -> None:
         size = BUFFER_BYTES // 4 - PACKET_OVERHEAD
         ring.append(picture(100 + number / 10, key=True, size=size), 100 + number / 10)
         assert ring.size_bytes <= BUFFER_BYTES
-    since, packets, _ = ring.read_from_nearest(0.0)
+    _, since, _, packets = ring.enter_near(0.0)
     assert len(packets) == 4
     assert since == pytest.approx(100.4)
 
@@ -132,26 +132,26 @@ def test_sound_alone_can_be_cut_anywhere() -> None:
         ring.append(sound(now), now)
     now = 100 + 299 / 50
     for back in (0.2, 1.0, 2.0):
-        since, packets, _ = ring.read_from_nearest(now - back)
+        _, since, _, packets = ring.enter_near(now - back)
         assert abs(since - (now - back)) <= 0.5
         assert packets[0].dts == round(since * 1000)
-    assert ring.read_from_nearest(0.0)[0] >= now - SECONDS - 1.5
+    assert ring.enter_near(0.0).due >= now - SECONDS - 1.5
 
 
 def test_an_empty_buffer_returns_nothing() -> None:
     with pytest.raises(LookupError):
-        begun().read_from_nearest(1.0)
+        begun().enter_near(1.0)
 
 
 def test_a_changed_duration_applies_to_later_packets() -> None:
     ring = begun()
     ring.set_duration(10.0)
     last = fill(ring, 20.0)
-    since, _, _ = ring.read_from_nearest(0.0)
+    since = ring.enter_near(0.0).due
     assert 10.0 <= last - since <= 14.0
     ring.set_duration(SECONDS)
     last = fill(ring, 3.0, start=last + 0.1)
-    since, _, _ = ring.read_from_nearest(0.0)
+    since = ring.enter_near(0.0).due
     assert last - since <= 6.5
 
 
@@ -161,7 +161,7 @@ def test_delayed_packets_are_kept_by_their_due_time() -> None:
         ring.append(picture(number, key=True), 10.0 + number, 10.0 + number)
     ring.append(picture(4, key=True), 14.8, 14.0)
     assert ring.newest_due == 14.0
-    due, packets, came = ring.read_from_nearest(14.4)
+    _, due, came, packets = ring.enter_near(14.4)
     assert (due, len(packets), came) == (14.0, 1, 14.8)
     assert ring.next_keyframe_due == 15.0
 
@@ -203,7 +203,7 @@ def test_other_sound_leaves_the_pictures_in_the_buffer() -> None:
     other = AudioTrack(codec=AudioCodec.AAC, config=b"e", rate=44_100, channels=2)
     ring.change_sound((VIDEO, other))
     assert ring.tracks == (VIDEO, other)
-    _, packets, _ = ring.read_from_nearest(now)
+    packets = ring.enter_near(now).packets
     assert [packet.track for packet in packets] == [VIDEO] * 10
     assert ring.size_bytes == sum(packet.memory_bytes for packet in packets)
     ring.append(picture(now + 0.1, key=False), now + 0.1)

@@ -1,7 +1,8 @@
 """A stream with several simulated encoders, which send on a virtual clock.
 
 Each sends ten pictures a second, with an audio packet each. A packet's timestamp is its time of
-arrival on the test's clock in milliseconds, so the run's packets show what was lost.
+arrival on the test's clock in milliseconds, unless the encoder's clock is another one, so the run's
+packets show what was lost.
 """
 
 import asyncio
@@ -37,6 +38,7 @@ class SimulatedEncoder(FakePublisher):
         self.lags = 0.0  # or with this delay, which shrinks by half a second per second
         self.gop = GOP
         self.interval = 0.1  # seconds between two pictures
+        self.clock = 0.0  # by how much its timestamps are ahead of its time of arrival
         self._held: list[MediaPacket] = []
 
     async def sending(self, phase: float = 0.0) -> None:
@@ -52,7 +54,7 @@ class SimulatedEncoder(FakePublisher):
         while True:
             for track in tracks:
                 key = track is AUDIO or number % self.gop == 0
-                at = round(clock() * 1000)
+                at = round((clock() + self.clock) * 1000)
                 if not self.stalled:
                     data = bytes([self.slot.number])
                     packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=data)
@@ -66,7 +68,7 @@ class SimulatedEncoder(FakePublisher):
             return
         assert self.session is not None
         lag = max(0.0, self.lags - (now - self.held_until) / 2)
-        while self._held and self._held[0].dts / 1000 <= now - lag:
+        while self._held and self._held[0].dts / 1000 - self.clock <= now - lag:
             self.session.receive_packets([self._held.pop(0)], now)
 
     def leave(self, *, goodbye: bool = False) -> None:
@@ -121,12 +123,21 @@ class SimulatedStream:
 
 @asynccontextmanager
 async def simulated_stream(
-    ports: FakePorts, policy: Policy | None = None, lag: LoopLag | None = None, **granted: object
+    ports: FakePorts,
+    policy: Policy | None = None,
+    lag: LoopLag | None = None,
+    *,
+    compares: bool = False,
+    **granted: object,
 ) -> AsyncGenerator[SimulatedStream, None]:
-    """Run a stream for the length of the block; `granted` are fields of its encoders' grants."""
+    """Run a stream for the length of the block; `granted` are fields of its encoders' grants.
+
+    It `compares` its encoders, or does not know how far they are apart.
+    """
     grant = msgspec.structs.replace(GRANT, policy=policy or Policy(), **granted)
     async with asyncio.TaskGroup() as tasks:
-        live = LiveStreams(ports, ports, tasks, lag)
+        comparer = ports.comparer if compares else None
+        live = LiveStreams(ports, ports, tasks, lag, open_comparer=comparer)
         stream = SimulatedStream(ports, live, tasks, grant)
         yield stream
         stream.stop()

@@ -1,0 +1,55 @@
+"""Up to which moment the pictures of a source were shown without a hole.
+
+A moment is a presentation time by the source's own clock, in seconds. Packets come in decoding
+order: when a connection is lost, a picture may have come without those that are shown before it.
+Pure.
+"""
+
+from bisect import insort
+from collections.abc import Iterable
+from itertools import pairwise
+from math import inf
+from statistics import median
+from typing import Final
+
+from media.packet import MediaPacket
+
+# Pictures are reordered by a few; their distance is the median of these.
+_KEPT: Final = 32
+# A step that is longer than this many usual ones is a hole.
+_HOLE: Final = 1.5
+
+
+class ShownPictures:
+    """The newest pictures of one source that were shown, or frames of a source of sound alone.
+
+    They begin at the moment `since`, if that is known.
+    """
+
+    def __init__(self, since: float | None = None) -> None:
+        self._since = since
+        self._moments: list[float] = []  # in order
+        self._decoded_until = -inf
+
+    def add(self, packets: Iterable[MediaPacket]) -> None:
+        """Record packets of pictures, or of sound alone, in decoding order."""
+        for packet in packets:
+            self._decoded_until = packet.dts / packet.track.scale
+            insort(self._moments, packet.pts / packet.track.scale)
+        del self._moments[:-_KEPT]
+
+    @property
+    def until(self) -> float | None:
+        """Where the next picture begins, if none before it is missing; None if that is not known.
+
+        The first picture does not say how long it lasts.
+        """
+        moments = self._moments
+        if len(moments) < 2:
+            return self._since
+        step = median(later - sooner for sooner, later in pairwise(moments))
+        for sooner, later in pairwise(moments):
+            # No picture comes after one that is decoded later, and is shown before it is decoded.
+            if later > self._decoded_until and later - sooner > _HOLE * step:
+                return sooner + step
+        return moments[-1] + step

@@ -1,0 +1,218 @@
+"""Encoders that are apart: what viewers get of the programme at a switch, and what they miss."""
+
+import asyncio
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from ingest.stream.failover import Policy
+from media.source_comparison import SourceComparison
+from media.stream_keys import Slot
+from tests.ingest.stream.test_live_stream import FakePorts
+from tests.support.ingest.simulated_encoders import (
+    BACKUP,
+    PRIMARY,
+    SimulatedEncoder,
+    SimulatedStream,
+    simulated_stream,
+)
+from tests.support.ingest.virtual_clock import virtual_time
+
+FRAME = 0.1
+
+
+class Programme:
+    """One programme that several encoders send, each by its own clock, `behind` seconds late."""
+
+    def __init__(self) -> None:
+        self.ports = FakePorts()
+        self.ports.apart = lambda one, other: SourceComparison(
+            offset=self._offset(Slot(other)) - self._offset(Slot(one)), correlation=0.9, ratio=6.0
+        )
+        self._behind: dict[Slot, float] = {}
+        self._clocks: dict[Slot, float] = {}
+
+    def _offset(self, slot: Slot) -> float:
+        return self._behind[slot] + self._clocks[slot]
+
+    async def add(
+        self,
+        stream: SimulatedStream,
+        slot: Slot,
+        *,
+        behind: float = 0.0,
+        clock: float = 0.0,
+        phase: float = 0.0,
+    ) -> SimulatedEncoder:
+        self._behind[slot], self._clocks[slot] = behind, clock
+        encoder = await stream.add_encoder(slot, phase=phase)
+        encoder.clock = clock
+        return encoder
+
+    @property
+    def shown(self) -> list[float]:
+        """The moments of the programme that viewers got, one for each picture."""
+        (sink,) = self.ports.sinks
+        return [
+            packet.dts / 1000 - self._offset(Slot(packet.data[0]))
+            for packet in sink.packets
+            if packet.track.scale == 1000 and type(packet.track).__name__ == "VideoTrack"
+        ]
+
+    @property
+    def steps(self) -> list[float]:
+        """What lies between pictures that do not follow one another, in seconds."""
+        steps = (later - sooner - FRAME for sooner, later in pairwise(self.shown))
+        return [round(step, 3) for step in steps if abs(step) > 0.01]
+
+
+KNOWN = 12.0  # seconds until two comparisons have found the same
+APART = [-3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0]
+
+
+@pytest.mark.parametrize("phase", [0.2, 1.3])
+@pytest.mark.parametrize("behind", APART)
+@virtual_time
+async def test_a_switch_goes_on_within_half_a_gop_of_the_same_moment(
+    behind: float, phase: float
+) -> None:
+    programme = Programme()
+    policy = Policy(align_wait_seconds=3.5)
+    async with simulated_stream(programme.ports, policy, compares=True) as stream:
+        primary = await programme.add(stream, PRIMARY, behind=max(0.0, -behind))
+        await programme.add(stream, BACKUP, behind=max(0.0, behind), clock=500.0, phase=phase)
+        await asyncio.sleep(KNOWN)
+        primary.leave()
+        await asyncio.sleep(5)
+        assert stream.on_air == BACKUP
+        (step,) = programme.steps or [0.0]
+        assert abs(step) <= 1.0 + FRAME
+        ((kind, facts),) = programme.ports.events
+        assert kind == "switched"
+        assert facts["gap_ms"] == pytest.approx(1000 * step, abs=2)
+
+
+@pytest.mark.parametrize("behind", APART)
+@virtual_time
+async def test_a_return_shows_every_moment_once(behind: float) -> None:
+    programme = Programme()
+    policy = Policy(return_seconds=20, align_wait_seconds=3.5)
+    async with simulated_stream(programme.ports, policy, compares=True) as stream:
+        primary = await programme.add(stream, PRIMARY, behind=max(0.0, behind))
+        await programme.add(stream, BACKUP, behind=max(0.0, -behind), clock=-200.0, phase=0.7)
+        await asyncio.sleep(KNOWN)
+        primary.leave()
+        await asyncio.sleep(5)
+        at_switch = programme.steps
+        await programme.add(stream, PRIMARY, behind=max(0.0, behind))
+        await asyncio.sleep(40)
+        assert stream.on_air == PRIMARY
+        assert programme.steps == at_switch
+        assert programme.ports.events[-1] == (
+            "switched",
+            {"from": "backup-1", "to": "primary", "reason": "returned", "gap_ms": 0},
+        )
+
+
+@virtual_time
+async def test_an_encoder_that_is_ahead_is_held_back_from_the_first_switch_on() -> None:
+    programme = Programme()
+    async with simulated_stream(
+        programme.ports, Policy(return_seconds=15), compares=True
+    ) as stream:
+        primary = await programme.add(stream, PRIMARY)
+        await programme.add(stream, BACKUP, behind=1.0, phase=0.7)
+        await asyncio.sleep(KNOWN)
+        clock = asyncio.get_running_loop().time
+        assert clock() - programme.shown[-1] < 0.2
+        primary.leave()
+        await asyncio.sleep(5)
+        await programme.add(stream, PRIMARY)
+        await asyncio.sleep(25)
+        assert stream.on_air == PRIMARY
+        assert 1.0 <= clock() - programme.shown[-1] < 1.3
+
+
+@virtual_time
+async def test_what_the_wait_does_not_cover_is_shown_twice_and_reported() -> None:
+    programme = Programme()
+    policy = Policy(align_wait_seconds=1.0, detect_seconds=0.7, hold_seconds=2.0)
+    async with simulated_stream(programme.ports, policy, compares=True) as stream:
+        primary = await programme.add(stream, PRIMARY)
+        await programme.add(stream, BACKUP, behind=3.0)
+        await asyncio.sleep(KNOWN)
+        primary.leave()
+        await asyncio.sleep(0.9)
+        assert stream.on_air == PRIMARY
+        await asyncio.sleep(0.4)
+        assert stream.on_air == BACKUP
+        (step,) = programme.steps
+        assert -3.0 - FRAME <= step <= -1.9
+        assert programme.ports.events[-1][1]["gap_ms"] == pytest.approx(1000 * step, abs=2)
+
+
+@virtual_time
+async def test_held_back_media_are_shown_while_a_stall_is_detected() -> None:
+    programme = Programme()
+    policy = Policy(return_seconds=15, detect_seconds=0.7, hold_seconds=2.0, align_wait_seconds=1.2)
+    async with simulated_stream(programme.ports, policy, compares=True) as stream:
+        primary = await programme.add(stream, PRIMARY)
+        await programme.add(stream, BACKUP, behind=1.0)
+        await asyncio.sleep(KNOWN)
+        primary.leave()
+        await asyncio.sleep(5)
+        primary = await programme.add(stream, PRIMARY)
+        await asyncio.sleep(25)
+        assert stream.on_air == PRIMARY
+        primary.stalled = True
+        shown = programme.shown[-1]
+        await asyncio.sleep(0.6)
+        assert programme.shown[-1] == pytest.approx(shown + 0.6, abs=0.11)
+        await asyncio.sleep(2.4)
+        assert stream.on_air == BACKUP
+        assert all(abs(step) <= 1.0 + FRAME for step in programme.steps)
+
+
+@virtual_time
+async def test_a_pause_loses_nothing_that_came_before_it() -> None:
+    programme = Programme()
+    async with simulated_stream(
+        programme.ports, Policy(return_seconds=15), compares=True
+    ) as stream:
+        primary = await programme.add(stream, PRIMARY)
+        await programme.add(stream, BACKUP, behind=1.0)
+        await asyncio.sleep(KNOWN)
+        primary.leave()
+        await asyncio.sleep(5)
+        await programme.add(stream, PRIMARY)
+        await asyncio.sleep(25)
+        assert stream.on_air == PRIMARY
+        await stream.live.pause(1)
+        assert asyncio.get_running_loop().time() - programme.shown[-1] <= FRAME + 0.01
+
+
+@pytest.mark.parametrize("seed", range(8))
+@virtual_time
+async def test_whatever_fails_the_programme_never_jumps_by_more_than_half_a_gop(seed: int) -> None:
+    dice = Random(seed)
+    programme = Programme()
+    behind = {PRIMARY: dice.choice([0.0, 0.3, 1.0]), BACKUP: dice.choice([0.0, 0.3, 1.0])}
+    policy = Policy(return_seconds=dice.choice([2.0, 12.0]), detect_seconds=dice.choice([0.7, 2.0]))
+    async with simulated_stream(programme.ports, policy, compares=True) as stream:
+        encoders = {slot: await programme.add(stream, slot, behind=behind[slot]) for slot in behind}
+        for _ in range(20):
+            await asyncio.sleep(KNOWN + 3 * dice.random())
+            slot = dice.choice([PRIMARY, BACKUP])
+            match dice.randrange(3):
+                case 0:
+                    encoders[slot].leave()
+                    await asyncio.sleep(4 + 3 * dice.random())
+                    encoders[slot] = await programme.add(stream, slot, behind=behind[slot])
+                case 1:
+                    now = asyncio.get_running_loop().time()
+                    encoders[slot].held_until = now + 0.2 + 3 * dice.random()
+                case _:
+                    await stream.live.drill(1)
+        assert [step for step in programme.steps if abs(step) > 1.0 + 2 * FRAME] == []
+        assert "slate" not in stream.recorded
