@@ -74,6 +74,8 @@ class _Totals:
         splice: bool = False,
         continues: bool = False,
         new_clock: bool = False,
+        show_from: int | None = None,
+        show_until: int | None = None,
     ) -> None: ...
 
     def offer(self, packets: Sequence[MediaPacket]) -> None:

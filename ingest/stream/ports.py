@@ -141,6 +141,8 @@ class PacketSink(Protocol):
         splice: bool = False,
         continues: bool = False,
         new_clock: bool = False,
+        show_from: int | None = None,
+        show_until: int | None = None,
     ) -> None:
         """Begin a source, or begin it anew, with at most one track of each kind.
 
@@ -149,6 +151,13 @@ class PacketSink(Protocol):
         `continues` its next packet is the one that its encoder sent after the last packet that was
         offered, if in the middle of a GOP: only its sound has changed, or with `new_clock` its
         clock has restarted, or viewers got the slate meanwhile.
+
+        With `show_from`, its packets begin with a keyframe, but it is shown from its picture with
+        that `pts` on, right after the present source; those before only lead up to it. The packets
+        up to that picture are offered at once. It is a wish: if decoding them would take too long
+        (`media.preroll`), or the source's own packets make a rendition, it is shown from its
+        keyframe on. `show_until` is the `pts` of the present source's first picture that is not
+        shown: those after it came before some that they should follow. None: all are shown.
         """
         ...
 

@@ -29,6 +29,8 @@ class _Begin(msgspec.Struct, frozen=True):
     splice: bool
     continues: bool
     new_clock: bool
+    show_from: int | None
+    show_until: int | None
 
 
 class _Slate(msgspec.Struct, frozen=True):
@@ -140,14 +142,20 @@ class RunFeed:
         splice: bool = False,
         continues: bool = False,
         new_clock: bool = False,
+        show_from: int | None = None,
+        show_until: int | None = None,
     ) -> None:
         """Begin a source whose first packet arrived at `arrived`.
 
         With `splice` it replaces the present source. With `continues` it is the one that was on air
-        last, and nothing of it is missing (see `PacketSink.begin`).
+        last, and nothing of it is missing. With `show_from` it begins with a keyframe before the
+        first picture that is shown, and with `show_until` the present one ends before its last
+        picture (see `PacketSink.begin`).
         """
         self.observers.begin(tracks)
-        self._apply_or_hold(_Begin(tracks, arrived, splice, continues, new_clock))
+        self._apply_or_hold(
+            _Begin(tracks, arrived, splice, continues, new_clock, show_from, show_until)
+        )
 
     def offer(self, packets: Sequence[MediaPacket]) -> None:
         """Add packets of the present source."""
@@ -221,7 +229,15 @@ class RunFeed:
         self._source_on, self._slate_on = True, False
         late = max(0.0, self._clock() - begin.arrived)
         new_clock = goes_on and begin.new_clock
-        sink.begin(begin.tracks, late, splice=splice, continues=goes_on, new_clock=new_clock)
+        sink.begin(
+            begin.tracks,
+            late,
+            splice=splice,
+            continues=goes_on,
+            new_clock=new_clock,
+            show_from=begin.show_from,
+            show_until=begin.show_until if splice else None,
+        )
 
     def _finish(self, sink: PacketSink) -> None:
         if self._source_on:

@@ -9,14 +9,16 @@ source can go on in the middle of a GOP: after the gap, after a slate, in anothe
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
+from itertools import takewhile
 from typing import Final
 
 import msgspec
 
 from media.loop_lag import LoopLag
 from media.packet import PACKET_OVERHEAD, MediaPacket
+from media.preroll import leads_up_soon
 from media.ticks import MICROSECONDS
 from media.track import AudioTrack, Track, VideoTrack
 from transcode.live.recent_packets import RECENT_BYTES, RecentPackets
@@ -51,6 +53,7 @@ class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
     `splice` is True if it replaces a source that did not finish. `preroll` are the packets that
     lead up to the first one that is shown, from a keyframe on. `dropped` are those that no engine
     got: they belong to the preroll, which is complete once the start is taken from the queue.
+    `show_from` and `show_until` are as in `Begin`.
     """
 
     video: VideoTrack | None
@@ -60,6 +63,8 @@ class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
     joint: Joint = Joint.NEW
     preroll: tuple[Packet, ...] = ()
     dropped: tuple[Packet, ...] = ()
+    show_from: int | None = None
+    show_until: int | None = None
 
     @classmethod
     def from_tracks(
@@ -69,6 +74,8 @@ class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
         *,
         splice: bool = False,
         joint: Joint = Joint.NEW,
+        show_from: int | None = None,
+        show_until: int | None = None,
     ) -> "SourceStart":
         """Return the start of a source with these tracks, at most one of each kind."""
         return cls(
@@ -77,6 +84,8 @@ class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
             wall_us=wall_us,
             splice=splice,
             joint=joint,
+            show_from=show_from,
+            show_until=show_until,
         )
 
     @property
@@ -151,17 +160,25 @@ class Backlog:
         *,
         splice: bool = False,
         joint: Joint = Joint.NEW,
+        show_from: int | None = None,
+        show_until: int | None = None,
     ) -> None:
         """Queue the start of a source whose first packet came `late` seconds ago.
 
         If it goes on with the packets that were offered last, `joint` says what has changed.
+        `show_from` and `show_until` are as in `Begin`.
         """
         if self._source is None and joint is not Joint.NEW:
             joint = Joint.GROUP if self._on_slate and self._can_lead_up() else Joint.NEW
         self._burst = None if joint in (Joint.SOUND, Joint.CLOCK) else _Burst(now, late)
         wall_us = self._wall_us() - round(late * MICROSECONDS)
         start = SourceStart.from_tracks(
-            tracks, wall_us, splice=splice or self._on_slate, joint=joint
+            tracks,
+            wall_us,
+            splice=splice or self._on_slate,
+            joint=joint,
+            show_from=show_from,
+            show_until=show_until if splice else None,
         )
         self._source, self._on_slate = start, False
         if self.dropping and joint in (Joint.SOUND, Joint.CLOCK):
@@ -210,7 +227,12 @@ class Backlog:
         if self._source is None:
             return
         self._source = msgspec.structs.replace(
-            self._source, wall_us=self._wall_us(), splice=False, joint=joint
+            self._source,
+            wall_us=self._wall_us(),
+            splice=False,
+            joint=joint,
+            show_from=None,
+            show_until=None,
         )
         start = self._source
         if joint is Joint.GROUP:
@@ -256,7 +278,7 @@ class Backlog:
             self.bytes -= len(order.data) + PACKET_OVERHEAD
             self._recent.add(order, arrived)
         elif isinstance(order, SourceStart):
-            return self._with_preroll(order, arrived)
+            return self._with_cut(self._with_preroll(order, arrived))
         return order
 
     def resume_source(
@@ -288,6 +310,9 @@ class Backlog:
             wall_us=self._wall_us() - round((now - arrived) * MICROSECONDS),
             joint=Joint.ENGINE,
             preroll=preroll,
+            # What leads up to it had not been shown yet.
+            show_from=source.show_from if published is None and again else None,
+            show_until=None,
         )
         self._queue.appendleft((start, arrived))
 
@@ -332,6 +357,31 @@ class Backlog:
         begins = first is not None and first.key
         preroll = () if begins else recent.preroll()
         return msgspec.structs.replace(start, preroll=preroll, dropped=())
+
+    def _with_cut(self, start: SourceStart) -> SourceStart:
+        """Return a start that is shown from a picture after its keyframe only if that is possible.
+
+        It is not if decoding what leads up to that picture would take too long.
+        """
+        if start.show_from is None or start.video is None:
+            return start
+        pictures = [each for each, _ in self._following() if each.video]
+        before = list(takewhile(lambda each: each.pts < (start.show_from or 0), pictures))
+        if not before:  # it is shown from its keyframe on
+            return msgspec.structs.replace(start, show_from=None)
+        if start.preroll or not before[0].key or not leads_up_soon(start.video, len(before)):
+            return msgspec.structs.replace(start, show_from=None, show_until=None)
+        shown = pictures[len(before) :]
+        came_us = shown[0].came_us if shown else start.wall_us
+        return msgspec.structs.replace(start, wall_us=max(start.wall_us, came_us))
+
+    def _following(self) -> Iterator[tuple[Packet, float]]:
+        """Return the packets of the source whose start is taken from the queue."""
+        for item, arrived in self._queue:
+            if isinstance(item, SourceStart | NoSource | Finish):
+                return
+            if isinstance(item, Packet):
+                yield item, arrived
 
     def _begins_at_once(self, item: QueueItem) -> bool:
         """Return whether an item starts a source without the one before it."""

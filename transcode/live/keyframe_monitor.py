@@ -13,7 +13,7 @@ from media.codecs.avc import AvcConfig, first_slice_is_idr
 from media.codecs.sps import AvcError
 from media.hls.playlist import TARGET_SECONDS
 from media.packet import MediaPacket
-from media.track import VideoCodec, VideoTrack
+from media.track import Track, VideoCodec, VideoTrack
 
 _FIRST_WAIT: Final = 4
 _LONGEST_WAIT: Final = 256
@@ -49,6 +49,12 @@ class KeyframeMonitor:
                 self._length_size = AvcConfig.parse(track.config).length_size
             except AvcError:
                 return
+
+    def follow(self, tracks: tuple[Track, ...]) -> None:
+        """Watch another source instead, if one was watched: its top rung is encoded, too."""
+        video = next((track for track in tracks if isinstance(track, VideoTrack)), None)
+        if self._length_size is not None and video is not None:
+            self.watch(video)
 
     def find_regular(self, packets: Sequence[MediaPacket]) -> int | None:
         """Observe the source's next packets; return with which of them a new epoch should start."""

@@ -126,19 +126,32 @@ class LiveRun:
         splice: bool = False,
         continues: bool = False,
         new_clock: bool = False,
+        show_from: int | None = None,
+        show_until: int | None = None,
     ) -> None:
         """Start a source, or start it again; its first packet came `late` seconds ago.
 
         With `splice` it replaces the source that is on air and continues where that one ends. With
-        `continues` it is that source, and its pictures go on (see `PacketSink`).
+        `continues` it is that source, and its pictures go on. `show_from` and `show_until` are
+        where the one is shown from and the other to (see `PacketSink`).
         """
         self.metrics.begin_source(tracks)
         joint = Joint.NEW
         if continues:
             joint = Joint.CLOCK if new_clock else Joint.SOUND
-        else:
+        elif show_from is None:
             self._keyframe_monitor.stop()
-        self.backlog.begin(tracks, self._clock(), late, splice=splice, joint=joint)
+        else:
+            self._keyframe_monitor.follow(tracks)
+        self.backlog.begin(
+            tracks,
+            self._clock(),
+            late,
+            splice=splice,
+            joint=joint,
+            show_from=show_from,
+            show_until=show_until,
+        )
         self._work_queued.set()
 
     def offer(self, packets: Sequence[MediaPacket]) -> None:
@@ -405,6 +418,8 @@ class LiveRun:
             preroll=len(source.preroll),
             continues=source.joint in (Joint.SOUND, Joint.CLOCK),
             new_clock=source.joint is Joint.CLOCK,
+            show_from=None if self._epochs.reuses_source else source.show_from,
+            show_until=source.show_until,
         )
 
     async def _open_publication(self, *, picture: bool) -> Publication:
@@ -451,6 +466,8 @@ class LiveRun:
                 pass
 
     async def _prepare(self, publication: Publication, report: Prepared) -> None:
+        if report.reused is not None and self._epochs.is_newest(report.epoch):
+            self._keyframe_monitor.stop()
         epoch = self._epochs.start(report)
         await publication.prepare(
             report.epoch,

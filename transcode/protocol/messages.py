@@ -75,6 +75,11 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
     make no rendition then. With `continues`, neither `Finish` nor a slate came before, and the next
     picture follows the last one of the present source: only its sound differs, or, with
     `new_clock`, its clock has restarted.
+
+    With `show_from`, the source begins with a keyframe, but is shown from its picture with that
+    time on, in its own ticks: what is before leads up to it, and `start` is that picture's place.
+    `show_until` is the time of the first picture of the source before that is not shown, in the
+    ticks of that one; None: all of them are.
     """
 
     epoch: int
@@ -96,6 +101,8 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
     preroll: int = 0
     continues: bool = False
     new_clock: bool = False
+    show_from: int | None = None
+    show_until: int | None = None
 
 
 class Packet(msgspec.Struct, frozen=True, kw_only=True, tag="packet", gc=False):

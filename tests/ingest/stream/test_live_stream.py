@@ -35,6 +35,7 @@ class Sink:
         self.recorded: list[str] = []
         self.packets: list[MediaPacket] = []
         self.late: list[float] = []
+        self.shown: list[tuple[int | None, int | None]] = []  # where sources are shown from, and to
         self.playable = False
         self._on = False  # a source
         self._notify = notify
@@ -47,6 +48,8 @@ class Sink:
         splice: bool = False,
         continues: bool = False,
         new_clock: bool = False,
+        show_from: int | None = None,
+        show_until: int | None = None,
     ) -> None:
         if continues:
             assert self.recorded
@@ -55,6 +58,7 @@ class Sink:
             assert splice == self._on, "a splice replaces a source, a beginning does not"
         self._on = True
         self.late.append(late)
+        self.shown.append((show_from, show_until))
         how = "splice" if splice else "begin"
         how = ("restart the clock of" if new_clock else "go on with") if continues else how
         self.recorded.append(f"{how} " + " ".join(type(track).__name__ for track in tracks))

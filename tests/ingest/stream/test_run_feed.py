@@ -78,6 +78,14 @@ def test_a_continuing_source_is_spliced_and_a_new_one_finishes_the_old_first() -
     assert fixture.feed.has_begun
 
 
+def test_where_a_source_is_shown_from_reaches_the_run() -> None:
+    fixture = opened()
+    fixture.feed.begin(BOTH, NOW, splice=True, show_from=80, show_until=700)
+    fixture.feed.slate(NOW)
+    fixture.feed.begin(BOTH, NOW, splice=True, show_from=90, show_until=800)
+    assert fixture.sink.shown == [(None, None), (80, 700), (90, None)]
+
+
 def test_a_source_that_cannot_continue_the_run_waits_for_the_next() -> None:
     fixture = opened()
     fixture.offer(1)

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -457,3 +458,75 @@ def test_what_waits_for_a_loop_that_is_held_up_is_not_too_old() -> None:
     lag.beat(held_up)
     assert offer(queue, packet(2), held_up)
     assert not queue.dropping
+
+
+def cut_to(show_from: int, *packets: MediaPacket, track: VideoTrack = VIDEO) -> SourceStart:
+    """Return the start of a source that is to be shown from a picture of it on."""
+    queue = backlog()
+    queue.begin((track,), 0.0, splice=True, show_from=show_from, show_until=700)
+    for each in packets:
+        offer(queue, each, 0.0)
+    start = all_of(queue)[0]
+    assert isinstance(start, SourceStart)
+    return start
+
+
+def test_a_source_is_shown_from_a_picture_that_its_keyframe_leads_up_to() -> None:
+    start = cut_to(80, packet(0, key=True), packet(40), packet(80))
+    assert (start.splice, start.show_from, start.show_until) == (True, 80, 700)
+
+
+def test_a_source_that_is_shown_from_its_keyframe_on_needs_nothing_before_it() -> None:
+    assert cut_to(0, packet(0, key=True), packet(40)).show_from is None
+    assert cut_to(0, packet(0, key=True), packet(40)).show_until == 700
+
+
+def test_a_source_that_would_take_long_to_decode_is_shown_from_its_keyframe_on() -> None:
+    large = msgspec.structs.replace(VIDEO, width=3840, height=2160)
+    pictures = [packet(at, key=at == 0) for at in range(80)]
+    assert cut_to(60, *pictures, track=large).show_from == 60
+    start = cut_to(70, *pictures, track=large)
+    assert (start.show_from, start.show_until) == (None, None)
+
+
+def test_a_source_without_a_keyframe_leads_up_to_nothing() -> None:
+    assert cut_to(80, packet(0), packet(40), packet(80)).show_from is None
+
+
+def test_what_begins_anew_after_a_cut_is_no_cut() -> None:
+    queue = backlog()
+    queue.begin((VIDEO,), 0.0, show_from=40)
+    queue.restart_source(1.0)
+    offer(queue, packet(0, key=True), 1.0)
+    offer(queue, packet(40), 1.0)
+    starts = [each for each in all_of(queue) if isinstance(each, SourceStart)]
+    assert [each.show_from for each in starts] == [None, None]
+
+
+def test_a_cut_is_dated_by_the_first_picture_that_is_shown() -> None:
+    wall = 50.0
+    queue = Backlog(lambda: round(wall * 1e6))
+    queue.begin((VIDEO,), 50.0, late=1.0, show_from=400)
+    for at in (0, 400, 1_000):
+        offer(queue, packet(at, key=at == 0), 50.0)
+    start = queue.pop()
+    assert isinstance(start, SourceStart)
+    assert start.wall_us == 49_400_000
+
+
+@pytest.mark.parametrize(("published", "show_from"), [(None, 80), (90 * 80, None)])
+def test_a_new_engine_cuts_if_the_old_one_had_not(
+    published: int | None, show_from: int | None
+) -> None:
+    queue = backlog()
+    queue.begin((VIDEO,), 0.0, show_from=80)
+    for at in (0, 40, 80, 120):
+        offer(queue, packet(at, key=at == 0), 0.0)
+    source = queue.pop()
+    assert isinstance(source, SourceStart)
+    queue.pop_packets()
+    queue.resume_source(source, 1.0, published)
+    start, *packets = all_of(queue)
+    assert isinstance(start, SourceStart)
+    assert start.show_from == show_from
+    assert len(start.preroll) + len(packets) == 4

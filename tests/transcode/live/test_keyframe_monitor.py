@@ -93,3 +93,13 @@ def test_a_beginning_in_the_middle_of_a_group_returns_at_the_next_keyframe(
     assert time_of_return(keyframes, track, 2000, 60_000) == 2_000, "not right at the beginning"
     keyframes.watch(track)
     assert time_of_return(keyframes, track, 2000, 60_000) == 8_000, "no wait is doubled for it"
+
+
+def test_another_source_is_watched_from_its_beginning_if_one_was(track: VideoTrack) -> None:
+    keyframes = KeyframeMonitor()
+    keyframes.follow((track, AUDIO))
+    assert time_of_return(keyframes, track, 2000, 60_000) is None
+    keyframes.watch(track)
+    assert time_of_return(keyframes, track, 2000, 6_000) is None
+    keyframes.follow((AUDIO, track))
+    assert time_of_return(keyframes, track, 2000, 60_000) == 8_000

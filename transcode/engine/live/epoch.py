@@ -55,7 +55,7 @@ import msgspec
 from media.hls.fmp4 import Sample
 from media.hls.segment import EpochStart
 from media.ladder import AUDIO_RENDITION, Rendition
-from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
+from media.ticks import MICROSECONDS, MILLISECONDS, VIDEO_SCALE, rescale
 from media.track import VideoTrack
 from transcode.engine.codec.decode import DecoderFactory
 from transcode.engine.codec.encode import Quality
@@ -71,8 +71,10 @@ from transcode.engine.live.source import MOST_RATE, LiveSource
 from transcode.engine.live.video_pipeline import (
     HELD_INTERVAL,
     CodedPicture,
+    EndAt,
     HoldUntil,
     Preroll,
+    ShowFrom,
     StartSlate,
     VideoPipeline,
 )
@@ -208,7 +210,7 @@ class EpochPipeline:
         source = LiveSource(begin, self._reports)
         if not self._fits(source, begin):
             return False
-        self._origin = self._end_so_far()
+        self._origin = self._cut_off(begin.show_until)
         self._slate_start = None
         self._set_source(source)
         self._grid.splice()
@@ -330,6 +332,7 @@ class EpochPipeline:
         entry = access is AccessPoint.ENTRY
         if pts < source.shown_from:
             self._decode((packet.data, dts, pts), entry=entry)
+            self._add_early_sound(source)
             return
         own = self._copy is None or source.can_reuse(packet, access)
         cuts = self._grid.add_picture(pts, idr=entry, own=own)
@@ -349,8 +352,7 @@ class EpochPipeline:
             and self._posters is not None
         ):
             self._posters.offer(poster_source, packet.data, pts)
-        while source.early_sound and source.audio is not None:
-            self._add_sound(source.early_sound.popleft(), source, source.audio.scale)
+        self._add_early_sound(source)
         due = source.sound_due(dts) if source.audio is not None else self._grid.newest
         self._audio.fill_to(due)
         self._release_sound()
@@ -401,6 +403,10 @@ class EpochPipeline:
 
     # -- sound ------------------------------------------------------------------------------------
 
+    def _add_early_sound(self, source: LiveSource) -> None:
+        while source.early_sound and source.audio is not None:
+            self._add_sound(source.early_sound.popleft(), source, source.audio.scale)
+
     def _add_sound(self, packet: Packet, source: LiveSource, scale: int) -> None:
         clock = source.clock
         if source.awaits_clock and self._renditions:
@@ -423,6 +429,8 @@ class EpochPipeline:
                 self._reports.count_trouble("sound far from the picture", pts - self._grid.newest)
                 return
             pts = placed
+            if not source.needs_sound(pts, self._audio.end):
+                return
         self._audio.decode(packet.data, pts)
         if self._renditions:
             self._hold_picture(source.note_sound(pts), clock)
@@ -472,7 +480,7 @@ class EpochPipeline:
 
     def _reusable_rendition(self, source: LiveSource, begin: Begin) -> Rendition | None:
         """Return the rendition that the source's own packets can make from its beginning on."""
-        if begin.ladder is None or begin.preroll:
+        if begin.ladder is None or begin.preroll or begin.show_from is not None:
             return None
         return source.reusable_rendition(begin.ladder)
 
@@ -500,6 +508,17 @@ class EpochPipeline:
             return False
         return source.rate > _FASTER * self._encoder_rate
 
+    def _cut_off(self, until: int | None) -> int:
+        """End the source before its picture of the time `until`; return where that ends."""
+        end, source = self._end_so_far(), self._source
+        if until is None or source.clock is None or source.video is None:
+            return end
+        if self._video is None or self._copy is not None:
+            return end
+        end = min(end, source.clock.place(until, source.video.scale))
+        self._video.put(EndAt(end))
+        return end
+
     def _end_so_far(self) -> int:
         """Return where the media so far end, whichever of picture and sound leads."""
         if not self._renditions:
@@ -517,17 +536,20 @@ class EpochPipeline:
         clock = source.begin(first, scale, self._origin)
         self._report_place(source, clock)
         if not self._started and packet.came_us:
-            start = EpochStart(epoch=self.number, start=self._origin, came_us=packet.came_us)
-            self._reports.send(start)
+            waited_us = rescale(first - packet.pts, scale, MICROSECONDS) if source.leads_up else 0
+            came_us = packet.came_us + waited_us
+            self._reports.send(EpochStart(epoch=self.number, start=self._origin, came_us=came_us))
         if not self._started and self._renditions:
             self._start_pictures()
-            if source.preroll:  # the first picture to be shown may not be the next one
+            if source.preroll or source.leads_up:  # the first one shown may not be the next one
                 for cut in self._grid.add_picture(self._origin, idr=False, own=False):
                     self._apply_cut(cut)
         self._started = True
         if source.preroll and self._video is not None:
             self._video.put(Preroll(tuple(source.preroll), self._origin))
             source.preroll.clear()
+        if source.leads_up and self._video is not None:
+            self._video.put(ShowFrom(self._origin))
         return clock
 
     def _report_place(self, source: LiveSource, clock: OutputClock) -> None:

@@ -61,8 +61,9 @@ class LiveSource:
     `frames` counts the pictures read, and `newest_ms` is the newest packet's time in the source's
     own milliseconds. `mismatched` is True if its pictures differ from its configuration. `step` is
     how long its newest picture is shown. `shown_from` is where its first picture that is shown
-    belongs; `preroll` are the pictures that lead up to it. `in_order`: its pictures are decoded in
-    the order in which they are shown, even if it does not declare that.
+    belongs; `preroll` are the pictures that lead up to it, and it `leads_up` as long as it sends
+    such pictures itself. `in_order`: its pictures are decoded in the order in which they are shown,
+    even if it does not declare that.
     """
 
     def __init__(self, begin: Begin, reports: ReportWriter, *, in_order: bool = False) -> None:
@@ -77,6 +78,8 @@ class LiveSource:
         self.early_sound: deque[Packet] = deque(maxlen=_EARLY_SOUND)
         self.preroll: list[bytes] = []
         self.shown_from = 0
+        self.leads_up = begin.show_from is not None and begin.video is not None
+        self._show_from = begin.show_from
         self._preroll_left = begin.preroll  # packets of it that are still to come
         self._lead: int | None = None  # from its newest decode time to the newest picture's time
         self._preroll_shown = 0  # the newest picture's time in it
@@ -221,6 +224,8 @@ class LiveSource:
         the preroll shows. Times in the preroll may come from another clock, so only their
         differences count.
         """
+        if self._show_from is not None:
+            return max(self._show_from, packet.pts)
         if self._lead is None or not self.preroll:
             return packet.pts
         lead = min(max(self._lead, 0), _MOST_REORDER * track.scale)
@@ -264,7 +269,7 @@ class LiveSource:
     def place_picture(
         self, packet: Packet, clock: OutputClock, track: VideoTrack
     ) -> tuple[int, int]:
-        """Count a picture; return its decode and presentation time."""
+        """Count a picture if it is shown; return its decode and presentation time."""
         if self._clock_restarts:
             self.restart_clock(packet.dts, track.scale, clock.newest + self.step)
         elif clock.advance(packet.dts, track.scale):
@@ -273,11 +278,14 @@ class LiveSource:
         if self._last is not None and dts > self._last:
             self.step = min(dts - self._last, _MOST_STEP)
         self._last = dts
-        self.frames += 1
         self.newest_ms = rescale(packet.pts, track.scale, MILLISECONDS)
         if (offset := self._anchor.add_picture(dts)) is not None:
             offset_ms = rescale(offset, VIDEO_SCALE, MILLISECONDS)
             self._reports.send(SoundMoved(epoch=self.number, offset_ms=offset_ms))
+        if pts < self.shown_from:
+            return dts, pts
+        self.frames += 1
+        self.leads_up = self.leads_up and dts < self.shown_from
         wait = min(self._newest_sound - pts + _PATIENCE, _MOST_PATIENCE)
         self._patience = max(self._patience, wait)
         return dts, pts
@@ -299,7 +307,7 @@ class LiveSource:
             self._waits_since = packet.dts if self._waits_since is None else self._waits_since
             waited = rescale(packet.dts - self._waits_since, track.scale, VIDEO_SCALE)
             if access is AccessPoint.OTHER or (
-                access is AccessPoint.KEY and waited < self._longest
+                access is AccessPoint.KEY and waited < self._longest and not self.leads_up
             ):
                 return False
             self._entry = packet.pts
@@ -310,6 +318,13 @@ class LiveSource:
         return True
 
     # -- sound ------------------------------------------------------------------------------------
+
+    def needs_sound(self, at: int, end: int) -> bool:
+        """Return whether sound that belongs to `at` is heard, or leads up to some that is.
+
+        `end` is where the sound before it ends, which it may have to go on from.
+        """
+        return not self.leads_up or at >= min(self.shown_from, end) - _PRIMING
 
     def place_sound(self, pts: int) -> int | None:
         """Return where sound with the timestamp `pts` belongs beside the picture.

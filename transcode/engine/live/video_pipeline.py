@@ -68,6 +68,21 @@ class Preroll(msgspec.Struct, frozen=True, gc=False):
     until: int
 
 
+class ShowFrom(msgspec.Struct, frozen=True, gc=False):
+    """The source is shown from `at` on; its pictures before that lead up to it."""
+
+    at: int
+
+
+class EndAt(msgspec.Struct, frozen=True, gc=False):
+    """The source ends at `at`: its last pictures, from there on, are not shown.
+
+    They were decoded early, and those between them have not come.
+    """
+
+    at: int
+
+
 class VideoFormat(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The pictures of a source, which the pipeline decodes from here on.
 
@@ -91,7 +106,7 @@ class StartSlate(msgspec.Struct, frozen=True, gc=False):
     picture: VideoFrame | None
 
 
-_Item = CodedPicture | Cut | HoldUntil | Preroll | StartSlate | VideoFormat
+_Item = CodedPicture | Cut | EndAt | HoldUntil | Preroll | ShowFrom | StartSlate | VideoFormat
 
 
 class VideoPipeline(PipelineStage[_Item]):
@@ -139,6 +154,9 @@ class VideoPipeline(PipelineStage[_Item]):
         self._scaled: VideoFrame | None = None  # the frame that the stages have, scaled
         self._last: int | None = None
         self._shown_from: int | None = None  # after a preroll
+        self._ends_at: int | None = None  # the present source, if its last pictures are left out
+        self._leads_up = False  # the source sends its preroll itself, with times
+        self._skips = False  # pictures that no other needs
         self._is_behind = False  # the last frame was shown later than its file says
         super().__init__("decoding", _DEPTH)
 
@@ -149,8 +167,12 @@ class VideoPipeline(PipelineStage[_Item]):
                 self._add_cut(item)
             case HoldUntil():
                 self._hold_until(item.until)
+            case EndAt():
+                self._ends_at = item.at
             case Preroll():
                 self._lead_up(item)
+            case ShowFrom():
+                self._shown_from, self._leads_up = item.at, True
             case StartSlate():
                 self._change_source(None)
                 self._slate = item
@@ -199,7 +221,10 @@ class VideoPipeline(PipelineStage[_Item]):
             return
         if self._decoder_closed:
             self._decoder, self._decoder_closed = self._open_decoder(), False
-        self._packets += 1
+            self._skips = False
+        if self._leads_up:
+            self._skip_unreferenced(pts)
+        self._packets += not self._skips  # a cut waits for pictures that are shown
         if self._decoder is not None:
             try:
                 frames = self._decoder.decode(data, dts, pts)
@@ -227,6 +252,13 @@ class VideoPipeline(PipelineStage[_Item]):
                 self._reports.count_trouble("picture not decoded", error)
         decoder.skip_unreferenced(on=False)
 
+    def _skip_unreferenced(self, pts: int) -> None:
+        """Leave out a picture that is not shown itself and that no other needs."""
+        skips = self._is_before(pts)
+        if skips is not self._skips and isinstance(self._decoder, TrackVideoDecoder):
+            self._decoder.skip_unreferenced(on=skips)
+        self._skips = skips
+
     def _hold_until(self, until: int) -> None:
         """Repeat the last picture up to `until`; a frame for an earlier time is late afterwards."""
         while self._cuts and self._cuts[0][1].at <= until:
@@ -251,11 +283,12 @@ class VideoPipeline(PipelineStage[_Item]):
             self._drain_decoder()
         self._skipped = []
         self._decoder, self._decoder_closed = None, True
-        self._slate = None
+        self._slate = self._ends_at = None
+        self._leads_up = self._skips = False
 
     def _drain(self) -> None:
         self._drain_decoder()
-        while self._cuts:
+        while self._cuts and not self._is_left_out(self._cuts[0][1].at):
             self._open_with_repeat(self._cuts.popleft()[1])
 
     def _drain_decoder(self) -> None:
@@ -283,8 +316,11 @@ class VideoPipeline(PipelineStage[_Item]):
         for frame in frames:
             if self._decoders is not None:
                 self._catch_up(frame)
-            if self._leads_up(frame):
-                self._shown = frame
+            if self._is_left_out(frame.pts):
+                continue
+            if self._is_before(frame.pts):
+                # Until its turn comes, another source's last picture is the one to be held.
+                self._shown = self._shown if self._leads_up and self._shown is not None else frame
             elif frame.pts is None or (self._last is not None and frame.pts <= self._last):
                 self._reports.count_trouble("picture out of order", frame.pts)
                 self._shown = frame  # still the newest, if it has to be repeated
@@ -303,9 +339,13 @@ class VideoPipeline(PipelineStage[_Item]):
         if self._is_behind:
             frame.pts = self._last + _CATCH_UP_STEP
 
-    def _leads_up(self, frame: VideoFrame) -> bool:
+    def _is_before(self, pts: int | None) -> bool:
         """Return whether a picture belongs to a preroll, or to the time before it ends."""
-        return self._shown_from is not None and (frame.pts or 0) < self._shown_from
+        return self._shown_from is not None and (pts or 0) < self._shown_from
+
+    def _is_left_out(self, pts: int | None) -> bool:
+        """Return whether a time is one that the present source does not reach."""
+        return self._ends_at is not None and (pts or 0) >= self._ends_at
 
     def _show(self, frame: VideoFrame, pts: int) -> None:
         """Pass a frame on, as the first of a segment if it has reached a cut."""

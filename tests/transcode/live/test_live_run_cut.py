@@ -1,0 +1,65 @@
+"""What viewers get of a run whose source is replaced at a given picture, with a real engine.
+
+The sources show one programme, whose pictures have numbers.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from media.stream_events import StreamEvent, TopRungEncodedEvent
+from storage.objects.disk import DiskObjects
+from tests.support.engine.numbered_films import numbered, numbers
+from tests.support.engine.sources import Source, source_of
+from tests.support.transcode.live_runs import RUNG, playlist, running, send, tracks_of
+from tests.support.waiting import until
+from tests.transcode.live.test_live_run_preroll import files
+from transcode.live.live_run import LiveRun
+
+RATE = 30
+PICTURES = 285
+
+
+def film(folder: Path, gop: float) -> Source:
+    path = folder / f"cut-{gop}.flv"
+    every = str(round(gop * RATE))
+    coding = ["-c:v", "libx264", "-preset", "superfast", "-bf", "0", "-g", every]
+    coding += ["-keyint_min", every, "-sc_threshold", "0", "-c:a", "aac"]
+    seconds = PICTURES / RATE
+    return source_of(numbered(path, *coding, seconds=seconds, size=(240, 136), rate=str(RATE)))
+
+
+def time(source: Source, number: int) -> int:
+    return source.pictures[number].pts
+
+
+def cut_to(run: LiveRun, source: Source, number: int) -> None:
+    """Show a source from that picture on, with what leads up to it."""
+    run.begin(tracks_of(source), splice=True, show_from=time(source, number))
+    keys = [each.dts for each in source.pictures if each.key and each.pts <= time(source, number)]
+    send(run, source, start=keys[-1])
+
+
+def shown(root: Path) -> list[int]:
+    return [number for file in files(root, RUNG) for _, number in numbers(file)]
+
+
+async def test_keyframes_far_apart_cost_no_picture_and_no_discontinuity_at_a_switch(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("films")
+    before, after = film(folder, 9.0), film(folder, 8.3)
+    events: list[StreamEvent] = []
+    with DiskObjects(tmp_path) as objects:
+        async with running(objects, lambda _, event: events.append(event)) as run:
+            run.begin(tracks_of(before))
+            send(run, before, end=time(before, 170))
+            await until(
+                lambda: any(isinstance(each, TopRungEncodedEvent) for each in events), within=15
+            )
+            cut_to(run, after, 170)
+            run.finish()
+            run.end()
+    assert shown(tmp_path) == list(range(PICTURES))
+    marks = [each.discontinuity for each in playlist(tmp_path).segments]
+    assert marks.count(True) == 1, "where the encoder took over after 4 s"
