@@ -13,7 +13,7 @@ loop's clock.
 from collections import deque
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Protocol
+from typing import Final, Protocol
 
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.shown_pictures import ShownPictures
@@ -21,6 +21,9 @@ from ingest.stream.slot_session import SlotSession
 from media.packet import MediaPacket
 from media.stream_keys import Slot
 from media.track import VideoTrack
+
+# Until two were shown.
+_PICTURE_SECONDS: Final = 1 / 30
 
 
 class Offsets(Protocol):
@@ -38,14 +41,12 @@ class Offsets(Protocol):
 class Airing:
     """The session on air, and what was passed on of it into the run.
 
-    `shown_until` is when the newest packet that was passed on was due. `limit` is the time by the
-    session's clock from which on nothing more is passed on.
+    `shown_until` is when the newest packet that was passed on was due.
     """
 
     def __init__(self, feed: RunFeed, offsets: Offsets | None = None) -> None:
         self.session: SlotSession | None = None
         self.shown_until = 0.0
-        self.limit = inf
         self._feed = feed
         self._offsets = offsets
         self._shown = ShownPictures()
@@ -65,7 +66,7 @@ class Airing:
         session before is dropped.
         """
         self.session, self.shown_until = session, due
-        self._delay, self.limit = delay, inf
+        self._delay = delay
         self._held.clear()
         self._last_offsets = None
         self._shown = ShownPictures(moment)
@@ -86,6 +87,15 @@ class Airing:
             return False
         self._delay = min(self._delay + seconds, most)
         return True
+
+    @property
+    def limit(self) -> float:
+        """The moment by the session's clock from which on nothing more is passed on."""
+        return self._shown.limit
+
+    @limit.setter
+    def limit(self, moment: float) -> None:
+        self._shown.limit = moment
 
     def show(self, packets: Sequence[MediaPacket], dues: Sequence[float], now: float) -> bool:
         """Pass on what came, as far as its time has come; return what `release` does."""
@@ -159,6 +169,24 @@ class Airing:
         """
         until, offset = self._shown.until, self.offset_of(session)
         return None if until is None or offset is None else until + offset
+
+    @property
+    def picture_seconds(self) -> float:
+        """How long a picture of the session on air lasts."""
+        return self._shown.step or _PICTURE_SECONDS
+
+    @property
+    def show_until(self) -> int | None:
+        """The `pts` of the first picture that was passed on and is not to be shown; None if none.
+
+        It came without those before it, or is beyond the limit.
+        """
+        moment = self._shown.first_beyond
+        if moment is None or self.session is None:
+            return None
+        scales = (t.scale for t in self.session.buffer.tracks if isinstance(t, VideoTrack))
+        scale = next(scales, None)
+        return None if scale is None else round(moment * scale)
 
     def offset_of(self, session: SlotSession) -> float | None:
         """Return what to add to a time of the session on air for another session's."""

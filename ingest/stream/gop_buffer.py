@@ -6,19 +6,22 @@ packet on. Pure; `now` is a packet's time of arrival in seconds.
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 from math import inf
 from typing import Final, NamedTuple
 
 from ingest.stream.track_finder import has_picture
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
+from media.preroll import leads_up_soon
 from media.track import AudioTrack, Track, VideoTrack
 
 # 9 s at 20 Mbit/s, the highest average rate that an encoder may send at.
 BUFFER_BYTES: Final = 24 << 20
 # A stall is noticed on the stream's next tick, not at once.
 _MARGIN_SECONDS: Final = 0.5
+# A picture is shown after it is decoded by at most so much, or it is not looked for.
+_MOST_REORDERED: Final = 1.0
 # Audio can be cut anywhere; this is fine enough.
 _AUDIO_GROUP_SECONDS: Final = 0.5
 
@@ -37,15 +40,17 @@ class _Group:
 
 
 class Entry(NamedTuple):
-    """Where a source can go on air: a keyframe, shown at `moment` by its clock, and what follows.
+    """Where a source can go on air: with a picture that is shown at `moment` by its clock.
 
-    `due` and `arrived` are the keyframe's.
+    `due` and `arrived` are when that picture was due, and came. The packets begin with the keyframe
+    before it, and `show_from` is its `pts`; None if it is the keyframe.
     """
 
     moment: float
     due: float
     arrived: float
     packets: list[MediaPacket]
+    show_from: int | None = None
 
 
 class GopBuffer:
@@ -208,10 +213,79 @@ class GopBuffer:
         first = next((group for group in self._groups if group.moment >= moment), None)
         return None if first is None else self._enter(first)
 
+    def reaches(self, moment: float, tolerance: float) -> bool:
+        """Return whether the picture of a moment has come, and those before it."""
+        first = moment - tolerance
+        for group in reversed(self._groups):
+            for packet in reversed(group.packets):
+                if self._leads(packet):
+                    if packet.dts >= moment * packet.track.scale:
+                        return True
+                    if first <= packet.pts / packet.track.scale <= moment + tolerance:
+                        return True
+                    if packet.dts < (moment - _MOST_REORDERED) * packet.track.scale:
+                        return False
+        return False
+
+    @property
+    def newest_moment(self) -> float:
+        """The moment of the newest picture of which all before it have come; -inf if there is none.
+
+        Pictures are shown when they are decoded, or later.
+        """
+        newest = -inf
+        for packet in reversed(self._groups[-1].packets if self._groups else []):
+            if self._leads(packet):
+                return packet.dts / packet.track.scale
+        return newest
+
+    def enter_at(self, moment: float, tolerance: float) -> Entry | None:
+        """Return where the picture of a moment is, or the first one after it.
+
+        None if it has not come, or it takes too long to decode what leads up to it.
+        """
+        groups = [group for group in self._groups if group.moment <= moment + tolerance]
+        if not groups:
+            return None
+        keyframe = self._enter(groups[-1])
+        pictures = [packet for packet in keyframe.packets if self._leads(packet)]
+        since = moment - tolerance
+        shown = [each for each in pictures if each.pts / each.track.scale >= since]
+        first = min(shown, key=lambda packet: packet.pts, default=None)
+        if first is None:
+            return None
+        if first is pictures[0]:
+            return keyframe
+        at = first.pts / first.track.scale
+        packets, show_from = keyframe.packets, first.pts
+        if isinstance(first.track, VideoTrack):
+            before = sum(each.pts < first.pts for each in pictures)
+            if not leads_up_soon(first.track, before):
+                return None
+        else:  # sound needs nothing before it
+            packets, show_from = [each for each in packets if each.pts >= first.pts], None
+        later = at - keyframe.moment
+        return Entry(at, keyframe.due + later, keyframe.arrived + later, packets, show_from)
+
+    def _leads(self, packet: MediaPacket) -> bool:
+        return not self._has_picture or isinstance(packet.track, VideoTrack)
+
     def _enter(self, first: _Group) -> Entry:
         groups = dropwhile(lambda group: group is not first, self._groups)
-        packets = [packet for group in groups for packet in group.packets]
+        keyframe, *packets = (packet for group in groups for packet in group.packets)
+        packets = [keyframe, *self._sound_before(first), *packets]
         return Entry(first.moment, first.due, first.arrived, packets)
+
+    def _sound_before(self, first: _Group) -> list[MediaPacket]:
+        """Return the sound that belongs to a group and came before its keyframe."""
+        before = list(takewhile(lambda group: group is not first, self._groups))
+        if not before or not self._has_picture:
+            return []
+        return [
+            each
+            for each in before[-1].packets
+            if not self._leads(each) and each.pts >= first.moment * each.track.scale
+        ]
 
     def _starts_group(self, packet: MediaPacket, now: float) -> bool:
         if self._has_picture:

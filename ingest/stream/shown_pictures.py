@@ -23,10 +23,12 @@ _HOLE: Final = 1.5
 class ShownPictures:
     """The newest pictures of one source that were shown, or frames of a source of sound alone.
 
-    They begin at the moment `since`, if that is known.
+    They begin at the moment `since`, if that is known. None is to be shown from the moment `limit`
+    on, even if it came, since others are decoded with it.
     """
 
     def __init__(self, since: float | None = None) -> None:
+        self.limit = inf
         self._since = since
         self._moments: list[float] = []  # in order
         self._decoded_until = -inf
@@ -44,12 +46,29 @@ class ShownPictures:
 
         The first picture does not say how long it lasts.
         """
+        shown = self._shown()
+        step = self.step
+        return self._since if step is None or not shown else shown[-1] + step
+
+    @property
+    def step(self) -> float | None:
+        """How long a picture lasts, in seconds; None if that is not known."""
         moments = self._moments
         if len(moments) < 2:
-            return self._since
-        step = median(later - sooner for sooner, later in pairwise(moments))
-        for sooner, later in pairwise(moments):
+            return None
+        return median(later - sooner for sooner, later in pairwise(moments))
+
+    @property
+    def first_beyond(self) -> float | None:
+        """The moment of the first picture that came, and is not to be shown; None if none is."""
+        shown = len(self._shown())
+        return self._moments[shown] if shown < len(self._moments) else None
+
+    def _shown(self) -> list[float]:
+        step = self.step or 0.0
+        moments = [each for each in self._moments if each < self.limit - step / 2]
+        for place, (sooner, later) in enumerate(pairwise(moments), start=1):
             # No picture comes after one that is decoded later, and is shown before it is decoded.
             if later > self._decoded_until and later - sooner > _HOLE * step:
-                return sooner + step
-        return moments[-1] + step
+                return moments[:place]
+        return moments

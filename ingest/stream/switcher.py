@@ -28,14 +28,16 @@ A switch costs as little as possible, so it matters when it happens:
 
 - From a healthy session, or from the slate, only at a keyframe of the new session, the moment that
   it arrives. No frame is lost or repeated.
-- From a failed session at once, from the keyframe in the new session's buffer that is nearest to
-  where the failed one ended. If the next keyframe will be nearer, it is awaited. So at most half of
-  the distance between two keyframes is lost or repeated.
 - Where it is known how far two sessions are apart in the programme (`ingest.stream.airing`), the
-  end of the failed one is a moment of the programme. A session that is behind is given
+  end of a failed one is a moment of the programme. The new session is shown from its picture of
+  that moment on, and decoded from the keyframe before. If it is behind, it is given
   `align_wait_seconds` to come there. Back to the primary it goes at the first keyframe of a moment
   that viewers have not got yet, up to which the backup is shown. From the first switch on, a
   session that is ahead is held back by its lead, so that later ones need no wait.
+- Otherwise, and where decoding what leads up to that picture would take too long: from a failed
+  session at once, from the keyframe in the new session's buffer that is nearest to where the failed
+  one ended. If the next keyframe will be nearer, it is awaited. So at most half of the distance
+  between two keyframes is lost or repeated.
 - Back to a session that stalled until the slate came, in the middle of a GOP if nothing of it is
   missing (`_stalled`): all that was held up arrives then.
 
@@ -94,8 +96,6 @@ _STEP_SECONDS: Final = 1 / 30
 # How far behind the clock the slate is at most before a source ends it; the run extends it 5 times
 # a second.
 _SLATE_BEHIND: Final = 0.2
-# Two encoders have pictures of one moment within half of a picture's length, at 25 a second.
-_SAME_MOMENT: Final = 0.02
 # A lead that is shorter is not held back: it costs no wait that viewers notice.
 _LEAST_LEAD: Final = 0.1
 # A session is held back for longer than its lead: packets of the slower one arrive unevenly.
@@ -139,6 +139,7 @@ class Switcher:
         self._held_sound: list[MediaPacket] = []
         self._drill: FailoverDrill | None = None
         # The session that follows at the limit of the one on air, and its moment then.
+        self._awaited: SlotSession | None = None  # it is behind, and follows once it is not
         self._next: tuple[SlotSession, float] | None = None
         self._picture_seen = 0.0  # when a healthy source with a picture was last there
 
@@ -209,6 +210,8 @@ class Switcher:
                 return
             if session.buffer.append(packet, due if held else now, due):
                 self.choose(now, keyframe_of=session)
+        if session is self._awaited:
+            self.choose(now)
 
     def _is_shown(self, session: SlotSession) -> bool:
         return session is self._on_air and session.cut_off_at is None
@@ -266,7 +269,7 @@ class Switcher:
         if session is None and self._drill is not None:
             self._cancel_drill("no other encoder is healthy any more", now)
             session = self._choose_session(read_until)
-        before = self._on_air
+        before, self._awaited = self._on_air, None
         if session is before or before is None or not self._is_healthy(before, read_until):
             self._next, self._airing.limit = None, inf  # a return that was planned
         if session is before:
@@ -303,7 +306,7 @@ class Switcher:
             return
         if self._next is not None and self._next[0] is not session:
             self._next, airing.limit = None, inf
-        entry = session.buffer.enter_from(moment - _SAME_MOMENT)
+        entry = session.buffer.enter_from(moment - airing.picture_seconds / 2)
         if self._next is None and entry is not None:
             self._next, airing.limit = (session, entry.moment), entry.moment - offset
         elif self._next is None and at_keyframe:
@@ -325,14 +328,19 @@ class Switcher:
         return min(lead + _LEAD_MARGIN, self._policy.align_wait_seconds)
 
     def _is_worth_waiting_for(self, session: SlotSession, now: float, *, at_keyframe: bool) -> bool:
-        """Return whether the next keyframe will be nearer to the end than those in the buffer.
+        """Return whether a session has not come yet to where the failed one ended.
 
-        A session that is behind has not sent any there yet.
+        If it cannot be shown from there, that is whether its next keyframe will be nearer to it
+        than those in the buffer.
         """
         buffer, end = session.buffer, self._wanted_start(session)
-        if buffer.newest_due < end and self._airing.moment_of(session) is not None:
+        moment, tolerance = self._airing.moment_of(session), self._airing.picture_seconds / 2
+        if moment is not None and not buffer.reaches(moment, tolerance):
+            self._awaited = session
             waited = self._lag.elapsed(self._airing.due, now)
             return waited < self._policy.align_wait_seconds
+        if moment is not None and buffer.enter_at(moment, tolerance) is not None:
+            return False
         due = buffer.next_keyframe_due
         if at_keyframe or due is None or buffer.newest_due > due + _LATE_SECONDS:
             return False
@@ -442,8 +450,15 @@ class Switcher:
         self._lost_reason = self._stalled = self._next = None
         others = [each for each in self.sessions.values() if each is not session]
         delay = self._delay_for(airing.lead(session, *others)) if is_aligned else 0.0
+        show_until = airing.show_until if is_aligned else None
         airing.begin(session, entry.due, entry.moment, delay)
-        self._feed.begin(session.buffer.tracks, start, splice=splice)
+        self._feed.begin(
+            session.buffer.tracks,
+            start,
+            splice=splice,
+            show_from=entry.show_from,
+            show_until=show_until,
+        )
         airing.show(entry.packets, session.arrival_clock.dues(entry.packets, now), now)
         self._release_buffer()
         if before is not None and before is not session:
@@ -479,8 +494,13 @@ class Switcher:
                 airing.shown_until if returns else self._wanted_start(session)
             )
             return entry, entry.due - airing.shown_until
-        planned = None if self._next is None else buffer.enter_from(self._next[1])
-        entry = planned or buffer.enter_near(buffer.due_at(moment))
+        if self._next is not None:
+            entry = buffer.enter_from(self._next[1])
+        else:
+            tolerance = airing.picture_seconds / 2
+            has_come = buffer.reaches(moment, tolerance)
+            entry = buffer.enter_at(moment if has_come else buffer.newest_moment, tolerance)
+        entry = entry or buffer.enter_near(buffer.due_at(moment))
         return entry, entry.moment - moment
 
     def _take_off_air(self, reason: str, *, slate: bool = True) -> None:

@@ -7,8 +7,10 @@ from random import Random
 import pytest
 
 from ingest.stream.failover import Policy
+from media.packet import MediaPacket
 from media.source_comparison import SourceComparison
 from media.stream_keys import Slot
+from media.track import VideoTrack
 from tests.ingest.stream.test_live_stream import FakePorts
 from tests.support.ingest.simulated_encoders import (
     BACKUP,
@@ -54,17 +56,29 @@ class Programme:
     def shown(self) -> list[float]:
         """The moments of the programme that viewers got, one for each picture."""
         (sink,) = self.ports.sinks
-        return [
-            packet.dts / 1000 - self._offset(Slot(packet.data[0]))
-            for packet in sink.packets
-            if packet.track.scale == 1000 and type(packet.track).__name__ == "VideoTrack"
-        ]
+        packets, ends = iter(sink.packets), iter(sink.shown)
+        shown: list[MediaPacket] = []
+        first = 0
+        for line in sink.recorded:
+            if line.startswith("offer"):
+                packet = next(packets)
+                if isinstance(packet.track, VideoTrack) and packet.pts >= first:
+                    shown.append(packet)
+            elif "Track" in line:
+                since, until = next(ends)
+                first = since or 0
+                while until is not None and shown[-1].pts >= until:
+                    shown.pop()
+        return [packet.pts / 1000 - self._offset(Slot(packet.data[0])) for packet in shown]
 
     @property
     def steps(self) -> list[float]:
-        """What lies between pictures that do not follow one another, in seconds."""
+        """What lies between pictures that do not follow one another, in seconds.
+
+        The encoders take their pictures at other times: by half of a picture at most.
+        """
         steps = (later - sooner - FRAME for sooner, later in pairwise(self.shown))
-        return [round(step, 3) for step in steps if abs(step) > 0.01]
+        return [round(step, 3) for step in steps if abs(step) > FRAME / 2 + 0.003]
 
 
 KNOWN = 12.0  # seconds until two comparisons have found the same
@@ -74,7 +88,7 @@ APART = [-3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0]
 @pytest.mark.parametrize("phase", [0.2, 1.3])
 @pytest.mark.parametrize("behind", APART)
 @virtual_time
-async def test_a_switch_goes_on_within_half_a_gop_of_the_same_moment(
+async def test_a_switch_goes_on_at_the_same_moment(
     behind: float, phase: float
 ) -> None:
     programme = Programme()
@@ -86,11 +100,10 @@ async def test_a_switch_goes_on_within_half_a_gop_of_the_same_moment(
         primary.leave()
         await asyncio.sleep(5)
         assert stream.on_air == BACKUP
-        (step,) = programme.steps or [0.0]
-        assert abs(step) <= 1.0 + FRAME
+        assert programme.steps == []
         ((kind, facts),) = programme.ports.events
         assert kind == "switched"
-        assert facts["gap_ms"] == pytest.approx(1000 * step, abs=2)
+        assert facts["gap_ms"] == 0
 
 
 @pytest.mark.parametrize("behind", APART)
@@ -104,11 +117,10 @@ async def test_a_return_shows_every_moment_once(behind: float) -> None:
         await asyncio.sleep(KNOWN)
         primary.leave()
         await asyncio.sleep(5)
-        at_switch = programme.steps
         await programme.add(stream, PRIMARY, behind=max(0.0, behind))
         await asyncio.sleep(40)
         assert stream.on_air == PRIMARY
-        assert programme.steps == at_switch
+        assert programme.steps == []
         assert programme.ports.events[-1] == (
             "switched",
             {"from": "backup-1", "to": "primary", "reason": "returned", "gap_ms": 0},
@@ -148,7 +160,7 @@ async def test_what_the_wait_does_not_cover_is_shown_twice_and_reported() -> Non
         await asyncio.sleep(0.4)
         assert stream.on_air == BACKUP
         (step,) = programme.steps
-        assert -3.0 - FRAME <= step <= -1.9
+        assert step == pytest.approx(-2.0, abs=0.15)
         assert programme.ports.events[-1][1]["gap_ms"] == pytest.approx(1000 * step, abs=2)
 
 
@@ -171,7 +183,7 @@ async def test_held_back_media_are_shown_while_a_stall_is_detected() -> None:
         assert programme.shown[-1] == pytest.approx(shown + 0.6, abs=0.11)
         await asyncio.sleep(2.4)
         assert stream.on_air == BACKUP
-        assert all(abs(step) <= 1.0 + FRAME for step in programme.steps)
+        assert programme.steps == []
 
 
 @virtual_time
@@ -192,9 +204,9 @@ async def test_a_pause_loses_nothing_that_came_before_it() -> None:
         assert asyncio.get_running_loop().time() - programme.shown[-1] <= FRAME + 0.01
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(100))
 @virtual_time
-async def test_whatever_fails_the_programme_never_jumps_by_more_than_half_a_gop(seed: int) -> None:
+async def test_whatever_fails_every_moment_is_shown_once(seed: int) -> None:
     dice = Random(seed)
     programme = Programme()
     behind = {PRIMARY: dice.choice([0.0, 0.3, 1.0]), BACKUP: dice.choice([0.0, 0.3, 1.0])}
@@ -214,5 +226,5 @@ async def test_whatever_fails_the_programme_never_jumps_by_more_than_half_a_gop(
                     encoders[slot].held_until = now + 0.2 + 3 * dice.random()
                 case _:
                     await stream.live.drill(1)
-        assert [step for step in programme.steps if abs(step) > 1.0 + 2 * FRAME] == []
+        assert programme.steps == []
         assert "slate" not in stream.recorded
