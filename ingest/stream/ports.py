@@ -155,9 +155,10 @@ class PacketSink(Protocol):
         With `show_from`, its packets begin with a keyframe, but it is shown from its picture with
         that `pts` on, right after the present source; those before only lead up to it. The packets
         up to that picture are offered at once. It is a wish: if decoding them would take too long
-        (`media.preroll`), or the source's own packets make a rendition, it is shown from its
-        keyframe on. `show_until` is the `pts` of the present source's first picture that is not
-        shown: those after it came before some that they should follow. None: all are shown.
+        (`media.preroll`), it is shown from its keyframe on.
+
+        `show_until` is the `pts` of the present source's first picture that is not shown: it came,
+        as all of those after it, before one that it should follow. None: all are shown.
         """
         ...
 

@@ -418,7 +418,7 @@ class LiveRun:
             preroll=len(source.preroll),
             continues=source.joint in (Joint.SOUND, Joint.CLOCK),
             new_clock=source.joint is Joint.CLOCK,
-            show_from=None if self._epochs.reuses_source else source.show_from,
+            show_from=source.show_from,
             show_until=source.show_until,
         )
 

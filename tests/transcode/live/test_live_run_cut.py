@@ -3,11 +3,13 @@
 The sources show one programme, whose pictures have numbers.
 """
 
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 
 from media.stream_events import StreamEvent, TopRungEncodedEvent
+from media.ticks import VIDEO_SCALE
 from storage.objects.disk import DiskObjects
 from tests.support.engine.numbered_films import numbered, numbers
 from tests.support.engine.sources import Source, source_of
@@ -63,3 +65,25 @@ async def test_keyframes_far_apart_cost_no_picture_and_no_discontinuity_at_a_swi
     assert shown(tmp_path) == list(range(PICTURES))
     marks = [each.discontinuity for each in playlist(tmp_path).segments]
     assert marks.count(True) == 1, "where the encoder took over after 4 s"
+
+
+async def test_keyframes_at_other_places_cost_no_picture_in_the_top_rung_either(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Its own packets make it, up to the cut and from the next keyframe on."""
+    folder = tmp_path_factory.mktemp("films")
+    before, after = film(folder, 2.1), film(folder, 2.0)
+    with DiskObjects(tmp_path) as objects:
+        async with running(objects) as run:
+            run.begin(tracks_of(before))
+            send(run, before, end=time(before, 170))
+            cut_to(run, after, 170)
+            run.finish()
+            run.end()
+    assert shown(tmp_path) == list(range(PICTURES))
+    segments = playlist(tmp_path).segments
+    assert not any(each.discontinuity for each in segments)
+    maps = [uri for uri, _ in groupby(segments, lambda each: each.map_uri)]
+    assert len(maps) == len(set(maps)) == 3
+    lengths = [round(each.duration / VIDEO_SCALE, 1) for each in segments]
+    assert lengths[:5] == [2.1, 2.1, 1.5, 0.3, 2.0], "the bridge lasts up to picture 180"

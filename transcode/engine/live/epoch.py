@@ -36,7 +36,8 @@ What holds at any time:
 - A segmenter belongs to one thread. That of the top rendition belongs to this one as long as
   `_copy` is set. When the source's packets are not fit for it any more (no keyframe in time,
   another size, a slate), a cut says `takeover`: `_copy` becomes None, and its encoder continues,
-  until the end of the epoch.
+  until the end of the epoch; or if the source is shown from a picture after its keyframe, up to its
+  next one (`_bridges`).
 - If no rendition needs decoded pictures, none are decoded. `_undecoded` has the packets since the
   last point of entry then, so that an encoder can begin at any cut.
 - Sound waits until the grid has settled its place (`_release_sound`), and does not wait for a
@@ -46,8 +47,8 @@ Without a picture (`_renditions` is empty) the sound leads: it starts the clock 
 Times are ticks of 90 000 a second on the output clock, unless a name says otherwise.
 """
 
+import threading
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -65,9 +66,10 @@ from transcode.engine.input.random_access import AccessPoint, same_parameter_set
 from transcode.engine.live.audio_pipeline import AudioPipeline
 from transcode.engine.live.first_packets import FirstPackets
 from transcode.engine.live.live_posters import PosterStage
+from transcode.engine.live.own_packets import OwnPackets
 from transcode.engine.live.shedding import omitted_renditions
 from transcode.engine.live.slate import decode_slate
-from transcode.engine.live.source import MOST_RATE, LiveSource
+from transcode.engine.live.source import LiveSource
 from transcode.engine.live.video_pipeline import (
     HELD_INTERVAL,
     CodedPicture,
@@ -79,8 +81,8 @@ from transcode.engine.live.video_pipeline import (
     VideoPipeline,
 )
 from transcode.engine.output.part_lengths import choose_target
-from transcode.engine.output.rendition_encoder import EncoderStage, RenditionEncoder
-from transcode.engine.output.segment_grid import HOLE, Cut, SegmentGrid
+from transcode.engine.output.rendition_encoder import EncoderStage, HandBack, RenditionEncoder
+from transcode.engine.output.segment_grid import HOLE, SLACK, Cut, SegmentGrid
 from transcode.engine.output.segmenter import LiveSegmenter
 from transcode.protocol.messages import (
     Begin,
@@ -95,8 +97,6 @@ from transcode.protocol.messages import (
 # How long the last picture is shown before the slate: most encoders that return at once do so
 # within this time.
 _LAST_PICTURE: Final = 2 * VIDEO_SCALE
-# A source that is faster than another by less than this is fit to follow it.
-_FASTER: Final = Fraction(11, 10)
 # With fewer coded pictures waiting than this, a pipeline can continue until the next cut without
 # falling far behind: a quarter of a second at 30 a second.
 _FEW_PICTURES: Final = 8
@@ -144,11 +144,13 @@ class EpochPipeline:
         self._renditions = begin.ladder.renditions if begin.ladder else ()
         self._reused = self._reusable_rendition(self._source, begin)
         self._encoder_key = self._source.encoder_key
-        self._encoder_rate = self._expected_rate()
+        self._encoder_rate = self._source.expected_rate(self._interval)
         self._started = False
+        self._reached = origin  # where the source before ended, with all of its own packets
         self._slate_start: int | None = None  # where the present slate begins
-        self._copy: LiveSegmenter | None = None
-        self._described = False
+        self._top: LiveSegmenter | None = None  # if the source's own packets are fit for it
+        self._copy: OwnPackets | None = None
+        self._bridges = False
         self._video: VideoPipeline | None = None
         self._encoders: list[RenditionEncoder] = []
         self._decoded = False
@@ -210,7 +212,8 @@ class EpochPipeline:
         source = LiveSource(begin, self._reports)
         if not self._fits(source, begin):
             return False
-        self._origin = self._cut_off(begin.show_until)
+        self._reached = self._end_so_far()
+        self._origin = self._cut_off(begin)
         self._slate_start = None
         self._set_source(source)
         self._grid.splice()
@@ -236,6 +239,7 @@ class EpochPipeline:
         if self._slate_start is not None:
             return
         at = self._slate_start = self._end_so_far() if self._started else self._origin
+        self._bridges = False
         no_source = msgspec.structs.replace(self._begin, video=None, audio=None)
         if self._renditions:
             if not self._started:
@@ -334,23 +338,18 @@ class EpochPipeline:
             self._decode((packet.data, dts, pts), entry=entry)
             self._add_early_sound(source)
             return
-        own = self._copy is None or source.can_reuse(packet, access)
+        own = not self._lends or source.can_reuse(packet, access)
         cuts = self._grid.add_picture(pts, idr=entry, own=own)
+        if self._bridges and self._grid.reuses:
+            self._end_bridge()
         for cut in cuts:
             self._apply_cut(cut, dts)
         if self._copy is not None:
-            # A spliced source has the same parameter sets, if not the same record around them.
-            if cuts and not self._described and (init := source.init_section) is not None:
-                self._described = True
-                self._copy.describe(*init, source.config)
-            self._copy.add(Sample(dts, pts, 0, entry, packet.data), cuts[0] if cuts else None)
+            sample = Sample(dts, pts, 0, entry, packet.data)
+            self._copy.add(source, sample, cuts[0] if cuts else None)
         self._decode((packet.data, dts, pts), entry=entry)
-        poster_source = source.poster_source(self._renditions, self._begin.poster)
-        if (
-            access is not AccessPoint.OTHER
-            and poster_source is not None
-            and self._posters is not None
-        ):
+        if access is not AccessPoint.OTHER and self._posters is not None:
+            poster_source = source.poster_source(self._renditions, self._begin.poster)
             self._posters.offer(poster_source, packet.data, pts)
         self._add_early_sound(source)
         due = source.sound_due(dts) if source.audio is not None else self._grid.newest
@@ -364,16 +363,13 @@ class EpochPipeline:
         the cut. If the encoder takes over, that is reported unless `report` is False, that is,
         unless the source did not cause it.
         """
+        is_taken_over, self._bridges = self._bridges, False  # no keyframe came in time
         if cut.takeover and self._copy is not None:
-            # From here on the encoder's thread uses the segmenter.
-            if dts is not None and dts - cut.at <= HOLE:
-                self._copy.pause(dts)
-            else:
-                self._copy.pause(cut.at, cut.at)
-            self._copy = None
+            self._copy.stop(cut.at, dts)  # from here on the encoder's thread uses the segmenter
+            self._copy, is_taken_over = None, report
+        if is_taken_over:
             source = self._source
-            if report:
-                self._reports.send(TakenOver(epoch=source.number, for_good=source.mismatched))
+            self._reports.send(TakenOver(epoch=source.number, for_good=source.mismatched))
         off, self._decoded = self._omitted()
         self._abandoned = frozenset()
         cut = msgspec.structs.replace(cut, off=off, decoded=self._decoded)
@@ -464,23 +460,18 @@ class EpochPipeline:
     @property
     def _reused_name(self) -> str | None:
         """The rendition that the source's own packets make, or will make."""
-        if self._reused is None or (self._started and self._copy is None):
+        if self._reused is None or (self._started and not self._lends):
             return None
         return self._reused.name
 
-    def _expected_rate(self) -> Fraction | None:
-        """Return the frame rate that the encoders expect: the higher one of measured and declared.
-
-        A source that begins slowly, as a telephone in the dark does, may become as fast as it
-        declares.
-        """
-        rates = [VIDEO_SCALE / self._interval.ticks] if self._interval is not None else []
-        rates += [self._source.rate] if self._source.rate is not None else []
-        return min(max(rates), Fraction(MOST_RATE)) if rates else None
+    @property
+    def _lends(self) -> bool:
+        """True while the source's own packets make the top rung, or will from a keyframe on."""
+        return self._copy is not None or self._bridges
 
     def _reusable_rendition(self, source: LiveSource, begin: Begin) -> Rendition | None:
         """Return the rendition that the source's own packets can make from its beginning on."""
-        if begin.ladder is None or begin.preroll or begin.show_from is not None:
+        if begin.ladder is None or begin.preroll:
             return None
         return source.reusable_rendition(begin.ladder)
 
@@ -495,27 +486,23 @@ class EpochPipeline:
             return False
         if not rungs:
             return True
-        if self._is_too_fast(source):
+        # Low-delay encoders rely on the frame rate, and would send too much.
+        if self._begin.low_latency and source.is_faster(self._encoder_rate):
             return False
         reuses = self._reusable_rendition(source, begin) is not None
-        if self._copy is None:
-            return not reuses and source.encoder_key == self._encoder_key
+        if not self._lends:
+            encodes = not reuses or begin.show_from is not None
+            return encodes and source.encoder_key == self._encoder_key
         return reuses and same_parameter_sets(self._source.config, source.config)
 
-    def _is_too_fast(self, source: LiveSource) -> bool:
-        """Return whether low-delay encoders, which rely on the frame rate, would send too much."""
-        if not self._begin.low_latency or source.rate is None or self._encoder_rate is None:
-            return False
-        return source.rate > _FASTER * self._encoder_rate
-
-    def _cut_off(self, until: int | None) -> int:
-        """End the source before its picture of the time `until`; return where that ends."""
-        end, source = self._end_so_far(), self._source
-        if until is None or source.clock is None or source.video is None:
-            return end
-        if self._video is None or self._copy is not None:
-            return end
-        end = min(end, source.clock.place(until, source.video.scale))
+    def _cut_off(self, begin: Begin) -> int:
+        """End the source where another one wants it to; return where the encoded rungs end."""
+        until, source = begin.show_until, self._source
+        if until is None or source.clock is None or source.video is None or self._video is None:
+            return self._reached
+        if self._lends and begin.show_from is None:  # its packets have been sent
+            return self._reached
+        end = min(self._reached, source.clock.place(until, source.video.scale))
         self._video.put(EndAt(end))
         return end
 
@@ -541,16 +528,37 @@ class EpochPipeline:
             self._reports.send(EpochStart(epoch=self.number, start=self._origin, came_us=came_us))
         if not self._started and self._renditions:
             self._start_pictures()
-            if source.preroll or source.leads_up:  # the first one shown may not be the next one
+            if source.preroll:  # the first picture to be shown may not be the next one
                 for cut in self._grid.add_picture(self._origin, idr=False, own=False):
                     self._apply_cut(cut)
+        if source.leads_up and self._video is not None:
+            self._begin_bridge()
+            self._video.put(ShowFrom(self._origin))
         self._started = True
         if source.preroll and self._video is not None:
             self._video.put(Preroll(tuple(source.preroll), self._origin))
             source.preroll.clear()
-        if source.leads_up and self._video is not None:
-            self._video.put(ShowFrom(self._origin))
         return clock
+
+    def _begin_bridge(self) -> None:
+        """Show a source from where it has no keyframe: the encoder makes all up to its next one."""
+        if self._copy is not None:
+            # What was sent too early is in the top rung, and is not shown in it again.
+            self._copy.pause()
+            cut = self._grid.bridge(max(self._origin, self._reached - SLACK))
+            self._apply_cut(cut, report=False)
+            self._bridges = True
+        elif not self._started:
+            for cut in self._grid.add_picture(self._origin, idr=False, own=False):
+                self._apply_cut(cut)
+
+    def _end_bridge(self) -> None:
+        """Let the source's own packets make the top rung again, from the next picture on."""
+        self._bridges = False
+        if self._top is not None and self._video is not None:
+            free = threading.Event()
+            self._copy = OwnPackets(self._top, free)
+            self._video.put(HandBack(free))
 
     def _report_place(self, source: LiveSource, clock: OutputClock) -> None:
         self._reports.send(Placed(epoch=source.number, offset=clock.offset))
@@ -558,19 +566,20 @@ class EpochPipeline:
     def _start_pictures(self) -> None:
         source = self._source
         quality = Quality.LOW_DELAY if self._begin.low_latency else Quality.LIVE
-        stages: list[EncoderStage] = []
+        tracks = [self._open_segmenter(rendition.name) for rendition in self._renditions]
+        self._encoders = [
+            RenditionEncoder(rendition, track, self._reports, self._encoder_rate, quality=quality)
+            for rendition, track in zip(self._renditions, tracks, strict=True)
+        ]
+        stages = [
+            EncoderStage(f"encoding {each.rendition.name}", [each], _ENCODER_DEPTH)
+            for each in self._encoders
+        ]
         successor: EncoderStage | None = None
-        for rendition in self._renditions:
-            segmenter = self._open_segmenter(rendition.name)
-            encoder = RenditionEncoder(
-                rendition, segmenter, self._reports, self._encoder_rate, quality=quality
-            )
-            stage = EncoderStage(f"encoding {rendition.name}", [encoder], _ENCODER_DEPTH)
-            if self._reused is not None and not self._encoders:
-                self._copy, successor = segmenter, stage
-            else:
-                stages.append(stage)
-            self._encoders.append(encoder)
+        if self._reused is not None:
+            self._top = tracks[0]
+            self._copy = OwnPackets(self._top)
+            successor, *stages = stages
         self._video = VideoPipeline(
             source.video_format,
             stages=stages,

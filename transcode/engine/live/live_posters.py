@@ -132,10 +132,10 @@ class PosterStage(PipelineStage[tuple[PosterSource, bytes, int]]):
         self._best: tuple[PosterSource, VideoFrame, Fraction, PictureRating] | None = None
         super().__init__("stills", 1)
 
-    def offer(self, source: PosterSource, data: bytes, at: int) -> None:
+    def offer(self, source: PosterSource | None, data: bytes, at: int) -> None:
         """Use a keyframe that is shown at `at`, if one is due; never waits."""
         # The schedule belongs to the worker while it is busy, otherwise to the caller.
-        if not self.idle.is_set() or not self._schedule.is_due(at):
+        if source is None or not self.idle.is_set() or not self._schedule.is_due(at):
             return
         self.idle.clear()
         self.put((source, data, at))

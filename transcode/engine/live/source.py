@@ -22,6 +22,7 @@ from transcode.engine.input.random_access import AccessPoint, AccessPointParser,
 from transcode.engine.live.live_posters import PosterSource
 from transcode.engine.live.sound_anchor import MOST_OFFSET, SoundAnchor
 from transcode.engine.live.video_pipeline import VideoFormat
+from transcode.engine.output.part_lengths import FrameInterval
 from transcode.protocol.messages import Begin, Packet, SoundMoved
 
 # A source with more frames a second is thinned, which is impossible for its own packets.
@@ -29,6 +30,8 @@ MOST_RATE: Final = 60
 # The size of NAL units' lengths: that of our encoders, and of nearly all others. Players that use
 # FFmpeg keep the size in a rendition's first init section.
 _LENGTH_SIZE: Final = 4
+# A source that is faster than another by less than this is fit to follow it.
+_FASTER: Final = Fraction(11, 10)
 # Some encoders declare their clock as the frame rate: 1 000 or 45 000 frames a second.
 _PLAUSIBLE_RATE: Final = 240
 # FLV's composition time reaches hours; no encoder reorders by more than a second.
@@ -163,6 +166,20 @@ class LiveSource:
         top = ladder.renditions[0]
         # A run keeps its renditions when the source's size changes; then the sizes differ.
         return top if (top.width, top.height) == (config.width, config.height) else None
+
+    def is_faster(self, rate: Fraction | None) -> bool:
+        """Return whether it has too many frames a second to follow one that has `rate`."""
+        return self.rate is not None and rate is not None and self.rate > _FASTER * rate
+
+    def expected_rate(self, interval: FrameInterval | None) -> Fraction | None:
+        """Return the frame rate to expect: the higher one of measured and declared.
+
+        A source that begins slowly, as a telephone in the dark does, may become as fast as it
+        declares.
+        """
+        rates = [VIDEO_SCALE / interval.ticks] if interval is not None else []
+        rates += [self.rate] if self.rate is not None else []
+        return min(max(rates), Fraction(MOST_RATE)) if rates else None
 
     def begin(self, first: int, scale: int, origin: int) -> OutputClock:
         """Place the leading track's first time at `origin`; return the clock that does so."""

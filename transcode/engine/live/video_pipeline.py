@@ -34,7 +34,13 @@ from transcode.engine.output.decoded_frames import (
     split_due,
 )
 from transcode.engine.output.part_lengths import FrameInterval
-from transcode.engine.output.rendition_encoder import Abandon, EncoderStage, Gap, Repeat
+from transcode.engine.output.rendition_encoder import (
+    Abandon,
+    EncoderStage,
+    Gap,
+    HandBack,
+    Repeat,
+)
 from transcode.engine.output.segment_grid import Cut
 
 # Coded packets that wait: 4 s at 60 frames a second, some megabytes.
@@ -106,14 +112,25 @@ class StartSlate(msgspec.Struct, frozen=True, gc=False):
     picture: VideoFrame | None
 
 
-_Item = CodedPicture | Cut | EndAt | HoldUntil | Preroll | ShowFrom | StartSlate | VideoFormat
+_Item = (
+    CodedPicture
+    | Cut
+    | EndAt
+    | HandBack
+    | HoldUntil
+    | Preroll
+    | ShowFrom
+    | StartSlate
+    | VideoFormat
+)
 
 
 class VideoPipeline(PipelineStage[_Item]):
     """Decodes pictures of `video` (None: there are none yet) and feeds `stages`, largest first.
 
     It owns the stages and finishes them. `successor` is the stage of the top rung if the source's
-    own packets make that for now; it joins the others at the cut with `Cut.takeover`. `part` is the
+    own packets make that for now; it joins the others at the cut with `Cut.takeover`, and leaves
+    them with a `HandBack`. `part` is the
     part target in ticks of 90 000 a second, which held pictures divide evenly.
     """
 
@@ -169,6 +186,8 @@ class VideoPipeline(PipelineStage[_Item]):
                 self._hold_until(item.until)
             case EndAt():
                 self._ends_at = item.at
+            case HandBack():
+                self._hand_back(item)
             case Preroll():
                 self._lead_up(item)
             case ShowFrom():
@@ -199,6 +218,18 @@ class VideoPipeline(PipelineStage[_Item]):
             self._successor.finish()
 
     # -- packets and cuts -------------------------------------------------------------------------
+
+    def _hand_back(self, item: HandBack) -> None:
+        """Make the top rung no more: the source's own packets do, from the next picture on.
+
+        That is an IDR picture, so nothing before it is still to come.
+        """
+        self._drain()
+        self._decoder, self._decoder_closed = None, True
+        top, *self._stages = self._stages
+        self._successor = top
+        self._activate([stage for stage in self._active if stage is not top])
+        top.put(item)
 
     def _add_cut(self, cut: Cut) -> None:
         self._newest_cut = cut.sequence

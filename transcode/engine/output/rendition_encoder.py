@@ -5,6 +5,7 @@ ladder uses a thread for each rendition, which is the cheapest way to use all co
 its renditions among the threads that it is given.
 """
 
+import threading
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -160,6 +161,12 @@ class RenditionEncoder:
         self._cuts.clear()
         self._pending_cut = None
 
+    def hand_back(self) -> None:
+        """Flush the encoder: something else continues the segment."""
+        self._flush()
+        if self._pending_cut is not None:
+            self.leave_gap(self._pending_cut, self._pending_cut.at)
+
     def close(self) -> None:
         """Flush the encoder and end the last segment.
 
@@ -221,7 +228,13 @@ class Abandon(msgspec.Struct, frozen=True, gc=False):
     """Stop at once; the segment that was begun becomes a gap."""
 
 
-class EncoderStage(PipelineStage[Pictures | Repeat | Gap | Abandon]):
+class HandBack(msgspec.Struct, frozen=True, gc=False):
+    """Encode no more for now; `free` is set once the segmenter is no longer used."""
+
+    free: threading.Event
+
+
+class EncoderStage(PipelineStage[Pictures | Repeat | Gap | Abandon | HandBack]):
     """Runs `encoders` on one thread and closes them at the end.
 
     At most `depth` pictures wait in each size; with a depth of 0 the calling thread encodes.
@@ -237,7 +250,7 @@ class EncoderStage(PipelineStage[Pictures | Repeat | Gap | Abandon]):
         (encoder,) = self._encoders
         return encoder
 
-    def handle(self, item: Pictures | Repeat | Gap | Abandon) -> None:
+    def handle(self, item: Pictures | Repeat | Gap | Abandon | HandBack) -> None:
         """Apply an item to each encoder."""
         for number, encoder in enumerate(self._encoders):
             started_ns = time.thread_time_ns()
@@ -246,11 +259,15 @@ class EncoderStage(PipelineStage[Pictures | Repeat | Gap | Abandon]):
                     encoder.leave_gap(item.cut, item.start)
                 case Abandon():
                     encoder.abandon()
+                case HandBack():
+                    encoder.hand_back()
                 case Repeat():
                     encoder.repeat(item.pts, item.cut, entry=item.entry)
                 case frames, cut:
                     encoder.encode(frames[number], cut)
             encoder.segmenter.cpu_ns += time.thread_time_ns() - started_ns
+        if isinstance(item, HandBack):
+            item.free.set()
 
     def close(self) -> None:
         """Flush the encoders and end their segments."""

@@ -58,14 +58,15 @@ class SegmentGrid:
         self._cut = max(1, cut)
         self._longest = longest
         self._reuse = reuse
-        self._last = 0
-        self._next = 0
+        self._last: int = 0
+        self._next: int = 0
         self._newest: int | None = None
         self._picture = 0  # the latest picture's time
         self._holds_picture = False
         self._idr: int | None = None  # the source's latest IDR picture
         self._group = 0  # the time between its IDR pictures
         self._spliced = False
+        self._bridges = False  # the encoder makes the top rung, up to the source's next IDR picture
 
     @property
     def newest(self) -> int:
@@ -109,12 +110,30 @@ class SegmentGrid:
             self._holds_picture = False
         before, self._newest = self._newest, max(self._newest, pts)
         self._picture = max(self._picture, pts)
+        if self._bridges and idr and own and pts - self._last >= _LEAST:
+            self._reuse, self._bridges, self._spliced = True, False, False
+            self._last = pts
+            return (self._cut_at(pts),)
         if self._reuse and not own:
             at = pts if pts - before <= HOLE else min(pts, self._last + self._longest)
             return self._take_over(max(at, self._last + _LEAST), before, pts)
         if pts <= before:
             return ()
         return self._by_source(pts, before, idr=idr) if self._reuse else self._by_clock(pts)
+
+    def bridge(self, at: int) -> Cut:
+        """Let the encoder make the top rung from `at` on, up to the source's next IDR picture.
+
+        If that does not come in time, it takes over at the next cut.
+        """
+        first = self._newest is None
+        at = at if first else max(at, self._last + _LEAST)
+        if first:
+            self._newest = self._picture = at
+        self._reuse, self._bridges = False, True
+        self._last = at
+        self._next = at + self._longest + SLACK
+        return self._cut_at(at, discontinuity=first and self._discontinuity, takeover=True)
 
     def splice(self) -> None:
         """Continue with another source, whose first picture comes after the newest."""
@@ -137,6 +156,7 @@ class SegmentGrid:
         elif self._reuse:
             cuts = self._take_over(max(at, self._last + _LEAST), self._newest, self._newest)
         else:
+            self._bridges = False
             return ()
         first, *others = cuts
         if not others:  # without a source, pictures are repeated at the cuts exactly
@@ -171,6 +191,7 @@ class SegmentGrid:
         if until < self._next:
             return ()
         cuts: list[Cut] = []
+        self._bridges = False
         while self._next <= until:
             at, self._next = self._next, self._next + self._cut
             cuts.append(self._cut_at(at))

@@ -245,10 +245,7 @@ class LiveSegmenter(Segmenter):
 
     def _add(self, sample: Sample, cut: Cut | None) -> None:
         """Take the next sample in decode order; its own duration is ignored."""
-        own = sample.dts
-        if self._opened is not None:  # but no later than it is shown
-            own = min(self._opened.place(own), max(own, sample.pts))
-        dts = max(own, self._last_dts + 1)
+        dts = self._place(sample, cut)
         end: int | None = None
         follows = self._segment is not None and not self._segment.gap
         if cut is not None and (cut.discontinuity or self._segment is None):
@@ -288,6 +285,22 @@ class LiveSegmenter(Segmenter):
             self._settle(min(part_end, max(sample.dts + self._lengths.shortest, dts + 1)))
             self._send_samples(part_end, last=False)
 
+    def _place(self, sample: Sample, cut: Cut | None) -> int:
+        """Return when a sample is decoded: at its own time if possible, no later than it is shown.
+
+        What has another init section than the segment before it may be meant to be decoded earlier.
+        """
+        own = sample.dts
+        if self._opened is not None:
+            own = min(self._opened.place(own), max(own, sample.pts))
+        dts = max(own, self._last_dts + 1)
+        segment = self._segment
+        if cut is None or segment is None or segment.gap or segment.init == self._next_init - 1:
+            return dts
+        dts = max(dts, min(self._last_dts + self._lengths.expected, sample.pts))
+        self._opened = _MovedOpening(sample.dts, dts)
+        return dts
+
     def _expected_end(self, first: Sample, cut: Cut) -> int:
         """Return the decode time at which the segment of a cut is expected to end; 0: unknown."""
         if not cut.expected:
@@ -295,8 +308,10 @@ class LiveSegmenter(Segmenter):
         end = rescale(cut.at + cut.expected, VIDEO_SCALE, self.scale)
         return end - (first.pts - first.dts)
 
-    def pause(self, dts: int, end: int | None = None) -> None:
-        """Send all samples, the last of which lasts until `dts`; the segment stays open.
+    def pause(self, dts: int | None = None, end: int | None = None) -> None:
+        """Send all samples, the last of which lasts until `dts`, or as expected.
+
+        The segment stays open.
 
         The last sample is not shown beyond `end`.
         """

@@ -15,12 +15,23 @@ import pytest
 
 from media.hls.segment import Segment
 from media.ladder import AUDIO_RENDITION
+from tests.support.engine.decoded_output import packets as packets_of
 from tests.support.engine.decoded_output import warnings
 from tests.support.engine.engine_process import ORIGIN, EngineOutput, begin, run
 from tests.support.engine.numbered_films import numbered, numbers
 from tests.support.engine.sources import Source, source_of
 from tests.support.engine.splices import LADDER, SECOND, SIZE, sound_is_gapless
-from transcode.protocol.messages import Begin, EngineOrder, Finish, Packet, Spliced
+from transcode.protocol.messages import (
+    Begin,
+    EngineOrder,
+    ExtendSlate,
+    Finish,
+    Packet,
+    Prepared,
+    ShowSlate,
+    Spliced,
+    TakenOver,
+)
 
 SECONDS = 9.5
 LATER = 5_000_000  # another clock, in ms
@@ -228,6 +239,142 @@ def test_a_source_of_another_kind_begins_with_that_picture_after_one_discontinui
     assert (output.status, output.complaints, output.troubles) == (0, "", {})
     assert output.in_step()
     assert output.of(Spliced) == []
+    for name in (rung.name for rung in LADDER.renditions):
+        assert [each for _, each in shown(output, name)] == list(range(after.count))
+        assert [each.discontinuity for each in output.segments(name)].count(True) == 1
+
+
+# -- the source's own packets make the top rung ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gop", "bframes", "rate", "number", "low"),
+    [
+        (2.0, 2, 30, 100, False),
+        (4.0, 3, 60, 301, True),
+        *(
+            fully(gop, bframes, rate, number, low)
+            for (gop, bframes), rate in itertools.product(CODINGS[:2], RATES)
+            for number, low in itertools.product((61, 122, 183, 244), (False, True))
+        ),
+    ],
+)
+def test_an_encoder_makes_the_top_rung_up_to_the_next_keyframe(
+    folder: Path, gop: float, bframes: int, rate: int, number: int, *, low: bool
+) -> None:
+    before, after = film(folder, 2.1, bframes, rate), film(folder, gop, bframes, rate)
+    number = before_reordering(before, number)
+    first = msgspec.structs.replace(begin(before.source, ladder=LADDER), low_latency=low)
+    packets = cut_to(after, number, reuse=True)
+    output = run([first, *before.until(number - 1), *packets, Finish()])
+    assert output.of(Spliced) == [Spliced(epoch=1, reused="240p")]
+    assert output.of(TakenOver) == []
+    assert is_exact(output, before, after)
+    assert [len(output.inits(name)) for name in ("240p", "144p")] == [3, 1]
+
+
+def test_decode_times_of_the_top_rung_go_on_over_both_ends_of_the_bridge(folder: Path) -> None:
+    """The encoder reorders one picture, the source two, or none."""
+    for bframes in (0, 3):
+        before, after = film(folder, 2.1, bframes), film(folder, 4.0, bframes)
+        number = before_reordering(before, 100)
+        first = begin(before.source, ladder=LADDER)
+        packets = cut_to(after, number, reuse=True)
+        output = run([first, *before.until(number - 1), *packets, Finish()])
+        samples = [each for file in output.files("240p") for each in packets_of(file)]
+        steps = [after[0] - before[0] for before, after in itertools.pairwise(samples)]
+        assert min(steps) >= SECOND / before.rate / 4, steps
+        # Where the source reorders less than the encoder: two pictures, and rounding.
+        assert max(steps) <= 2 * SECOND / before.rate + 180
+        assert all(dts <= pts for dts, pts, _ in samples)
+
+
+def test_own_pictures_after_the_bridge_are_the_ones_that_were_sent(folder: Path) -> None:
+    before, after = film(folder, 2.1, 2), film(folder, 4.0, 2)
+    number = before_reordering(before, 100)
+    first = begin(before.source, ladder=LADDER)
+    output = run([first, *before.until(number - 1), *cut_to(after, number, reuse=True), Finish()])
+    own, bridge, rest = ([data for _, _, data in packets_of(f)] for f in output.files("240p"))
+    published = before.source.published
+    assert own == published[: len(own)]
+    assert rest == after.source.published[-len(rest) :]
+    assert len(own) + len(bridge) + len(rest) == after.count
+    assert not set(bridge) & {*published, *after.source.published}
+
+
+def test_without_a_keyframe_in_time_the_encoder_keeps_the_top_rung(folder: Path) -> None:
+    before, after = film(folder, 2.1, 2), film(folder, 8.3, 2)
+    number = before_reordering(before, 100)
+    first = begin(before.source, ladder=LADDER)
+    output = run([first, *before.until(number - 1), *cut_to(after, number, reuse=True), Finish()])
+    assert output.of(TakenOver) == [TakenOver(epoch=1)]
+    assert is_exact(output, before, after)
+    assert len(output.inits("240p")) == 2
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_source_may_be_replaced_on_the_bridge(folder: Path, *, exact: bool) -> None:
+    """By one that is shown from its keyframe on, or from a picture after it."""
+    before, after = film(folder, 2.1, 2), film(folder, 8.3, 2)
+    number = before_reordering(before, 100)
+    back = before_reordering(after, number + 10)
+    if not exact:
+        back = next(n for n in range(number + 10, 300) if before.source.pictures[n].key)
+    orders = [begin(before.source, ladder=LADDER), *before.until(number - 1)]
+    bridge, *packets = cut_to(after, number, reuse=True)
+    end = after.time(back) + LATER
+    orders += [bridge, *(each for each in packets if isinstance(each, Packet) and each.pts < end)]
+    orders += cut_to(before, back, by=2 * LATER, epoch=2, reuse=True)
+    output = run([*orders, Finish()])
+    assert len(output.of(Spliced)) == 2
+    assert output.of(TakenOver) == []
+    assert is_exact(output, before, after, before)
+
+
+def test_the_slate_may_follow_the_bridge(folder: Path) -> None:
+    before, after = film(folder, 2.1, 2), film(folder, 8.3, 2)
+    number = before_reordering(before, 100)
+    orders = [begin(before.source, ladder=LADDER), *before.until(number - 1)]
+    bridge, *packets = cut_to(after, number, reuse=True)
+    end = after.time(before_reordering(after, number + 10)) + LATER
+    orders += [bridge, *(each for each in packets if isinstance(each, Packet) and each.pts < end)]
+    output = run([*orders, ShowSlate(), ExtendSlate(elapsed=3 * SECOND), Finish()])
+    assert (output.status, output.complaints, output.troubles) == (0, "", {})
+    assert output.in_step()
+    assert warnings(output) == {}
+    assert output.of(TakenOver) == []
+
+
+def test_pictures_in_the_top_rung_are_not_shown_in_it_again(folder: Path) -> None:
+    """What was ahead of lost pictures has been sent; these alone are missing there."""
+    before, after = film(folder, 2.1, 2), film(folder, 4.0, 2)
+    pictures = before.source.pictures
+    number = before_reordering(before, 100)
+    while pictures[number].pts == before.time(number):
+        number = before_reordering(before, number + 1)
+    orders = [begin(before.source, ladder=LADDER), *before.until(number - 1), pictures[number]]
+    bridge, *packets = cut_to(after, number, reuse=True)
+    assert isinstance(bridge, Begin)
+    bridge = msgspec.structs.replace(bridge, show_until=before.time(number))
+    output = run([*orders, bridge, *packets, Finish()])
+    assert (output.status, output.complaints, output.troubles) == (0, "", {})
+    assert output.in_step()
+    assert not any(each.discontinuity for each in output.of(Segment))
+    everything = list(range(after.count))
+    assert [each for _, each in shown(output, "144p")] == everything
+    top = [each for _, each in shown(output, "240p")]
+    assert top == sorted(set(top))
+    assert 1 <= len(set(everything).difference(top)) <= 2
+
+
+def test_a_source_of_another_kind_is_bridged_too(folder: Path) -> None:
+    before, after = film(folder, 2.1, 2), film(folder, 4.0, 0)
+    number = before_reordering(before, 100)
+    orders = [begin(before.source, ladder=LADDER), *before.until(number - 1)]
+    output = run([*orders, *cut_to(after, number, reuse=True), Finish()])
+    assert (output.status, output.complaints, output.troubles) == (0, "", {})
+    assert output.in_step()
+    assert [each.reused for each in output.of(Prepared)] == ["240p", "240p"]
     for name in (rung.name for rung in LADDER.renditions):
         assert [each for _, each in shown(output, name)] == list(range(after.count))
         assert [each.discontinuity for each in output.segments(name)].count(True) == 1

@@ -357,3 +357,64 @@ def test_the_first_segment_opens_without_a_source() -> None:
     assert (cut.at, cut.discontinuity, cut.takeover, cut.still) == (START, False, True, True)
     new_cuts = of.cut_until(START + 5 * SECOND)
     assert [cut.at - START for cut in new_cuts] == [2 * SECOND, 4 * SECOND]
+
+
+# -- a source that is shown from a picture after its keyframe -------------------------------------
+
+
+def test_a_bridge_lasts_from_the_cut_to_the_next_keyframe() -> None:
+    of = grid()
+    cuts(of, steady(3, 60))
+    of.splice()
+    cut = of.bridge(START + 90 * FRAME)
+    assert (cut.at, cut.sequence) == (START + 90 * FRAME, 9)
+    assert (cut.takeover, cut.discontinuity, of.reuses) == (True, False, False)
+    rest = [(START + n * FRAME, n in (190, 250)) for n in range(90, 260)]
+    assert [(each.at - START) // FRAME for each in cuts(of, rest)] == [190, 250]
+    assert of.reuses
+
+
+def test_a_bridge_begins_and_ends_where_segments_hold_some_sound() -> None:
+    of = grid()
+    cuts(of, steady(2, 60))
+    cuts(of, [(START + 60 * FRAME, True)])
+    cut = of.bridge(START + 60 * FRAME + FRAME // 2)
+    assert cut.at == START + 61 * FRAME
+    assert cuts(of, [(cut.at + FRAME // 2, True)]) == [], "the next keyframe ends it"
+    (end,) = cuts(of, [(cut.at + FRAME, True)])
+    assert (end.at, of.reuses) == (cut.at + FRAME, True)
+
+
+def test_a_bridge_without_a_keyframe_in_time_goes_on_by_the_clock() -> None:
+    of = grid()
+    cuts(of, steady(3, 60))
+    of.bridge(START + 90 * FRAME)
+    rest = [(START + n * FRAME, n == 250) for n in range(90, 360)]
+    assert [round((each.at - START) / FRAME) for each in cuts(of, rest)] == [210, 270, 330]
+    assert not of.reuses
+
+
+def test_keyframes_of_another_form_end_no_bridge() -> None:
+    of = grid()
+    cuts(of, steady(3, 60))
+    of.bridge(START + 90 * FRAME)
+    assert not of.add_picture(START + 120 * FRAME, idr=True, own=False)
+    assert not of.reuses
+    assert of.add_picture(START + 150 * FRAME, idr=True)
+
+
+def test_the_slate_ends_a_bridge_without_a_cut() -> None:
+    of = grid()
+    cuts(of, steady(3, 60))
+    of.bridge(START + 90 * FRAME)
+    assert of.leave_source(START + 100 * FRAME) == ()
+    assert not cuts(of, [(START + 110 * FRAME, True)])
+
+
+def test_an_epoch_may_begin_with_a_bridge() -> None:
+    of = grid(discontinuity=True)
+    cut = of.bridge(START)
+    assert (cut.sequence, cut.at, cut.discontinuity, cut.takeover) == (7, START, True, True)
+    assert [each.at for each in cuts(of, [(START, False), (START + FRAME, True)])] == [
+        START + FRAME
+    ]

@@ -498,3 +498,27 @@ def test_a_file_part_is_bounded_in_bytes_and_has_no_holes() -> None:
     of.end()
     assert [each.duration // FRAME for each in parts(reports)] == [3, 3, 1]
     assert all(len(each.data) < 10 << 20 for each in parts(reports))
+
+
+def test_pictures_of_another_init_section_that_are_to_be_decoded_earlier_share_the_time() -> None:
+    """Without a seam: one source reorders its pictures, the one before it did not."""
+    reports: list[EngineReport] = []
+    of = track(reports)
+    of.begin(epoch=3, part=SECOND)
+    of.describe("avc1.1", b"one")
+    for number in range(6):
+        of.add(
+            Sample(SECOND + number * FRAME, SECOND + number * FRAME, 0, number == 0, b"x"),
+            Cut(sequence=0, at=SECOND) if number == 0 else None,
+        )
+    of.pause()
+    of.describe("avc1.1", b"two")
+    for each, cut in group(SECOND + 6 * FRAME, Cut(sequence=1, at=SECOND + 6 * FRAME)):
+        of.add(each, cut)
+    of.end()
+    samples = [each for part in parts(reports) for each in times(part)]
+    for (dts, _, step), (following, _, _) in itertools.pairwise(samples):
+        assert dts + step == following
+    assert [step for *_, step in samples] == [FRAME] * 6 + [FRAME // 2] * 2 + [FRAME] * 3
+    assert all(dts <= pts for dts, pts, _ in samples)
+    assert [each.init for each in segments(reports)] == [0, 1]
