@@ -1,5 +1,6 @@
 import tracemalloc
 
+import msgspec
 import pytest
 
 from ingest.stream.gop_buffer import BUFFER_BYTES, GopBuffer
@@ -13,11 +14,15 @@ SECONDS = 2.0
 
 
 def picture(at: float, *, key: bool, size: int = 10) -> MediaPacket:
-    return MediaPacket(track=VIDEO, dts=round(at * 1000), pts=0, key=key, data=bytes(size))
+    return MediaPacket(
+        track=VIDEO, dts=round(at * 1000), pts=round(at * 1000), key=key, data=bytes(size)
+    )
 
 
 def sound(at: float) -> MediaPacket:
-    return MediaPacket(track=AUDIO, dts=round(at * 1000), pts=0, key=True, data=bytes(5))
+    return MediaPacket(
+        track=AUDIO, dts=round(at * 1000), pts=round(at * 1000), key=True, data=bytes(5)
+    )
 
 
 def begun(*tracks: VideoTrack | AudioTrack) -> GopBuffer:
@@ -43,7 +48,7 @@ def test_it_begins_with_a_keyframe_and_sound_is_none() -> None:
     assert not ring.has_keyframe
     assert ring.append(picture(100.1, key=True), 100.1)
     assert not ring.append(sound(100.1), 100.1)
-    _, since, _, packets = ring.enter_near(0.0)
+    _, since, _, packets, _ = ring.enter_near(0.0)
     assert since == 100.1
     assert [packet.track for packet in packets] == [VIDEO, AUDIO]
 
@@ -53,7 +58,7 @@ def test_reading_begins_at_the_keyframe_nearest_to_a_time() -> None:
     fill(ring, 5.0)
     for moment, expected in ((0.0, 100.0), (100.9, 100.0), (101.1, 102.0), (102.9, 102.0),
                              (103.1, 104.0), (999.0, 104.0)):  # fmt: skip
-        _, since, _, packets = ring.enter_near(moment)
+        _, since, _, packets, _ = ring.enter_near(moment)
         assert since == expected
         assert packets[0].key
         assert packets[0].dts == round(expected * 1000)
@@ -79,7 +84,7 @@ def test_it_is_bounded_in_bytes_too() -> None:
         size = BUFFER_BYTES // 4 - PACKET_OVERHEAD
         ring.append(picture(100 + number / 10, key=True, size=size), 100 + number / 10)
         assert ring.size_bytes <= BUFFER_BYTES
-    _, since, _, packets = ring.enter_near(0.0)
+    _, since, _, packets, _ = ring.enter_near(0.0)
     assert len(packets) == 4
     assert since == pytest.approx(100.4)
 
@@ -132,7 +137,7 @@ def test_sound_alone_can_be_cut_anywhere() -> None:
         ring.append(sound(now), now)
     now = 100 + 299 / 50
     for back in (0.2, 1.0, 2.0):
-        _, since, _, packets = ring.enter_near(now - back)
+        _, since, _, packets, _ = ring.enter_near(now - back)
         assert abs(since - (now - back)) <= 0.5
         assert packets[0].dts == round(since * 1000)
     assert ring.enter_near(0.0).due >= now - SECONDS - 1.5
@@ -161,7 +166,7 @@ def test_delayed_packets_are_kept_by_their_due_time() -> None:
         ring.append(picture(number, key=True), 10.0 + number, 10.0 + number)
     ring.append(picture(4, key=True), 14.8, 14.0)
     assert ring.newest_due == 14.0
-    _, due, came, packets = ring.enter_near(14.4)
+    _, due, came, packets, _ = ring.enter_near(14.4)
     assert (due, len(packets), came) == (14.0, 1, 14.8)
     assert ring.next_keyframe_due == 15.0
 
@@ -208,3 +213,76 @@ def test_other_sound_leaves_the_pictures_in_the_buffer() -> None:
     assert ring.size_bytes == sum(packet.memory_bytes for packet in packets)
     ring.append(picture(now + 0.1, key=False), now + 0.1)
     assert ring.has_keyframe
+
+
+# Decoded at, shown at: two pictures in between refer to the next one.
+REORDERED = [(0, 0), (40, 160), (80, 80), (120, 120), (160, 280), (200, 200), (240, 240)]
+
+
+def reordered(times: list[tuple[int, int]]) -> GopBuffer:
+    ring = begun()
+    for dts, pts in times:
+        packet = MediaPacket(track=VIDEO, dts=dts, pts=pts, key=dts == 0, data=b"x")
+        ring.append(packet, 100 + dts / 1000)
+    return ring
+
+
+@pytest.mark.parametrize(
+    ("moment", "shown"), [(0.0, None), (0.08, 80), (0.15, 160), (0.21, 200), (0.27, 280)]
+)
+def test_a_source_is_entered_at_the_picture_of_a_moment(moment: float, shown: int | None) -> None:
+    entry = reordered(REORDERED).enter_at(moment, 0.02)
+    assert entry is not None
+    assert entry.show_from == shown
+    assert entry.moment == pytest.approx((shown or 0) / 1000)
+    assert entry.due == entry.arrived == pytest.approx(100 + (shown or 0) / 1000)
+    assert entry.packets[0].key
+    assert len(entry.packets) == len(REORDERED)
+
+
+def test_what_has_not_come_cannot_be_entered() -> None:
+    assert reordered(REORDERED).enter_at(0.31, 0.02) is None
+    assert reordered(REORDERED).enter_at(-0.1, 0.02) is None
+    assert begun().enter_at(0.0, 0.02) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "moment", "has_come"),
+    [(2, 0.16, True), (2, 0.08, False), (3, 0.08, True), (7, 0.24, True), (7, 0.32, False)],
+)
+def test_a_moment_has_come_with_its_picture_or_once_no_earlier_one_can_follow(
+    count: int, moment: float, *, has_come: bool
+) -> None:
+    assert reordered(REORDERED[:count]).reaches(moment, 0.02) is has_come
+
+
+def test_a_picture_that_too_many_lead_up_to_cannot_be_entered() -> None:
+    large = msgspec.structs.replace(VIDEO, width=3840, height=2160)
+    ring = begun(large)
+    for number in range(100):
+        at = number * 40
+        packet = MediaPacket(track=large, dts=at, pts=at, key=number == 0, data=b"x")
+        ring.append(packet, 100 + at / 1000)
+    assert ring.enter_at(1.0, 0.02) is not None
+    assert ring.enter_at(3.9, 0.02) is None
+
+
+def test_sound_of_a_keyframe_that_came_before_it_is_read_after_it() -> None:
+    ring = begun()
+    ring.append(picture(100.0, key=True), 100.0)
+    for at in (101.9, 102.0, 102.02):
+        ring.append(sound(at), at)
+    ring.append(picture(102.0, key=True), 102.03)
+    ring.append(sound(102.04), 102.04)
+    packets = ring.enter_near(102.03).packets
+    assert [packet.dts for packet in packets] == [102_000, 102_000, 102_020, 102_040]
+
+
+def test_sound_alone_is_entered_at_any_moment() -> None:
+    ring = begun(AUDIO)
+    for number in range(40):
+        ring.append(sound(number * 0.02), 100 + number * 0.02)
+    entry = ring.enter_at(0.3, 0.01)
+    assert entry is not None
+    assert entry.packets[0].dts == 300
+    assert entry.show_from is None

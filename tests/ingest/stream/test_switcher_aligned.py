@@ -88,9 +88,7 @@ APART = [-3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0]
 @pytest.mark.parametrize("phase", [0.2, 1.3])
 @pytest.mark.parametrize("behind", APART)
 @virtual_time
-async def test_a_switch_goes_on_at_the_same_moment(
-    behind: float, phase: float
-) -> None:
+async def test_a_switch_goes_on_at_the_same_moment(behind: float, phase: float) -> None:
     programme = Programme()
     policy = Policy(align_wait_seconds=3.5)
     async with simulated_stream(programme.ports, policy, compares=True) as stream:
