@@ -42,7 +42,7 @@ A switch costs as little as possible, so it matters when it happens:
   missing (`_stalled`): all that was held up arrives then.
 
 Where a session ended is counted in times at which its packets were due (`ArrivalClock`), since a
-network may hold them up. What was lost and repeated adds up: `_ahead` is by how much the run's own
+network may hold them up. What was lost and repeated adds up: the run's own
 time is ahead of those times. Once that is more than a second, switches from failed sessions correct
 what exceeds it, each by a second at most, unless the sessions are aligned.
 
@@ -61,7 +61,7 @@ replaced. `pause` is for a run that is open, and `run_ended` comes after each ru
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from math import copysign, inf
+from math import inf
 from typing import Final
 
 import msgspec
@@ -72,6 +72,7 @@ from ingest.stream.failover import Health, Policy, decide, is_healthy, silent_se
 from ingest.stream.gop_buffer import Entry
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, SlotSession
+from ingest.stream.succession import Succession
 from ingest.stream.track_finder import SourceBegun, keeps_picture
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
@@ -81,25 +82,15 @@ from media.track import VideoTrack
 
 log = logging.getLogger(__name__)
 
-# A source whose media continued for this long after its keyframe was due sends none now: encoders
-# are exact to a few frames. A source that sends nothing may only be held up, so it gets longer.
-_LATE_SECONDS: Final = 0.3
-_HELD_SECONDS: Final = 1.0
-
-# Each switch loses or repeats some media, and the dates in playlists follow the media. If that adds
-# up to more than this, in seconds, switches correct it, each by as much at most. Less is no more
-# than one switch with keyframes every 2 s may cost.
-_MOST_DRIFT: Final = 1.0
-_MOST_CORRECTION: Final = 1.0
+# A lead that is shorter is not held back: it costs no wait that viewers notice.
+_LEAST_LEAD: Final = 0.1
+# A session is held back for longer than its lead: packets of the slower one arrive unevenly.
+_LEAD_MARGIN: Final = 0.05
 # From one packet to the next if nothing is lost: a picture at 30 a second.
 _STEP_SECONDS: Final = 1 / 30
 # How far behind the clock the slate is at most before a source ends it; the run extends it 5 times
 # a second.
 _SLATE_BEHIND: Final = 0.2
-# A lead that is shorter is not held back: it costs no wait that viewers notice.
-_LEAST_LEAD: Final = 0.1
-# A session is held back for longer than its lead: packets of the slower one arrive unevenly.
-_LEAD_MARGIN: Final = 0.05
 # How long a return waits until it is known how far the primary is apart; five comparisons.
 _ALIGNED_WITHIN: Final = 15.0
 # Sound that arrives before the next picture does, after a stall: half a second of it.
@@ -131,7 +122,7 @@ class Switcher:
         self._lag = LoopLag() if lag is None else lag
         self._airing = Airing(feed, offsets)
         # How far the run's own time is ahead of that: by as much more media has been shown.
-        self._ahead = 0.0
+        self._succession = Succession(self._airing, self._lag)
         self._lost_reason: CloseReason | None = None  # why the session on air has ended
         # The session that the slate has replaced because it stalled, until a packet of it is lost,
         # and its sound since it goes on.
@@ -182,9 +173,10 @@ class Switcher:
             buffer.begin(begun.tracks)
         if self._is_shown(session):
             if not continues:
-                self._ahead = max(0.0, self._ahead)
+                self._succession.ahead = max(0.0, self._succession.ahead)
             if new_clock or not continues:
                 self._airing.restart()
+            self._airing.flush()
             self._feed.begin(begun.tracks, now, continues=continues, new_clock=new_clock)
         if begun.held:
             dues = session.arrival_clock.dues(begun.held, now)
@@ -285,11 +277,19 @@ class Switcher:
                 self._put_on_air(session, "begins", now)
         elif self._is_healthy(before, read_until):
             self._go_back(session, now, at_keyframe=session is keyframe_of)
-        elif not self._is_worth_waiting_for(session, now, at_keyframe=session is keyframe_of):
+        else:
+            self._replace(before, session, now, at_keyframe=session is keyframe_of)
+
+    def _replace(
+        self, before: SlotSession, session: SlotSession, now: float, *, at_keyframe: bool
+    ) -> None:
+        """Replace a failed session, unless something that is better for viewers is awaited."""
+        if self._succession.is_awaited(session, now, self._policy.align_wait_seconds):
+            self._awaited = session
+            self._release(now)
+        elif at_keyframe or not self._succession.is_keyframe_awaited(session, now):
             stalled = "stalled" if before.cut_off_at is None else "drill"
             self._put_on_air(session, stalled if self._lost_reason is None else "lost", now)
-        else:
-            self._release(now)
 
     def _go_back(self, session: SlotSession, now: float, *, at_keyframe: bool) -> None:
         """Return from a healthy session to another one, at a keyframe that was not shown yet.
@@ -327,41 +327,6 @@ class Switcher:
             return 0.0
         return min(lead + _LEAD_MARGIN, self._policy.align_wait_seconds)
 
-    def _is_worth_waiting_for(self, session: SlotSession, now: float, *, at_keyframe: bool) -> bool:
-        """Return whether a session has not come yet to where the failed one ended.
-
-        If it cannot be shown from there, that is whether its next keyframe will be nearer to it
-        than those in the buffer.
-        """
-        buffer, end = session.buffer, self._wanted_start(session)
-        moment, tolerance = self._airing.moment_of(session), self._airing.picture_seconds / 2
-        if moment is not None and not buffer.reaches(moment, tolerance):
-            self._awaited = session
-            waited = self._lag.elapsed(self._airing.due, now)
-            return waited < self._policy.align_wait_seconds
-        if moment is not None and buffer.enter_at(moment, tolerance) is not None:
-            return False
-        due = buffer.next_keyframe_due
-        if at_keyframe or due is None or buffer.newest_due > due + _LATE_SECONDS:
-            return False
-        if self._lag.elapsed(due, now) > _HELD_SECONDS:
-            return False
-        return abs(due - end) < abs(buffer.nearest_keyframe(end) - end)
-
-    def _wanted_start(self, session: SlotSession) -> float:
-        """Return when the first packet of a session that replaces a failed one should be due.
-
-        That is at the moment of the programme where the failed one ended. If that is not known, it
-        is when the failed one ended, unless what the run has lost and repeated adds up to a drift
-        of its dates.
-        """
-        moment = self._airing.moment_of(session)
-        if moment is not None:
-            return session.buffer.due_at(moment)
-        self._airing.flush()
-        excess = max(0.0, abs(self._ahead) - _MOST_DRIFT)
-        return self._airing.shown_until + copysign(min(excess, _MOST_CORRECTION), self._ahead)
-
     def pause(self, now: float) -> None:
         """Show the slate until `resume`."""
         self.paused, self._stalled = True, None
@@ -383,7 +348,7 @@ class Switcher:
         slot = decide(read_until, None, self._healths(), self._policy, run_begins=True)
         if slot is not None:
             self._feed.begin(self.sessions[slot].buffer.tracks, now)
-            self._airing.shown_until, self._ahead = now, 0.0
+            self._airing.shown_until, self._succession.ahead = now, 0.0
             self._take_off_air("paused")
 
     def _choose_session(self, read_until: float) -> SlotSession | None:
@@ -436,16 +401,16 @@ class Switcher:
         facts: Facts = {"reason": reason}
         gap_ms = round(1000 * gap)
         if begins:
-            self._ahead = 0.0
+            self._succession.ahead = 0.0
         else:
             facts["gap_ms"] = gap_ms
-            reached = airing.shown_until + self._ahead
+            reached = airing.shown_until + self._succession.ahead
             if slate:
                 reached = max(reached, now - _SLATE_BEHIND)
             # What continues seamlessly is shown a frame after what was shown last; otherwise the
             # run's time is set anew, if that sets it forward.
             ahead = reached - start
-            self._ahead = ahead + _STEP_SECONDS if splice else max(0.0, ahead)
+            self._succession.ahead = ahead + _STEP_SECONDS if splice else max(0.0, ahead)
         log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
         self._lost_reason = self._stalled = self._next = None
         others = [each for each in self.sessions.values() if each is not session]
@@ -476,32 +441,15 @@ class Switcher:
             self._on_event(BackOnAirEvent(slot=str(session.slot), gap_ms=gap_ms))
 
     def _entry(self, session: SlotSession, reason: str, now: float) -> tuple[Entry, float]:
-        """Return where a session goes on air, and the seconds that viewers miss by that.
-
-        They get something twice if these are negative.
-        """
-        airing, buffer, since = self._airing, session.buffer, session.steady_since
+        """Return where a session goes on air, and the seconds that viewers miss by that."""
+        since = session.steady_since
         if not self._feed.has_begun and since is not None:
-            return buffer.enter_near(since), 0.0
-        if airing.session is None:
-            entry = buffer.enter_near(now)
-            return entry, entry.arrived - airing.shown_until
-        moment = airing.moment_of(session)
-        if moment is None:
-            airing.flush()
-            returns = reason == "returned"
-            entry = buffer.enter_near(
-                airing.shown_until if returns else self._wanted_start(session)
-            )
-            return entry, entry.due - airing.shown_until
-        if self._next is not None:
-            entry = buffer.enter_from(self._next[1])
-        else:
-            tolerance = airing.picture_seconds / 2
-            has_come = buffer.reaches(moment, tolerance)
-            entry = buffer.enter_at(moment if has_come else buffer.newest_moment, tolerance)
-        entry = entry or buffer.enter_near(buffer.due_at(moment))
-        return entry, entry.moment - moment
+            return session.buffer.enter_near(since), 0.0
+        if self._on_air is None:
+            entry = session.buffer.enter_near(now)
+            return entry, entry.arrived - self._airing.shown_until
+        at = None if self._next is None else self._next[1]
+        return self._succession.entry(session, returns=reason == "returned", at=at)
 
     def _take_off_air(self, reason: str, *, slate: bool = True) -> None:
         """Show no session: the slate from the end of the last one on, or nothing."""
@@ -510,7 +458,7 @@ class Switcher:
         about = {"stream": self._stream, "reason": reason, "slate": slate}
         log.info("no slot on air", extra=about)
         if slate:
-            self._feed.slate(self._airing.shown_until + self._ahead)
+            self._feed.slate(self._airing.shown_until + self._succession.ahead)
             self._on_event(SlateEvent(reason=reason))
         else:
             self._feed.finish()
@@ -532,10 +480,10 @@ class Switcher:
         gap_ms = round(1000 * (now - self._airing.shown_until))
         facts: Facts = {"reason": "begins", "gap_ms": gap_ms}
         log.info("on air", extra={"stream": self._stream, "slot": str(session.slot), **facts})
-        reached = max(self._airing.shown_until + self._ahead, now - _SLATE_BEHIND)
+        reached = max(self._airing.shown_until + self._succession.ahead, now - _SLATE_BEHIND)
         self._stalled = None
         self._airing.begin(session, self._airing.shown_until)
-        self._ahead = max(0.0, reached - due)
+        self._succession.ahead = max(0.0, reached - due)
         self._feed.begin(session.buffer.tracks, now, continues=True)
         if self._held_sound:
             self._feed.offer(self._held_sound)

@@ -35,8 +35,8 @@ def session_in(slot: int) -> SlotSession:
     return session
 
 
-def packet(at: int, track: VideoTrack | AudioTrack = VIDEO) -> MediaPacket:
-    return MediaPacket(track=track, dts=at, pts=at, key=True, data=b"x")
+def packet(at: int, track: VideoTrack | AudioTrack = VIDEO, *, key: bool = True) -> MediaPacket:
+    return MediaPacket(track=track, dts=at, pts=at, key=key, data=b"x")
 
 
 class Shown:

@@ -40,3 +40,17 @@ def test_the_first_picture_does_not_say_how_long_it_lasts() -> None:
 def test_only_the_newest_are_kept() -> None:
     pictures = shown([(at, at) for at in range(0, 100_000, 40)])
     assert pictures.until == pytest.approx(100.0)
+
+
+def test_what_came_beyond_a_hole_is_not_to_be_shown() -> None:
+    pictures = shown(REORDERED[:5])
+    assert pictures.first_beyond == pytest.approx(0.28)
+    assert shown(REORDERED).first_beyond is None
+
+
+@pytest.mark.parametrize(("limit", "until", "beyond"), [(0.12, 0.12, 0.12), (0.28, 0.28, 0.28)])
+def test_nothing_is_shown_from_the_limit_on(limit: float, until: float, beyond: float) -> None:
+    pictures = shown(REORDERED)
+    pictures.limit = limit
+    assert pictures.until == pytest.approx(until)
+    assert pictures.first_beyond == pytest.approx(beyond)

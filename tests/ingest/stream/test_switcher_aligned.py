@@ -202,7 +202,7 @@ async def test_a_pause_loses_nothing_that_came_before_it() -> None:
         assert asyncio.get_running_loop().time() - programme.shown[-1] <= FRAME + 0.01
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(8))
 @virtual_time
 async def test_whatever_fails_every_moment_is_shown_once(seed: int) -> None:
     dice = Random(seed)
