@@ -26,6 +26,7 @@ from transcode.engine.watch.pictures import BLOCKS, Pictures, Row, Times
 # the pixels above 32.
 _BLACK_MEAN: Final = 20.0
 _BLACK_BRIGHT: Final = 32.0
+_MAYBE_BLACK: Final = 40.0  # in a wrong range it is 30
 # What is not black beyond doubt: the darkest scenes that have anything to see.
 _LIT_BRIGHT: Final = 48.0
 _OTHERWISE: Final = 10.0  # of a block: no encoder changes its mean by half as much
@@ -114,7 +115,7 @@ def judge(own: Shown, other: Shown, shift: int | None, now: int) -> list[SourceF
     """Return what a source shows that may be a fault; `now` is the newest time that it has sent."""
     found: list[SourceFinding] = []
     pictures = own.pictures
-    if shift is not None:
+    if shift is not None and len(pictures.times) and pictures.means[-1] <= _MAYBE_BLACK:
         pictures = _in_range_of(other.pictures, pictures, shift)
     own = Shown(pictures, own.levels)
     if (run := _run(pictures.times, _is_black(pictures), now)) is not None:
