@@ -1,5 +1,8 @@
 """Finds out how far the encoders of one stream are apart, while there are several with sound.
 
+With `judges`, it also finds out which of them show black, a frozen picture or silence while another
+one does not; a judgement holds for less than 2 s, so that a watch that has died says nothing.
+
 The encoder in the lowest slot is the reference; each other one is compared with it, again and
 again. An engine of its own does that, which knows nothing of what is on air: if it dies or hangs,
 another one is started after a while, and nothing else depends on it. A stream with one encoder has
@@ -21,8 +24,9 @@ from ingest.stream.ports import (
     SourceObserved,
 )
 from media.packet import MediaPacket
+from media.source_fault import SourceFault
 from media.stream_keys import Slot
-from media.track import AudioTrack
+from media.track import AudioTrack, VideoTrack
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +36,8 @@ _WINDOW_SECONDS: Final = 5.0
 # 4 ms.
 _SEARCH_SECONDS: Final = 2.5
 _FOLLOW_SECONDS: Final = 10.0
+_JUDGE_SECONDS: Final = 1.0
+_JUDGED_SECONDS: Final = 2.0
 # An engine starts in 0.2 s; one that cannot must not be tried all the time.
 _RETRY_SECONDS: Final = 30.0
 
@@ -42,13 +48,18 @@ class EncoderWatch:
     `reference` is the slot with which the others are compared; None if there is none with sound.
     """
 
-    def __init__(self, stream: str, open_comparer: OpenComparer) -> None:
+    def __init__(self, stream: str, open_comparer: OpenComparer, *, judges: bool = False) -> None:
         self.reference: Slot | None = None
         self._stream = stream
         self._open_comparer = open_comparer
+        self._judges = judges
         self._comparer: SourceComparer | None = None
         self._sources: dict[Slot, AudioTrack | None] = {}
+        self._pictures: dict[Slot, VideoTrack] = {}
         self._alignments: dict[Slot, Alignment] = {}
+        # Per slot, and when they were asked for.
+        self._faults: dict[Slot, tuple[float, Sequence[SourceFault]]] = {}
+        self._changes = 0
         self._has_changed = asyncio.Event()
 
     def alignment(self, slot: Slot) -> Alignment | None:
@@ -68,16 +79,29 @@ class EncoderWatch:
         both = (self._alignments.get(slot), self._alignments.get(other))
         return any(each is not None and each.is_awaited for each in both)
 
+    def faults(self, slot: Slot, now: float) -> Sequence[SourceFault]:
+        """Return what a slot's encoder shows that may be a fault, as far as is known now."""
+        asked_at, found = self._faults.get(slot, (now, ()))
+        return found if now - asked_at < _JUDGED_SECONDS else ()
+
     def observer(self, slot: Slot) -> "SlotSound":
         """Return what observes a slot's encoders."""
         return SlotSound(self, slot)
 
-    def begin(self, slot: Slot, audio: AudioTrack | None) -> None:
+    def begin(self, slot: Slot, audio: AudioTrack | None, video: VideoTrack | None = None) -> None:
         """Handle that a slot's encoder begins, or begins anew with another clock or sound."""
         self._sources[slot] = audio
+        self._pictures.pop(slot, None)
+        if video is not None and self._judges:
+            self._pictures[slot] = video
         self._restart(slot)
         if self._comparer is not None:
-            self._comparer.begin(slot.number, audio)
+            self._begin(self._comparer, slot)
+
+    def _begin(self, comparer: SourceComparer, slot: Slot) -> None:
+        comparer.begin(
+            slot.number, self._sources[slot], self._pictures.get(slot), judged=self._judges
+        )
 
     def add(self, slot: Slot, packets: Sequence[MediaPacket]) -> None:
         """Handle packets of a slot's encoder."""
@@ -87,6 +111,7 @@ class EncoderWatch:
     def end(self, slot: Slot) -> None:
         """Handle the end of a slot's encoder."""
         self._sources.pop(slot, None)
+        self._pictures.pop(slot, None)
         self._restart(slot)
         if self._comparer is not None:
             self._comparer.remove(slot.number)
@@ -95,10 +120,13 @@ class EncoderWatch:
         """Forget all encoders: they are observed no more."""
         self.reference = None
         self._sources.clear()
-        self._alignments = {}
+        self._pictures.clear()
+        self._alignments, self._faults = {}, {}
 
     def _restart(self, changed: Slot) -> None:
         """Void what was known of a slot, or of all if they were compared with it."""
+        self._faults.pop(changed, None)
+        self._changes += 1
         before = self.reference
         self.reference = min((slot for slot, audio in self._sources.items() if audio), default=None)
         is_same = self.reference == before != changed
@@ -136,26 +164,52 @@ class EncoderWatch:
     async def _follow(self, comparer: SourceComparer) -> bool:
         """Compare the sources while there are several; return whether the comparer answered."""
         self._comparer = comparer
-        for slot, audio in self._sources.items():
-            comparer.begin(slot.number, audio)
+        for slot in self._sources:
+            self._begin(comparer, slot)
         while others := self._others():
             is_known = all(self._alignments[slot].is_settled for slot in others)
-            await self._pause(_FOLLOW_SECONDS if is_known else _SEARCH_SECONDS)
+            if not await self._pass(comparer, _FOLLOW_SECONDS if is_known else _SEARCH_SECONDS):
+                return False
             for slot in self._others():
                 if not await self._compare(comparer, slot):
                     return False
         return True
 
-    async def _pause(self, seconds: float) -> None:
-        """Wait until the next comparison, which is soon once an encoder has begun anew."""
+    async def _pass(self, comparer: SourceComparer, seconds: float) -> bool:
+        """Let time pass, and judge the sources in it; return whether the comparer answered.
+
+        The next comparison is soon once an encoder has begun anew.
+        """
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
+        judged_at = clock()
         while (left := until - clock()) > 0:
+            if self._judges and self._others():
+                left = min(left, judged_at + _JUDGE_SECONDS - clock())
             self._has_changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._has_changed.wait()
                 until = min(until, clock() + _SEARCH_SECONDS)
+            if self._judges and self._others() and clock() >= judged_at + _JUDGE_SECONDS:
+                judged_at = clock()
+                if not await self._judge(comparer):
+                    return False
+        return True
+
+    async def _judge(self, comparer: SourceComparer) -> bool:
+        """Have all sources judged; return whether the comparer answered."""
+        asked_at, changes = asyncio.get_running_loop().time(), self._changes
+        offsets: dict[int, float | None] = {}
+        for slot in self._sources:
+            alignment = self._alignments.get(slot)
+            offsets[slot.number] = 0.0 if alignment is None else alignment.offset
+        found = await comparer.judge(offsets)
+        if found is None:
+            return False
+        if self._changes == changes:  # else it may be about what was before
+            self._faults = {slot: (asked_at, found.get(slot.number, ())) for slot in self._sources}
+        return True
 
     async def _compare(self, comparer: SourceComparer, slot: Slot) -> bool:
         """Compare a source with the reference; return whether the comparer answered."""
@@ -178,7 +232,7 @@ class EncoderWatch:
 
 
 class SlotSound:
-    """Observes the sound of one slot's encoders for an `EncoderWatch`."""
+    """Observes the sound and pictures of one slot's encoders for an `EncoderWatch`."""
 
     def __init__(self, watch: EncoderWatch, slot: Slot) -> None:
         self._watch = watch
@@ -190,7 +244,8 @@ class SlotSound:
             match item:
                 case SourceObserved():
                     audio = (each for each in item.tracks if isinstance(each, AudioTrack))
-                    self._watch.begin(self._slot, next(audio, None))
+                    video = (each for each in item.tracks if isinstance(each, VideoTrack))
+                    self._watch.begin(self._slot, next(audio, None), next(video, None))
                 case SourceEnded():
                     self._watch.end(self._slot)
                 case _:

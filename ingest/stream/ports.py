@@ -5,7 +5,7 @@ the media on air, a journal stores what changed.
 """
 
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import ClassVar, Protocol
 
@@ -15,9 +15,10 @@ from ingest.stream.failover import Policy
 from media.packet import MediaPacket
 from media.run_policy import DEFAULTS, ResolvedPolicy
 from media.source_comparison import SourceComparison
+from media.source_fault import SourceFault
 from media.stream_events import StreamEvent
 from media.stream_keys import Slot, StreamKey
-from media.track import AudioTrack, Track
+from media.track import AudioTrack, Track, VideoTrack
 
 
 class PortError(Exception):
@@ -209,8 +210,18 @@ class PacketObserver(Protocol):
 class SourceComparer(Protocol):
     """Compares sources of one programme; each has a number that its user gives it."""
 
-    def begin(self, source: int, audio: AudioTrack | None) -> None:
-        """Begin a source, or begin it anew with another clock or sound."""
+    def begin(
+        self,
+        source: int,
+        audio: AudioTrack | None,
+        video: VideoTrack | None = None,
+        *,
+        judged: bool = False,
+    ) -> None:
+        """Begin a source, or begin it anew with another clock or sound.
+
+        Only one that is to be `judged` needs a picture.
+        """
         ...
 
     def add(self, source: int, packets: Sequence[MediaPacket]) -> None:
@@ -227,6 +238,16 @@ class SourceComparer(Protocol):
         """Compare the newest `seconds` of two sources, `near` an offset or everywhere.
 
         None: there is no answer, and never will be.
+        """
+        ...
+
+    async def judge(
+        self, offsets: Mapping[int, float | None]
+    ) -> Mapping[int, Sequence[SourceFault]] | None:
+        """Return what each source shows that may be a fault; those that show nothing are left out.
+
+        `offsets` are those of the sources that are to be judged, from one of them, in seconds; None
+        is unknown. It is asked once a second. None: there is no answer, and never will be.
         """
         ...
 

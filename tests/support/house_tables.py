@@ -11,6 +11,7 @@ WITHOUT_TEST: Final[dict[str, str]] = {
     "media/encoder_report.py": "values: nothing runs",
     "media/packet.py": "a value: nothing runs",
     "media/source_comparison.py": "a value: nothing runs",
+    "media/source_fault.py": "a value: nothing runs",
     "storage/bus/base.py": "protocols and errors: each implementation has its tests",
     "storage/catalog/records/transcoding.py": "values: nothing runs",
     "storage/catalog/schema/tables.py": "tables: the migrations are compared with them",

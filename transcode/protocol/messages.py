@@ -40,7 +40,7 @@ from transcode.protocol.file_messages import (
     SubtitleTrack,
     Surveyed,
 )
-from transcode.protocol.watch_messages import Compared, WatchOrder
+from transcode.protocol.watch_messages import Compared, Judged, WatchOrder
 
 # A segment's part at 160 Mbit/s for 3 s; RTMP messages are below 16 MiB.
 MAX_FRAME: Final = 64 << 20
@@ -358,6 +358,7 @@ EngineReport = (
     | Ready
     | SubtitleTrack
     | Compared
+    | Judged
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -31,7 +31,7 @@ from transcode.protocol.messages import (
     TakenOver,
     Trouble,
 )
-from transcode.protocol.watch_messages import Compared
+from transcode.protocol.watch_messages import Compared, Judged
 
 _MIB: Final = 1 << 20
 # The longest report by type. What is decoded of one takes up to eight times as much, if it is a
@@ -114,7 +114,7 @@ REPORT_BOUNDS: Final[Mapping[str, ReportBounds]] = MappingProxyType(
             live=True,
         ),
         # Its figures are kept by the dozen, and it is asked for each of them.
-        "watch": ReportBounds(most={Compared: None}, live=True),
+        "watch": ReportBounds(most={Compared: None, Judged: None}, live=True),
         "probe": ReportBounds(most={**_FINAL, **_READING, Probed: 1}),
         "video": ReportBounds(most=_CONVERTING),
         "asset": ReportBounds(most={**_CONVERTING, Surveyed: 1, Ready: _FEW}),

@@ -11,6 +11,7 @@ from ingest.stream.encoder_watch import EncoderWatch
 from media.encoder_report import StreamReport
 from media.packet import MediaPacket
 from media.source_comparison import SourceComparison
+from media.source_fault import SourceFault
 from media.stream_keys import Slot
 from tests.ingest.stream.test_live_stream import (
     AUDIO,
@@ -28,8 +29,8 @@ PRIMARY, BACKUP, THIRD = Slot(0), Slot(1), Slot(2)
 
 
 @asynccontextmanager
-async def watching(ports: FakePorts) -> AsyncGenerator[EncoderWatch]:
-    watch = EncoderWatch("Ab3", ports.comparer)
+async def watching(ports: FakePorts, *, judges: bool = False) -> AsyncGenerator[EncoderWatch]:
+    watch = EncoderWatch("Ab3", ports.comparer, judges=judges)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(watch.run())
         yield watch
@@ -147,6 +148,71 @@ async def test_an_answer_about_an_encoder_that_has_begun_anew_is_not_used() -> N
         watch.begin(BACKUP, AUDIO)
         await asyncio.sleep(20)
         assert offset(watch, BACKUP) is None
+
+
+BLACK = SourceFault(kind="black", verdict="fault", seconds=3.2, confidence=0.9)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@virtual_time
+async def test_what_is_judged_every_second_holds_for_less_than_two() -> None:
+    ports = FakePorts()
+    ports.apart = lambda _, __: apart(1.371)
+    async with watching(ports, judges=True) as watch:
+        watch.begin(PRIMARY, AUDIO, VIDEO)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(6.5)
+        (comparer,) = ports.comparers
+        assert comparer.told == [
+            "begin 0 judged with a picture",
+            "begin 1 judged without a picture",
+        ]
+        assert comparer.judged[0] == {0: 0.0, 1: None}
+        assert comparer.judged[-1] == {0: 0.0, 1: 1.371}
+        assert list(watch.faults(PRIMARY, now())) == []
+        comparer.found = lambda: {0: (BLACK,), 7: (BLACK,)}
+        await asyncio.sleep(1.5)
+        assert list(watch.faults(PRIMARY, now())) == [BLACK]
+        assert list(watch.faults(BACKUP, now())) == []
+        assert list(watch.faults(PRIMARY, now() + 2)) == []
+        judged = len(comparer.judged)
+        await asyncio.sleep(100)
+        assert 80 <= len(comparer.judged) - judged <= 100
+        assert 10 <= len(comparer.asked) <= 18
+        watch.begin(PRIMARY, AUDIO, VIDEO)
+        assert list(watch.faults(PRIMARY, now())) == []
+
+
+@virtual_time
+async def test_a_judgement_of_an_encoder_that_has_begun_anew_is_not_used() -> None:
+    ports = FakePorts()
+    async with watching(ports, judges=True) as watch:
+
+        def begun() -> dict[int, tuple[SourceFault, ...]]:
+            watch.begin(BACKUP, AUDIO)
+            return {1: (BLACK,)}
+
+        watch.begin(PRIMARY, AUDIO)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(0.1)
+        ports.comparers[0].found = begun
+        await asyncio.sleep(10)
+        assert list(watch.faults(BACKUP, now())) == []
+
+
+@virtual_time
+async def test_a_comparer_that_judges_nothing_more_is_replaced() -> None:
+    ports = FakePorts()
+    async with watching(ports, judges=True) as watch:
+        watch.begin(PRIMARY, AUDIO)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(0.1)
+        ports.comparers[0].found = lambda: None
+        await asyncio.sleep(35)
+        assert len(ports.comparers) == 2
 
 
 class NoProcesses(FakePorts):

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,6 +10,7 @@ from ingest.stream.registry import LiveStreams
 from ingest.stream.slot_session import PublisherSession
 from media.packet import MediaPacket
 from media.source_comparison import SourceComparison
+from media.source_fault import SourceFault
 from media.stream_events import StreamEvent
 from media.stream_keys import Slot
 from media.track import AudioCodec, AudioTrack, Track, VideoCodec, VideoTrack
@@ -100,10 +101,21 @@ class FakeComparer:
         self.told: list[str] = []
         self.asked: list[tuple[int, int, float | None]] = []
         self.packets = 0
+        self.judged: list[Mapping[int, float | None]] = []
+        self.found: Callable[[], Mapping[int, Sequence[SourceFault]] | None] = dict
         self._answers = answers
 
-    def begin(self, source: int, audio: AudioTrack | None) -> None:
+    def begin(
+        self,
+        source: int,
+        audio: AudioTrack | None,
+        video: VideoTrack | None = None,
+        *,
+        judged: bool = False,
+    ) -> None:
         self.told.append(f"begin {source}" if audio else f"begin {source} silently")
+        if judged:
+            self.told[-1] += f" judged {'with' if video else 'without'} a picture"
 
     def add(self, source: int, packets: Sequence[MediaPacket]) -> None:
         assert f"begin {source}" in " ".join(self.told)
@@ -118,6 +130,12 @@ class FakeComparer:
         assert seconds == 5
         self.asked.append((reference, other, near))
         return self._answers(reference, other)
+
+    async def judge(
+        self, offsets: Mapping[int, float | None]
+    ) -> Mapping[int, Sequence[SourceFault]] | None:
+        self.judged.append(offsets)
+        return self.found()
 
 
 class FakePorts:

@@ -2,5 +2,7 @@
 
 `session` carries out the orders; `sound_ring` keeps and decodes a source's newest sound;
 `onsets` makes features of it; `correlation` finds where two rows of features agree, and whether
-that can be believed. This engine alone uses numpy.
+that can be believed. `quality` judges what they show: `faults` tells black, a frozen picture and
+silence from those of the programme, by `pictures` (signatures), which `picture_source` decodes when
+something is suspected, and by `sound_levels`. This engine alone uses numpy.
 """

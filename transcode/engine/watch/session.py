@@ -7,13 +7,17 @@ import numpy as np
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from transcode.engine.watch.correlation import Agreement, find, fine_lag
 from transcode.engine.watch.onsets import RATE, ROW_SAMPLES, ROWS_PER_SECOND, Samples, onsets_of
+from transcode.engine.watch.quality import QualityWatch
 from transcode.engine.watch.sound_ring import KEPT, SoundRing
 from transcode.protocol.watch_messages import (
     Compare,
     Compared,
+    Judge,
+    Judged,
     NoOffset,
     Unwatch,
     Watch,
+    WatchedPictures,
     WatchedSound,
     WatchOrder,
 )
@@ -38,20 +42,30 @@ class WatchSession:
 
     def __init__(self) -> None:
         self._sounds: dict[int, SoundRing | None] = {}
+        self._quality = QualityWatch()
 
-    def handle(self, order: WatchOrder) -> Compared | None:
-        """Carry out an order; return the answer of a `Compare`."""
+    def handle(self, order: WatchOrder) -> Compared | Judged | None:
+        """Carry out an order; return the answer of a `Compare` or `Judge`."""
         match order:
             case Watch():
                 self._sounds[order.source] = None if order.audio is None else SoundRing(order.audio)
+                self._quality.remove(order.source)
+                if order.is_judged:
+                    self._quality.begin(order.source, order.audio, order.video)
             case WatchedSound():
                 ring = self._sounds.get(order.source)
                 if ring is not None:
                     ring.add(order.packets)
+                self._quality.add_sound(order.source, order.packets)
+            case WatchedPictures():
+                self._quality.add_pictures(order.source, order.packets)
             case Unwatch():
                 self._sounds.pop(order.source, None)
+                self._quality.remove(order.source)
             case Compare():
                 return self._compare(order)
+            case Judge():
+                return self._quality.judge(order)
         return None
 
     def _compare(self, order: Compare) -> Compared:

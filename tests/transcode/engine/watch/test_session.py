@@ -18,7 +18,7 @@ def compared(
         session.handle(Watch(source=number, audio=sound.track))
         session.handle(WatchedSound(source=number, packets=sound.packets))
     answer = session.handle(Compare(reference=0, other=1, seconds=seconds, near_us=near_us))
-    assert answer is not None
+    assert isinstance(answer, Compared)
     return answer
 
 
@@ -105,7 +105,7 @@ def test_a_source_without_sound_or_that_is_gone_has_none() -> None:
 
     def reason() -> object:
         answer = session.handle(order)
-        assert answer is not None
+        assert isinstance(answer, Compared)
         return answer.reason
 
     assert reason() is None

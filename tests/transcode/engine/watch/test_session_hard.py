@@ -16,7 +16,7 @@ from media.ticks import MICROSECONDS
 from tests.conftest import Proof
 from tests.support.engine.programmes import RATE, CodedSound, Wave, programme
 from transcode.engine.watch.session import WatchSession
-from transcode.protocol.watch_messages import Compare, Watch, WatchedSound
+from transcode.protocol.watch_messages import Compare, Compared, Watch, WatchedSound
 
 SECONDS = 80
 EVERY = 2.5
@@ -119,7 +119,7 @@ def judged(pair: Pair, late: float, seed: int) -> tuple[int, int, int]:
         near = alignment.near
         near_us = None if near is None else round(near * MICROSECONDS)
         answer = session.handle(Compare(reference=0, other=1, seconds=5, near_us=near_us))
-        assert answer is not None
+        assert isinstance(answer, Compared)
         offset = None if answer.offset_us is None else answer.offset_us / MICROSECONDS
         alignment.record(SourceComparison(offset=offset, reason=answer.reason))
         comparisons += 1

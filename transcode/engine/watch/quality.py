@@ -1,0 +1,233 @@
+"""Which of the sources fail to show the programme, judged once a second; see `faults`.
+
+Sound is measured all the time. Pictures are decoded only while something is suspected: a source's
+packets have become small and those of another one have not, or a keyframe of it was black or the
+same as the one before. Both are decoded then, from a second or two before.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
+from media.track import AudioTrack, VideoTrack
+from transcode.engine.watch.faults import (
+    LastingFaults,
+    Levels,
+    Shown,
+    SourceFinding,
+    judge,
+    looks_black,
+    looks_still,
+    sounds_loud,
+    sounds_silent,
+)
+from transcode.engine.watch.picture_source import PictureSource
+from transcode.engine.watch.pictures import Pictures, pictures_of
+from transcode.engine.watch.sound_levels import SoundLevels
+from transcode.protocol.watch_messages import Found, Judge, Judged, WatchedPicture
+
+_SECOND: Final = VIDEO_SCALE
+# Bytes in a second without keyframes, by those of the usual second: frozen and black pictures are
+# below 0.05. What is suspected in vain costs CPU alone.
+_QUIET_SHARE: Final = 0.15
+_BUSY_SHARE: Final = 0.08
+_TIMES_AS_BUSY: Final = 4.0
+# An encoder that has too few bits goes on refining a frozen picture. Its keyframes are looked at.
+_TIMES_AS_BUSY_AT_LEAST: Final = 1.6
+# A suspicion takes a second, and comes with the next order; before that both must be seen to agree.
+_BEFORE: Final = 7 * _SECOND // 2
+# Two keyframes that are the same take two GOPs; one before them was another.
+_BEFORE_KEYFRAMES: Final = 6 * _SECOND
+# Of one order: 4 s of 30 pictures, for which a slow machine takes 0.7 s.
+_MOST_PACKETS: Final = 120
+# Orders for which sources may be decoded in vain: in the long run one in ten.
+_MOST_SPARE: Final = 20.0
+_LEAST_SPARE: Final = 6.0
+_SPARE_GAINED: Final = 0.1
+_NO_LEVELS: Final = Levels(np.zeros(0, np.int64), np.zeros(0, np.float32))
+_NO_PICTURES: Final[Pictures] = pictures_of(())
+
+
+class _Source:
+    def __init__(self, audio: AudioTrack | None, video: VideoTrack | None) -> None:
+        self.levels = None if audio is None else SoundLevels(audio)
+        self.pictures = None if video is None else PictureSource(video)
+        self.faults = LastingFaults()
+        self.shift: int | None = None  # from the reference
+        self.suspected_by: int | None = None  # the source that shows something else
+
+    def shown(self) -> Shown:
+        return Shown(
+            _NO_PICTURES if self.pictures is None else self.pictures.pictures(),
+            _NO_LEVELS if self.levels is None else self.levels.levels(),
+            has_picture=self.pictures is not None,
+        )
+
+
+class QualityWatch:
+    """The sources of one stream, as far as they are judged."""
+
+    def __init__(self) -> None:
+        self._sources: dict[int, _Source] = {}
+        self._spare = _MOST_SPARE
+
+    def begin(self, source: int, audio: AudioTrack | None, video: VideoTrack | None) -> None:
+        """Begin a source, or begin it anew."""
+        self._sources[source] = _Source(audio, video)
+
+    def add_sound(self, source: int, packets: tuple[tuple[int, bytes], ...]) -> None:
+        """Add packets of a source's sound."""
+        of = self._sources.get(source)
+        if of is not None and of.levels is not None:
+            of.levels.add(packets)
+
+    def add_pictures(self, source: int, packets: tuple[WatchedPicture, ...]) -> None:
+        """Add packets of a source's pictures."""
+        of = self._sources.get(source)
+        if of is not None and of.pictures is not None:
+            of.pictures.add(packets)
+
+    def remove(self, source: int) -> None:
+        """Forget a source."""
+        self._sources.pop(source, None)
+
+    def judge(self, order: Judge) -> Judged:
+        """Return what the sources show that may be a fault."""
+        judged: dict[int, _Source] = {}
+        for each in order.sources:
+            of = self._sources.get(each.source)
+            if of is not None:
+                us = each.offset_us
+                of.shift = None if us is None else rescale(us, MICROSECONDS, VIDEO_SCALE)
+                judged[each.source] = of
+        self._decode(judged)
+        shown = {number: each.shown() for number, each in judged.items()}
+        found: list[Found] = []
+        for number, each in judged.items():
+            findings = each.faults.update(_judged(number, judged, shown))
+            found += [_found(number, finding) for finding in findings]
+        return Judged(found=tuple(found))
+
+    # -- what is decoded --------------------------------------------------------------------------
+
+    def _decode(self, judged: dict[int, _Source]) -> None:
+        """Decode what is suspected; what is not is left."""
+        self._spare = min(_MOST_SPARE, self._spare + _SPARE_GAINED)
+        wanted: dict[int, int] = {}  # from which time on
+        for number, each in judged.items():
+            pictures = each.pictures
+            if pictures is None or pictures.end is None:
+                continue
+            if each.faults.of_picture:
+                wanted.setdefault(number, pictures.end)  # it goes on where it was
+                continue
+            by, before = self._suspected_by(number, judged)
+            least = 0.0 if each.suspected_by is not None else _LEAST_SPARE
+            if by is None or self._spare <= least:
+                each.suspected_by = None
+                continue
+            each.suspected_by = by
+            self._spare -= 1.0
+            shift = _between(each, judged[by])
+            other = judged[by].pictures
+            if shift is not None and other is not None and other.end is not None:
+                since = min(pictures.end, other.end - shift) - before
+                wanted[number] = min(since, wanted.get(number, since))
+                wanted[by] = min(since + shift, wanted.get(by, since + shift))
+        for number, each in judged.items():
+            if each.pictures is not None:
+                if number in wanted:
+                    each.pictures.follow(wanted[number], _MOST_PACKETS)
+                else:
+                    each.pictures.leave()
+
+    @staticmethod
+    def _suspected_by(number: int, judged: dict[int, _Source]) -> tuple[int | None, int]:
+        """Return the source that seems to show more than this one, and how long it may have."""
+        own = judged[number]
+        for other, each in judged.items():
+            shift = _between(own, each)
+            if other == number or shift is None or own.pictures is None or each.pictures is None:
+                continue
+            before = _seem_to_differ(own.pictures, each.pictures, shift)
+            if not before and _seems_silent(own, each, shift):
+                before = _BEFORE
+            if before:
+                return other, before
+        return None, 0
+
+
+def _between(own: _Source, other: _Source) -> int | None:
+    """Return what is to be added to one source's times for the same moment in the other."""
+    return None if own.shift is None or other.shift is None else other.shift - own.shift
+
+
+def _seems_silent(own: _Source, other: _Source, shift: int) -> bool:
+    """Return whether one is silent and the other is not, so that it matters what both show."""
+    if own.levels is None or other.levels is None or own.faults.of_sound:
+        return False
+    levels = own.levels.levels()
+    if not len(levels.times):
+        return False
+    until = int(levels.times[-1])
+    since = until - _SECOND
+    if not sounds_silent(levels, since, until):
+        return False
+    return sounds_loud(other.levels.levels(), since + shift, until + shift)
+
+
+def _seem_to_differ(own: PictureSource, other: PictureSource, shift: int) -> int:
+    """Return how long one may have shown less than the other; a keyframe may be decoded for it."""
+    if own.end is None or other.end is None:
+        return 0
+    until = min(own.end, other.end - shift)
+    ours = own.share(until - _SECOND, until)
+    theirs = other.share(until - _SECOND + shift, until + shift)
+    closely = False
+    if ours is not None and theirs is not None:
+        if ours < _QUIET_SHARE and theirs > max(_BUSY_SHARE, _TIMES_AS_BUSY * ours):
+            return _BEFORE
+        closely = theirs > max(_BUSY_SHARE, _TIMES_AS_BUSY_AT_LEAST * ours)
+    for each in (own, other):
+        each.glance(closely=closely)
+    glances, others = own.glances(), other.glances()
+    differ = (looks_black(glances) and not looks_black(others)) or (
+        looks_still(glances) and not looks_still(others)
+    )
+    return _BEFORE_KEYFRAMES if differ else 0
+
+
+def _judged(
+    number: int, judged: dict[int, _Source], shown: dict[int, Shown]
+) -> list[SourceFinding]:
+    """Return what may be a fault of one source, by the other one that says most."""
+    own = judged[number]
+    ends = [int(times[-1]) for times in (shown[number].levels.times,) if len(times)]
+    if own.pictures is not None and own.pictures.end is not None:
+        ends.append(own.pictures.end)
+    if not ends:
+        return []
+    others = [(shown[other], _between(own, each)) for other, each in judged.items()
+              if other != number]  # fmt: skip
+    nothing = Shown(_NO_PICTURES, _NO_LEVELS)
+    found: dict[str, SourceFinding] = {}
+    for other, shift in others or [(nothing, None)]:
+        for each in judge(shown[number], other, shift, max(ends)):
+            before = found.get(each.kind)
+            if before is None or _WEIGHT[each.verdict] > _WEIGHT[before.verdict]:
+                found[each.kind] = each
+    return list(found.values())
+
+
+_WEIGHT: Final = {"unknown": 0, "both": 1, "fault": 2}
+
+
+def _found(source: int, finding: SourceFinding) -> Found:
+    return Found(
+        source=source,
+        kind=finding.kind,
+        verdict=finding.verdict,
+        seconds=(finding.until - finding.since) / VIDEO_SCALE,
+        confidence=round(finding.confidence, 2),
+    )
