@@ -6,6 +6,8 @@ second. None: not known, or not yet.
 
 import msgspec
 
+from media.source_fault import SourceFault
+
 
 class KeyframeReport(msgspec.Struct, frozen=True, kw_only=True):
     """The intervals between keyframes, by their timestamps.
@@ -136,7 +138,8 @@ class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
     """An encoder in its slot: `slot` is the slot's name, for example `backup-1`.
 
     `number` is the slot's number, `peer` the encoder's address. `advice` are sentences on what its
-    owner should change. `alignment` is None while nothing is compared with it.
+    owner should change. `alignment` is None while nothing is compared with it. `faults` are what it
+    shows that may be a fault.
     """
 
     slot: str
@@ -146,6 +149,7 @@ class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
     encoder: EncoderReport
     advice: list[str]
     alignment: AlignmentReport | None = None
+    faults: list[SourceFault] = []
 
 
 class StreamReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -50,6 +50,8 @@ _DETECTING: Final = Within(0.5, 30.0)
 _RETURNING: Final = Within(0.0, 600.0)
 # 0 waits for nothing. Encoders further apart than ten seconds are not compared.
 _ALIGNING: Final = Within(0.0, 10.0)
+# Below a second a cut is no fault yet; after half a minute viewers have gone.
+_FAULTY: Final = Within(1.0, 30.0)
 # More than ten years is no useful limit.
 _KEEPING: Final = Within(1, 3650)
 # Twelve hours are a day's event; what is longer is watched from its recording.
@@ -72,6 +74,9 @@ class RunFailover(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
             same moment of the programme.
         align_wait_seconds: How long viewers get nothing new at most while an encoder that is
             behind comes to that moment; None follows from the latency, also when resolved.
+        quality: Whether encoders that are compared are watched for black, frozen pictures and
+            silence, and whether one that shows it is replaced.
+        quality_seconds: For how long it shows that before it counts.
     """
 
     mode: Annotated[str | A, OneOf(("prefer_primary", "sticky"))] = _NOT_SET
@@ -81,6 +86,8 @@ class RunFailover(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     goodbye_seconds: Annotated[float | A, _WAITING] = _NOT_SET
     align: Annotated[str | A, OneOf(("on", "off"))] = _NOT_SET
     align_wait_seconds: Annotated[float | None, _ALIGNING] = None
+    quality: Annotated[str | A, OneOf(("off", "report", "switch"))] = _NOT_SET
+    quality_seconds: Annotated[float | A, _FAULTY] = _NOT_SET
 
 
 class RunRecording(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
@@ -124,6 +131,8 @@ DEFAULTS: Final = ResolvedPolicy(
         reconnect_seconds=60.0,
         goodbye_seconds=10.0,
         align="on",
+        quality="report",
+        quality_seconds=3.0,
     ),
     recording=RunRecording(enabled=False, keep_days=30),
     latency="low",

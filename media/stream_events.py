@@ -66,6 +66,14 @@ class EncoderSilentEvent(StreamEvent, frozen=True, kw_only=True, tag="encoder si
     receiving_count: _Count
 
 
+class EncoderFaultEvent(StreamEvent, frozen=True, kw_only=True, tag="encoder fault"):
+    """An encoder has shown black, a frozen picture or silence for `failover.quality_seconds`."""
+
+    slot: str
+    fault: Annotated[str, _Meta(description="`black`, `frozen` or `silent`")]
+    everywhere: Annotated[bool, _Meta(description="whether all encoders of the stream show it")]
+
+
 class EncoderSendingEvent(StreamEvent, frozen=True, kw_only=True, tag="encoder sending"):
     """The media of an encoder that was silent came again."""
 

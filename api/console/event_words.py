@@ -151,6 +151,16 @@ def _refused(facts: Facts) -> tuple[str, Tone]:
     return f"A second encoder for {_slot(facts).lower()} was refused: {reason}.", "bad"
 
 
+_SHOWN: Final = {"black": "black", "frozen": "a frozen picture", "silent": "silence"}
+
+
+def _encoder_fault(facts: Facts) -> tuple[str, Tone]:
+    shown = _SHOWN.get(str(facts.get("fault")), "nothing")
+    if facts.get("everywhere"):
+        return f"{_slot(facts)} shows {shown}, as all encoders of the stream do.", "plain"
+    return f"{_slot(facts)} shows {shown}, while another encoder does not.", "bad"
+
+
 def _edited(text: str) -> Callable[[Facts], tuple[str, Tone]]:
     return lambda facts: (f"{text}: {_list(facts.get('keys', []))}.", "plain")
 
@@ -162,6 +172,7 @@ _SENTENCES: Final[Mapping[type[StreamEvent], Callable[[Facts], tuple[str, Tone]]
         f"{_slot(facts)} is connected, but sends nothing.",
         "bad",
     ),
+    on_air.EncoderFaultEvent: _encoder_fault,
     on_air.EncoderSendingEvent: lambda facts: (f"{_slot(facts)} sends again.", "good"),
     on_air.TakenOverEvent: lambda facts: (
         f"{_slot(facts)}: a new connection replaced a silent one.",

@@ -83,4 +83,5 @@ def _encoder(slot: SlotReport, backup: int | None) -> EncoderBody:
         seconds=slot.encoder.seconds,
         advice=slot.advice,
         alignment=slot.alignment,
+        faults=slot.faults,
     )

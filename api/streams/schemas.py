@@ -21,6 +21,7 @@ from media.encoder_report import (
     SoundReport,
 )
 from media.run_policy import RunFailover, RunPolicy, RunRecording, shown_by
+from media.source_fault import SourceFault
 from storage.catalog.records.settings import FailoverChange, RecordingChange, SettingsChange
 
 
@@ -181,6 +182,8 @@ class EncoderBody(msgspec.Struct, frozen=True, kw_only=True):
     """A connected encoder; `backup_id` is null for the primary.
 
     `alignment` is null for the encoder that others are compared with, and while it is alone.
+    `faults` are black, a frozen picture or silence that it shows: "fault" while another encoder
+    does not show that, "both" while all do, "unknown" if that cannot be told.
     """
 
     slot: str
@@ -194,6 +197,7 @@ class EncoderBody(msgspec.Struct, frozen=True, kw_only=True):
     seconds: SecondsReport
     advice: list[str]
     alignment: AlignmentReport | None
+    faults: list[SourceFault]
 
 
 class IngestReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -205,6 +205,13 @@ class FailoverSettings(Section, frozen=True, kw_only=True):
             "longest wait for an encoder that is behind; empty: 1 at low latency, else 3", "s"
         ),
     ] = None
+    quality: Annotated[
+        Literal["off", "report", "switch"],
+        describe("what follows from black, frozen pictures or silence of one encoder alone"),
+    ] = "report"
+    quality_seconds: Annotated[
+        float, describe("that counts once an encoder has shown it for", "s", ge=1, le=30)
+    ] = 3.0
 
 
 class RecordingSettings(Section, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from math import inf
 from typing import Final
 
 import msgspec
@@ -124,6 +125,7 @@ def _policy(run: ResolvedPolicy) -> Policy:
         policy,
         mode=Mode(failover.mode),
         return_seconds=failover.return_seconds,
+        quality_seconds=failover.quality_seconds if failover.quality == "switch" else inf,
         picture_seconds=max(LEAST_PICTURE_SECONDS, failover.reconnect_seconds),
     )
 

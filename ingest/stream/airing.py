@@ -97,6 +97,12 @@ class Airing:
     def limit(self, moment: float) -> None:
         self._shown.limit = moment
 
+    def stop(self) -> None:
+        """Pass on nothing more of the session."""
+        until = self._shown.until
+        if until is not None:
+            self._shown.limit = min(until, self._shown.limit)
+
     def show(self, packets: Sequence[MediaPacket], dues: Sequence[float], now: float) -> bool:
         """Pass on what came, as far as its time has come; return what `release` does."""
         if not self._delay and not self._held and self.limit == inf:

@@ -18,6 +18,8 @@ PRIMARY: Final = Slot(0)
 # How long a backup waits for the primary before it starts a run: encoders that are started together
 # connect up to a second apart, and send their audio configuration up to a second later.
 START_WAIT_SECONDS: Final = 1.5
+# What encoders show is judged, not measured: one that is judged wrongly must not cost viewers more.
+QUALITY_PAUSE_SECONDS: Final = 600.0
 # The least `Policy.picture_seconds`: an encoder that reconnects is back within this time.
 LEAST_PICTURE_SECONDS: Final = 10.0
 
@@ -40,6 +42,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     that an unstable one does not disturb the stream.
     `align_wait_seconds`: how long viewers get nothing new at most while a source that is behind
     comes to the moment of the programme where the last one ended.
+    `quality_seconds`: how long a source shows black, a frozen picture or silence, while another
+    one does not, before that one replaces it; inf if none does.
     `picture_seconds`: how long a run that has lost its picture waits for one, before a source
     without a picture ends it.
     """
@@ -49,6 +53,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     hold_seconds: float = 0.0
     return_seconds: float = 10.0
     align_wait_seconds: float = 3.0
+    quality_seconds: float = inf
     picture_seconds: float = 60.0
 
     @property
@@ -68,6 +73,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     `steady_since` is when the present stretch of uninterrupted media began and `last_media` when
     the newest media arrived; both None before the first. `last_late` is when media that was long
     overdue last arrived (None: never). `cut_off_at` is when a drill began to ignore its media.
+    `fault_seconds` is for how long it has shown what another one does not, 0 if it does not, and
+    `last_fault` when it last did (None: never).
     `playable`: viewers can be given it now, from a keyframe on. `continues_run`: its tracks fit the
     present run. `has_picture`: it has a video track. `began` is when its first media arrived.
     """
@@ -77,6 +84,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     playable: bool
     last_late: float | None = None
     cut_off_at: float | None = None
+    fault_seconds: float = 0.0
+    last_fault: float | None = None
     continues_run: bool = True
     has_picture: bool = True
     began: float | None = None
@@ -104,12 +113,14 @@ def decide(
     paused: bool = False,
     run_begins: bool = False,
     picture_seen: float | None = None,
+    quality_switched_at: float = -inf,
 ) -> Slot | None:
     """Return the slot that viewers are to get from now on; None is the slate.
 
     `on_air` is the slot that they get now; None: the slate, or nothing yet. `paused`: the owner
     holds the output. `run_begins`: nothing of the run has been shown. `picture_seen` is when a
-    healthy source with a picture was last there, None for a run without one. A stalled source is
+    healthy source with a picture was last there, None for a run without one, and
+    `quality_switched_at` when one was last replaced for what it showed. A stalled source is
     replaced by one that continues the run and did not stall at the same time; by any other, and by
     the slate, only after `policy.longest_stall`. Most stalls are shorter, and what was held up then
     still arrives. A source without a picture ends a run that has one, so it waits until no picture
@@ -119,6 +130,10 @@ def decide(
         return None
     silent = inf if on_air is None else silent_seconds(now, slots.get(on_air))
     if on_air is not None and silent < policy.detect_seconds:
+        if now - quality_switched_at >= QUALITY_PAUSE_SECONDS:
+            better = _without_fault(now, on_air, slots, policy)
+            if better is not None:
+                return better
         return _primary_or_current(now, on_air, slots, policy)
     may_recover = silent < policy.longest_stall
     candidates = [
@@ -136,6 +151,30 @@ def decide(
         key=lambda slot: (not slots[slot].continues_run, not slots[slot].has_picture, slot),
         default=on_air if may_recover else None,
     )
+
+
+def has_fault(health: Health, policy: Policy) -> bool:
+    """Return whether a source shows for too long what another one does not show."""
+    return health.fault_seconds >= policy.quality_seconds
+
+
+def _without_fault(
+    now: float, on_air: Slot, slots: Mapping[Slot, Health], policy: Policy
+) -> Slot | None:
+    """Return the slot that replaces a source that sends, but shows a fault; None if none can."""
+    present = slots[on_air]
+    if not has_fault(present, policy):
+        return None
+    candidates = [
+        slot
+        for slot, health in slots.items()
+        if slot != on_air
+        and _is_ready(now, health, policy)
+        and not _is_risky(now, health, policy)
+        and health.has_picture >= present.has_picture
+        and not health.fault_seconds
+    ]
+    return min(candidates, default=None)
 
 
 def _is_ready(now: float, health: Health, policy: Policy) -> bool:
@@ -187,6 +226,9 @@ def _primary_or_current(
     """
     primary = slots.get(PRIMARY)
     if policy.mode is not Mode.PREFER_PRIMARY or primary is None:
+        return on_air
+    showed_fault = primary.last_fault is not None and policy.quality_seconds < inf
+    if showed_fault and now - (primary.last_fault or 0.0) < policy.return_seconds:
         return on_air
     recovered = (
         _is_ready(now, primary, policy)

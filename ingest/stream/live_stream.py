@@ -35,6 +35,7 @@ from media.encoder_report import StreamReport
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.stream_events import (
+    EncoderFaultEvent,
     EncoderOffEvent,
     EncoderOnEvent,
     EncoderSendingEvent,
@@ -63,7 +64,13 @@ _ROUNDING_SECONDS: Final = 0.001
 # owner gets an event this often.
 _FAULT_SECONDS: Final = 60.0
 
-_Fault = RefusedEvent | PictureUnusableEvent | SoundUnusableEvent | PictureAwaitedEvent
+_Fault = (
+    RefusedEvent
+    | PictureUnusableEvent
+    | SoundUnusableEvent
+    | PictureAwaitedEvent
+    | EncoderFaultEvent
+)
 
 
 class SlotOccupied(PublishRefused):
@@ -101,8 +108,10 @@ class LiveStream:
         self._journal = JournalQueue(grant.hash, journal)
         self._feed = RunFeed(grant.hash, self._clock, self._wake.set)
         self._watch: EncoderWatch | None = None
-        if open_comparer is not None and grant.run.failover.align == "on":
-            self._watch = EncoderWatch(grant.hash, open_comparer)
+        failover = grant.run.failover
+        if open_comparer is not None and failover.align == "on":
+            judges = failover.quality != "off"
+            self._watch = EncoderWatch(grant.hash, open_comparer, judges=judges)
         self._switcher = Switcher(
             grant.hash, self._feed, grant.policy, self._journal.add_event, self._lag, self._watch
         )
@@ -255,6 +264,21 @@ class LiveStream:
         else:
             self._sending.discard(session.slot)
         self._add_slot_event(EncoderSendingEvent if sending else EncoderSilentEvent, session.slot)
+
+    def _note_faults(self, session: SlotSession, now: float) -> None:
+        """Judge a session by what it shows, and record what lasts."""
+        if self._watch is None:
+            return
+        faults = self._watch.faults(session.slot, now)
+        session.judge(faults, now)
+        for fault in faults:
+            lasts = fault.seconds >= self._grant.run.failover.quality_seconds
+            if lasts and fault.verdict != "unknown":
+                everywhere = fault.verdict == "both"
+                event = EncoderFaultEvent(
+                    slot=str(session.slot), fault=fault.kind, everywhere=everywhere
+                )
+                self._add_fault(event)
 
     def _note_missing_picture(self, session: SlotSession, now: float) -> None:
         """Record why an encoder's sound is not shown while viewers get no encoder."""
@@ -517,6 +541,7 @@ class LiveStream:
             session.tick(now)
             self._note_silence(session, now)
             self._note_missing_picture(session, now)
+            self._note_faults(session, now)
         self._switcher.choose(now)
         if self._opening_until is not None and (
             now >= self._opening_until or (self._run_started and self._feed.live)

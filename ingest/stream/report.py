@@ -35,6 +35,7 @@ def stream_report(
                 encoder=encoder,
                 advice=advice(encoder, active, picture_is_due=sessions[slot].picture_is_due),
                 alignment=None if watch is None else alignment_of(watch, slot, sessions),
+                faults=[] if watch is None else list(watch.faults(slot, now)),
             )
             for slot, encoder in measured.items()
         ],

@@ -15,6 +15,7 @@ from ingest.stream.ports import Grant
 from ingest.stream.track_finder import SourceBegun, TrackFinder, continues, has_picture
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
+from media.source_fault import SourceFault
 from media.track import Track, VideoTrack
 
 # Media this late is old: a network or an encoder was held up and is catching up now.
@@ -143,6 +144,8 @@ class SlotSession:
         self.last_media: float | None = None
         self.steady_since: float | None = None
         self.cut_off_at: float | None = None
+        self.fault: SourceFault | None = None  # that another source does not show
+        self._last_fault: float | None = None
         self._first_media: float | None = None
         self._is_announced = False  # a picture
         self._last_late: float | None = None  # when the newest late packet arrived
@@ -172,11 +175,20 @@ class SlotSession:
             last_media=self.last_media,
             last_late=self._last_late,
             cut_off_at=self.cut_off_at,
+            fault_seconds=0.0 if self.fault is None else self.fault.seconds,
+            last_fault=self._last_fault,
             playable=self.buffer.has_keyframe,
             continues_run=not run or continues(run, self.buffer.tracks),
             has_picture=self.buffer.has_picture,
             began=self._first_media,
         )
+
+    def judge(self, faults: Sequence[SourceFault], now: float) -> None:
+        """Take into account what the source shows that may be a fault."""
+        found = [each for each in faults if each.verdict == "fault"]
+        self.fault = max(found, key=lambda each: each.seconds, default=None)
+        if self.fault is not None:
+            self._last_fault = now
 
     def is_sending(self, now: float) -> bool:
         """Return whether media arrived, or the publisher connected, within the detection time.

@@ -68,7 +68,7 @@ import msgspec
 
 from ingest.stream.airing import Airing, Offsets
 from ingest.stream.drill import DrillRefused, Facts, FailoverDrill, require_time
-from ingest.stream.failover import Health, Policy, decide, is_healthy, silent_seconds
+from ingest.stream.failover import Health, Policy, decide, has_fault, is_healthy, silent_seconds
 from ingest.stream.gop_buffer import Entry
 from ingest.stream.run_feed import RunFeed
 from ingest.stream.slot_session import CloseReason, SlotSession
@@ -132,6 +132,7 @@ class Switcher:
         # The session that follows at the limit of the one on air, and its moment then.
         self._awaited: SlotSession | None = None  # it is behind, and follows once it is not
         self._next: tuple[SlotSession, float] | None = None
+        self._quality_switched_at = -inf
         self._picture_seen = 0.0  # when a healthy source with a picture was last there
 
     @property
@@ -275,7 +276,7 @@ class Switcher:
         elif before is None:
             if not self._feed.slate_on or session is keyframe_of:
                 self._put_on_air(session, "begins", now)
-        elif self._is_healthy(before, read_until):
+        elif self._is_healthy(before, read_until) and not self._shows_fault(before):
             self._go_back(session, now, at_keyframe=session is keyframe_of)
         else:
             self._replace(before, session, now, at_keyframe=session is keyframe_of)
@@ -283,13 +284,28 @@ class Switcher:
     def _replace(
         self, before: SlotSession, session: SlotSession, now: float, *, at_keyframe: bool
     ) -> None:
-        """Replace a failed session, unless something that is better for viewers is awaited."""
+        """Replace a failed session, unless something that is better for viewers is awaited.
+
+        It has failed, too, if it shows what another one does not.
+        """
+        fault = before.fault if self._shows_fault(before) else None
+        if fault is not None:
+            self._airing.stop()  # the other one comes to this moment
         if self._succession.is_awaited(session, now, self._policy.align_wait_seconds):
             self._awaited = session
             self._release(now)
         elif at_keyframe or not self._succession.is_keyframe_awaited(session, now):
-            stalled = "stalled" if before.cut_off_at is None else "drill"
-            self._put_on_air(session, stalled if self._lost_reason is None else "lost", now)
+            reason = "stalled" if before.cut_off_at is None else "drill"
+            if self._lost_reason is not None:
+                reason = "lost"
+            elif fault is not None:
+                reason, self._quality_switched_at = fault.kind, now
+            self._put_on_air(session, reason, now)
+
+    def _shows_fault(self, session: SlotSession) -> bool:
+        """Return whether a session sends, but shows for too long what another one does not."""
+        health = session.health(self._feed.tracks)
+        return self._lost_reason is None and has_fault(health, self._policy)
 
     def _go_back(self, session: SlotSession, now: float, *, at_keyframe: bool) -> None:
         """Return from a healthy session to another one, at a keyframe that was not shown yet.
@@ -371,6 +387,7 @@ class Switcher:
             paused=self.paused,
             run_begins=begins,
             picture_seen=self._picture_seen if self._feed.has_picture else None,
+            quality_switched_at=self._quality_switched_at,
         )
         return None if slot is None else self.sessions[slot]
 

@@ -17,6 +17,7 @@ const SLOT = {
   },
   advice: [],
   alignment: null,
+  faults: [],
 };
 
 test("figures are of the last five seconds", () => {
@@ -55,6 +56,11 @@ test("a verdict names the worst", () => {
   assert.equal(verdictOf({ ...SLOT, advice: ["Set 2 s."] }).tone, "warn");
   const silent = verdictOf({ ...SLOT, advice: ["x"], network: { silent_seconds: 3.4 } });
   assert.deepEqual([silent.tone, silent.text], ["bad", "Nothing has come for 3 s"]);
+  const fault = (verdict) => verdictOf({ ...SLOT, faults: [{ kind: "black", verdict }] });
+  assert.deepEqual(
+    [fault("fault"), fault("both").tone, fault("unknown").tone],
+    [{ tone: "bad", text: "Shows black, unlike the others" }, "good", "good"],
+  );
   const few = { ...SLOT.seconds, bit_rates: [1] };
   assert.equal(verdictOf({ ...SLOT, seconds: few }).tone, "warn");
 });

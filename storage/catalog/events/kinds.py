@@ -439,6 +439,7 @@ EVENTS: Final[Mapping[str, tuple[type[OwnerEvent], ...]]] = {
     "on air": (
         on_air.EncoderOnEvent,
         on_air.EncoderSilentEvent,
+        on_air.EncoderFaultEvent,
         on_air.EncoderSendingEvent,
         on_air.EncoderOffEvent,
         on_air.TakenOverEvent,

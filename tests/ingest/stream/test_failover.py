@@ -249,3 +249,48 @@ def test_a_source_that_is_silent_for_the_detection_time_has_failed() -> None:
     assert is_healthy(NOW, source(silent=2.9), policy)
     assert not is_healthy(NOW, source(silent=3.0), policy)
     assert not is_healthy(NOW, None, policy)
+
+
+def showing(seconds: float, last: float | None = None) -> Health:
+    """Return a source that sends, and shows a fault for so long, or showed one `last` s ago."""
+    seen = NOW - (last or 0.0) if seconds or last is not None else None
+    return msgspec.structs.replace(WELL, fault_seconds=seconds, last_fault=seen)
+
+
+SWITCHES = Policy(quality_seconds=3.0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "primary", "backup", "switched", "wanted"),
+    [
+        (SWITCHES, showing(3.0), WELL, -600.0, BACKUP),
+        (SWITCHES, showing(2.9), WELL, -600.0, PRIMARY),
+        (Policy(), showing(60.0), WELL, -600.0, PRIMARY),
+        (SWITCHES, showing(60.0), WELL, -599.0, PRIMARY),
+        (SWITCHES, showing(60.0), showing(0.5), -600.0, PRIMARY),
+        (SWITCHES, showing(60.0), NO_KEYFRAME, -600.0, PRIMARY),
+        (SWITCHES, showing(60.0), RADIO, -600.0, PRIMARY),
+        (SWITCHES, showing(60.0), source(well=1.9), -600.0, PRIMARY),
+    ],
+)
+def test_a_source_that_shows_a_fault_is_replaced_by_one_that_shows_none(
+    policy: Policy, primary: Health, backup: Health, switched: float, wanted: Slot
+) -> None:
+    slots = {PRIMARY: primary, BACKUP: backup}
+    assert decide(NOW, PRIMARY, slots, policy, quality_switched_at=NOW + switched) == wanted
+
+
+@pytest.mark.parametrize(
+    ("policy", "primary", "wanted"),
+    [
+        (SWITCHES, showing(3.0), BACKUP),
+        (SWITCHES, showing(0.0, last=9.9), BACKUP),
+        (SWITCHES, showing(0.0, last=10.0), PRIMARY),
+        (Policy(), showing(0.0, last=0.1), PRIMARY),
+    ],
+)
+def test_a_primary_returns_once_it_has_shown_no_fault_for_long_enough(
+    policy: Policy, primary: Health, wanted: Slot
+) -> None:
+    slots = {PRIMARY: primary, BACKUP: WELL}
+    assert decide(NOW, BACKUP, slots, policy, quality_switched_at=NOW - 30) == wanted

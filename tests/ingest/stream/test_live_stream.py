@@ -153,6 +153,7 @@ class FakePorts:
         self.refusals = 0
         self.expected: list[str] = []
         self.comparers: list[FakeComparer] = []
+        self.faults: Mapping[int, Sequence[SourceFault]] = {}
         self.apart: Callable[[int, int], SourceComparison | None] = lambda _, __: SourceComparison(
             offset=None, reason="silent"
         )
@@ -176,6 +177,7 @@ class FakePorts:
     @asynccontextmanager
     async def comparer(self, hash_: str) -> AsyncGenerator[FakeComparer]:
         comparer = FakeComparer(lambda one, other: self.apart(one, other))
+        comparer.found = lambda: self.faults
         self.comparers.append(comparer)
         yield comparer
 

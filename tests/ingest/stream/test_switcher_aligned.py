@@ -4,11 +4,14 @@ import asyncio
 from itertools import pairwise
 from random import Random
 
+import msgspec
 import pytest
 
 from ingest.stream.failover import Policy
 from media.packet import MediaPacket
+from media.run_policy import DEFAULTS
 from media.source_comparison import SourceComparison
+from media.source_fault import SourceFault
 from media.stream_keys import Slot
 from media.track import VideoTrack
 from tests.ingest.stream.test_live_stream import FakePorts
@@ -226,3 +229,35 @@ async def test_whatever_fails_every_moment_is_shown_once(seed: int) -> None:
                     await stream.live.drill(1)
         assert programme.steps == []
         assert "slate" not in stream.recorded
+
+
+@pytest.mark.parametrize("behind", [-1.0, 0.0, 1.0])
+@virtual_time
+async def test_an_encoder_that_alone_shows_black_is_replaced_at_the_same_moment(
+    behind: float,
+) -> None:
+    programme = Programme()
+    failover = msgspec.structs.replace(DEFAULTS.failover, quality="switch")
+    run = msgspec.structs.replace(DEFAULTS, failover=failover)
+    policy = Policy(quality_seconds=3.0, return_seconds=10.0)
+    async with simulated_stream(programme.ports, policy, compares=True, run=run) as stream:
+        await programme.add(stream, PRIMARY, behind=max(0.0, -behind))
+        await programme.add(stream, BACKUP, behind=max(0.0, behind), phase=0.7)
+        await asyncio.sleep(KNOWN)
+        black = SourceFault(kind="black", verdict="fault", seconds=3.0, confidence=0.9)
+        programme.ports.faults = {PRIMARY.number: [black]}
+        await asyncio.sleep(1.5)
+        assert stream.on_air == (PRIMARY if behind > 0 else BACKUP)
+        await asyncio.sleep(1.0)
+        assert stream.on_air == BACKUP
+        assert programme.steps == []
+        kinds = [(kind, facts.get("reason")) for kind, facts in programme.ports.events]
+        assert kinds == [("switched", "black")]
+        told = [each.facts for each in programme.ports.recorded if each.kind == "encoder fault"]
+        assert told == [{"slot": "primary", "fault": "black", "everywhere": False}]
+        programme.ports.faults = {}
+        await asyncio.sleep(9.0)
+        assert stream.on_air == BACKUP
+        await asyncio.sleep(8.0)
+        assert stream.on_air == PRIMARY
+        assert programme.steps == []

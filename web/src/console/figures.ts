@@ -49,9 +49,11 @@ function apart(alignment: Slot["alignment"]): string {
 }
 
 /** Return one line on how an encoder is. */
-export function verdictOf({ network, advice, seconds }: Slot): Verdict {
+export function verdictOf({ network, advice, seconds, faults }: Slot): Verdict {
   if (network.silent_seconds >= SILENT_SECONDS)
     return { tone: "bad", text: `${WORDS.nothingFor} ${network.silent_seconds.toFixed(0)} s` };
+  const fault = faults.find((each) => each.verdict === "fault");
+  if (fault) return { tone: "bad", text: WORDS.faults[fault.kind] };
   if (advice.length) return { tone: "warn", text: WORDS.advice };
   if (seconds.bit_rates.length < AVERAGED) return { tone: "warn", text: WORDS.measuring };
   return { tone: "good", text: WORDS.well };

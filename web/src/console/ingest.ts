@@ -32,6 +32,10 @@ export interface Slot {
     readonly behind_ms: number | null;
     readonly reason: string | null;
   } | null;
+  readonly faults: readonly {
+    readonly kind: "black" | "frozen" | "silent";
+    readonly verdict: "fault" | "both" | "unknown";
+  }[];
 }
 
 export interface Report {

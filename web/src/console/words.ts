@@ -43,6 +43,12 @@ export const STREAM_WORDS = {
     ambiguous: "Not known: it repeats itself",
     different: "They send different sound",
   } as Readonly<Record<string, string>>,
+  /** What an encoder shows while another one of its stream does not. */
+  faults: {
+    black: "Shows black, unlike the others",
+    frozen: "Its picture stands still, unlike the others",
+    silent: "Its sound is silent, unlike the others",
+  },
   embedded: "The stream as other pages show it",
   pictureSet: "The slate was set. It is shown from the next encoder on.",
   drilled: (to: string, afterMs: number, gapMs: number) =>
