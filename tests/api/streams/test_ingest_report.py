@@ -122,6 +122,7 @@ _ENCODER: Final = {
             "reason": Nullable(STRING),
         }
     ),
+    "faults": [{"kind": STRING, "verdict": STRING, "seconds": NUMBER, "confidence": NUMBER}],
 }
 REPORT: Final = {
     "data": {

@@ -23,6 +23,9 @@ FAILOVER: Final = {
     "reconnect_seconds": Nullable(contract_shapes.NUMBER),
     "goodbye_seconds": Nullable(contract_shapes.NUMBER),
     "align": Nullable(contract_shapes.STRING),
+    "align_wait_seconds": Nullable(contract_shapes.NUMBER),
+    "quality": Nullable(contract_shapes.STRING),
+    "quality_seconds": Nullable(contract_shapes.NUMBER),
 }
 RECORDING: Final = {
     "enabled": Nullable(contract_shapes.BOOLEAN),
