@@ -270,7 +270,8 @@ def test_an_encoder_makes_the_top_rung_up_to_the_next_keyframe(
     assert output.of(Spliced) == [Spliced(epoch=1, reused="240p")]
     assert output.of(TakenOver) == []
     assert is_exact(output, before, after)
-    assert [len(output.inits(name)) for name in ("240p", "144p")] == [3, 1]
+    returns = any(each.key and each.pts > after.time(number) for each in after.source.pictures)
+    assert [len(output.inits(name)) for name in ("240p", "144p")] == [2 + returns, 1]
 
 
 def test_decode_times_of_the_top_rung_go_on_over_both_ends_of_the_bridge(folder: Path) -> None:
