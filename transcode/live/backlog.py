@@ -177,7 +177,8 @@ class Backlog:
             wall_us,
             splice=splice or self._on_slate,
             joint=joint,
-            show_from=show_from,
+            # The slate belongs to no moment of a programme.
+            show_from=None if self._on_slate else show_from,
             show_until=show_until if splice else None,
         )
         self._source, self._on_slate = start, False

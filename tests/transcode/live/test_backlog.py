@@ -530,3 +530,14 @@ def test_a_new_engine_cuts_if_the_old_one_had_not(
     assert isinstance(start, SourceStart)
     assert start.show_from == show_from
     assert len(start.preroll) + len(packets) == 4
+
+
+def test_after_a_slate_a_source_is_shown_from_its_keyframe_on() -> None:
+    queue = backlog()
+    queue.begin((VIDEO,), 0.0)
+    queue.begin_slate(1.0)
+    queue.begin((VIDEO,), 2.0, show_from=40)
+    offer(queue, packet(0, key=True), 2.0)
+    offer(queue, packet(40), 2.0)
+    starts = [each for each in all_of(queue) if isinstance(each, SourceStart)]
+    assert [each.show_from for each in starts] == [None, None]

@@ -13,7 +13,7 @@ from media.ticks import VIDEO_SCALE
 from storage.objects.disk import DiskObjects
 from tests.support.engine.numbered_films import numbered, numbers
 from tests.support.engine.sources import Source, source_of
-from tests.support.transcode.live_runs import RUNG, playlist, running, send, tracks_of
+from tests.support.transcode.live_runs import RUNG, STREAM, playlist, running, send, tracks_of
 from tests.support.waiting import until
 from tests.transcode.live.test_live_run_preroll import files
 from transcode.live.live_run import LiveRun
@@ -81,7 +81,14 @@ async def test_keyframes_at_other_places_cost_no_picture_in_the_top_rung_either(
             run.finish()
             run.end()
     assert shown(tmp_path) == list(range(PICTURES))
+    (folder,) = (tmp_path / "live" / STREAM).glob(f"*/{RUNG}")
     segments = playlist(tmp_path).segments
+    first = segments[0].map_uri
+    assert first is not None
+    joined = [(folder / uri).read_bytes() for uri in (first, *(each.uri for each in segments))]
+    assert [number for _, number in numbers(b"".join(joined))] == list(range(PICTURES)), (
+        "players with FFmpeg keep the first init section"
+    )
     assert not any(each.discontinuity for each in segments)
     maps = [uri for uri, _ in groupby(segments, lambda each: each.map_uri)]
     assert len(maps) == len(set(maps)) == 3

@@ -226,8 +226,9 @@ class VideoPipeline(PipelineStage[_Item]):
         """
         self._drain()
         self._decoder, self._decoder_closed = None, True
-        top, *self._stages = self._stages
-        self._successor = top
+        if self._successor is None:
+            self._successor = self._stages.pop(0)
+        top = self._successor
         self._activate([stage for stage in self._active if stage is not top])
         top.put(item)
 
