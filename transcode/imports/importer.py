@@ -113,10 +113,7 @@ class Importer(WorkSource[ImportContext]):
             work = await self.context.write(self.context.imports.begin, held)
             await ImportJob(self.context, work, held).run()
         finally:
-            if self._running[held.project] > 1:
-                self._running[held.project] -= 1
-            else:
-                del self._running[held.project]
+            self._running -= Counter([held.project])
 
 
 class ImportJob(LeasedTask[ImportContext, VideoFile]):
