@@ -1,4 +1,4 @@
-"""One HTTP request to an untrusted server, over a connection to an address that was checked.
+"""HTTP requests to untrusted servers, each over a connection to an address that was checked.
 
 A host name is resolved once for each connection. Its addresses are checked, and the connection is
 made to a checked address, so a name that resolves differently a moment later (DNS rebinding) gains
@@ -13,30 +13,32 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
 import httpcore
+import msgspec
 
-from outbound.policy import Network, WebAddress, is_fetchable
+from outbound.policy import Network, OutboundError, WebAddress, is_fetchable
 
 # A name may have many addresses; if these do not answer, the others hardly will.
 _MOST_TRIED: Final = 4
 _CONNECT_SECONDS: Final = 10.0
+_MOST_BYTES: Final = 64 << 10  # of an answer that says whether something was done
+_NOT_IN_TIME: Final = "The server did not answer in time."
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
-class FetchRefused(Exception):
-    """The file cannot be fetched, now or later; `reason` is a sentence for its owner."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+class FetchRefused(OutboundError):
+    """The file cannot be fetched, or the server be called, now or later."""
 
 
-class FetchInterrupted(Exception):
-    """The file did not arrive this time; `reason` is a sentence for its owner."""
+class FetchInterrupted(OutboundError):
+    """The file, or the answer, did not arrive this time."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a server answered: its status, and the beginning of the body."""
+
+    status: int
+    body: bytes
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
@@ -51,7 +53,7 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 
 
 class _CheckedBackend(httpcore.AsyncNetworkBackend):
-    """Connects only to addresses that may be fetched from."""
+    """Connects only to addresses that are allowed."""
 
     def __init__(self, resolve: Resolve, allowed: Sequence[Network]) -> None:
         self._resolve = resolve
@@ -109,11 +111,32 @@ class CheckedClient:
         self._tls = tls
         self._answer_seconds = answer_seconds
 
+    async def call(
+        self, method: str, address: WebAddress, headers: Mapping[str, str], body: bytes = b""
+    ) -> Answer:
+        """Send a request, as `request` does, and return the answer.
+
+        Up to `_MOST_BYTES` of it must arrive within `answer_seconds`; the rest is not read.
+        """
+        received = bytearray()
+        try:
+            async with (
+                asyncio.timeout(self._answer_seconds),
+                self.request(method, address, headers, body) as response,
+            ):
+                async for data in response.aiter_stream():
+                    received += data
+                    if len(received) >= _MOST_BYTES:
+                        break
+        except TimeoutError as error:
+            raise FetchInterrupted(_NOT_IN_TIME) from error
+        return Answer(response.status, bytes(received[:_MOST_BYTES]))
+
     @asynccontextmanager
-    async def get(
-        self, address: WebAddress, headers: Mapping[str, str]
+    async def request(
+        self, method: str, address: WebAddress, headers: Mapping[str, str], body: bytes = b""
     ) -> AsyncGenerator[httpcore.Response, None]:
-        """Send a GET request and yield the response; its body may be read within the block.
+        """Send a request and yield the response; its body may be read within the block.
 
         Raises:
             FetchRefused: the host is in a private network, or its certificate is not valid.
@@ -125,19 +148,21 @@ class CheckedClient:
             ssl_context=await self._verification() if address.scheme == "https" else None,
             network_backend=network,
         )
+        length = {"Content-Length": str(len(body))} if body or method != "GET" else {}
         request = httpcore.Request(
-            "GET",
+            method,
             httpcore.URL(
                 scheme=address.scheme, host=address.host, port=address.port, target=address.target
             ),
-            headers=[("Host", address.netloc), *headers.items()],
+            headers={"Host": address.netloc, **length, **headers},
+            content=body,
         )
         try:
             try:
                 async with asyncio.timeout(self._answer_seconds):
                     response = await connection.handle_async_request(request)
             except TimeoutError as error:
-                raise FetchInterrupted("The server did not answer in time.") from error
+                raise FetchInterrupted(_NOT_IN_TIME) from error
             try:
                 yield response
             finally:

@@ -58,12 +58,16 @@ _REFUSED_6: Final = tuple(
 )
 
 
-class BadWebAddress(Exception):
-    """No file can be fetched from the address; `reason` is a sentence for its owner."""
+class OutboundError(Exception):
+    """A server was not called, or did not answer; `reason` is a sentence for who named it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class BadWebAddress(OutboundError):
+    """No file can be fetched from the address."""
 
 
 class WebAddress(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

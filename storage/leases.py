@@ -12,12 +12,15 @@ part that is done queues the job again for the final steps.
 
 Projects take turns: a worker passes the project that it leased from before, and gets work of the
 next project that has some. Within a project, work is leased in the order of its arrival.
+
+What differs from one kind to another is its `WorkKind`, which is declared with what queues it.
 """
 
 from typing import Final
 
 import msgspec
 
+from media.ticks import MICROSECONDS
 from storage.errors import StorageError
 
 LEASE_US: Final = 15_000_000
@@ -26,10 +29,35 @@ LEASE_US: Final = 15_000_000
 MAX_LEASE_US: Final = 600_000_000
 # Two extensions may fail before the lease is over: one for a busy database, one for a slow disk.
 HEARTBEAT_SECONDS: Final = 5.0
-# After three workers that died over the same file, or three full disks, a fourth attempt would not
-# help, and the owner should know.
-MAX_FAILURES: Final = 3
-_FIRST_PAUSE_US: Final = 5_000_000
+# A pause that is longer than any of its kind by this much was set before the clock was set back.
+_SPARE_PAUSE_US: Final = 60 * MICROSECONDS
+
+
+class WorkKind(msgspec.Struct, frozen=True):
+    """A kind of work: the name in its rows, and the seconds that it waits after each failure.
+
+    One failure more than there are `pauses` ends it: after three workers that died over the same
+    file, or three full disks, a fourth attempt would not help, and the owner should know. `is_part`
+    if it is leased as a part of a job.
+    """
+
+    name: str
+    pauses: tuple[int, ...] = (5, 20)
+    is_part: bool = False
+
+    @property
+    def most_failures(self) -> int:
+        """The number of failures that ends work."""
+        return len(self.pauses) + 1
+
+    def pause_us(self, failures: int) -> int:
+        """Return how long work waits after its `failures`-th failure."""
+        return self.pauses[min(failures, len(self.pauses)) - 1] * MICROSECONDS
+
+    @property
+    def endless_pause_us(self) -> int:
+        """The pause from which on one is treated as over."""
+        return max(self.pauses, default=0) * MICROSECONDS + _SPARE_PAUSE_US
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,13 +73,13 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Work of a `kind` that a worker has leased; `owner` is a random name of this lease.
 
-    `subject` is the number of what the work is about. `part` counts the parts of the job numbered
-    `job` from 1, and is 0 for a job itself. Each heartbeat extends the lease to `lease_us` from
-    then.
+    `subject` is the number of the video that the work is about, or of the project where it is about
+    none. `part` counts the parts of the job numbered `job` from 1, and is 0 for a job itself. Each
+    heartbeat extends the lease to `lease_us` from then. `payload` is what else was queued.
     """
 
     id: int
-    kind: str
+    kind: WorkKind
     subject: int
     owner: str
     attempt: int
@@ -60,11 +88,12 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     part: int = 0
     lease_us: int = LEASE_US
     project: int = 0
+    payload: str = ""
 
     @property
     def spent(self) -> bool:
         """True once it has failed so often that it is to be ended instead of tried again."""
-        return self.failures >= MAX_FAILURES
+        return self.failures >= self.kind.most_failures
 
     @property
     def facts(self) -> dict[str, object]:
@@ -79,12 +108,3 @@ class LeaseLost(StorageError):
         part = f"part {lease.part} of " if lease.part else ""
         super().__init__(f"{part}job {lease.job} is not held any more")
         self.lease = lease
-
-
-def pause_us(failures: int) -> int:
-    """Return how long a job waits after its `failures`-th failure: 5 s, 20 s, 80 s."""
-    return int(_FIRST_PAUSE_US * 4 ** max(0, failures - 1))
-
-
-# A longer pause was set before the clock was set back, and is treated as over.
-MAX_PAUSE_US: Final = pause_us(MAX_FAILURES)

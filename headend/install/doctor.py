@@ -395,8 +395,7 @@ async def _jobs(catalog: Catalog, now_us: int) -> Finding:
     if not stuck:
         return Finding(topic="jobs", verdict="well", text="none is stuck")
     items = [
-        FindingItem(path=f"videos/{job.video}", what=f"{job.kind}, {job.state}, job {job.job}")
-        for job in stuck
+        FindingItem(path=job.path, what=f"{job.kind}, {job.state}, job {job.job}") for job in stuck
     ]
     text = (
         "no worker runs jobs that are due: check that `headend serve` or `headend transcode` runs,"

@@ -34,43 +34,36 @@ ContextT = TypeVar("ContextT", bound=WorkContext)
 OutcomeT = TypeVar("OutcomeT")
 
 
-class InputRefused(Exception):
-    """The input cannot be used, now or later; `reason` is a sentence for its owner."""
+class NotDone(Exception):
+    """The attempt did not succeed; `reason` is a sentence for the owner of the input."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-class AttemptFailed(Exception):
+class InputRefused(NotDone):
+    """The input cannot be used, now or later."""
+
+
+class AttemptFailed(NotDone):
     """The attempt failed through no fault of the input, so another one may succeed.
 
-    `reason` is a sentence for the owner of the input. It is raised from the store's error, if that
-    is the cause.
+    It is raised from the store's error, if that is the cause.
     """
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
-
-class Postponed(Exception):
-    """The attempt cannot go on now, and is put back without counting; `reason` is a sentence."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+class Postponed(NotDone):
+    """The attempt cannot go on now, and is put back without counting."""
 
 
 class TaskEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """The names of a task's log events."""
+    """The names of a task's log events; those of work that is put back begin with `what`."""
 
+    what: str
     begun: str
     failed: str
     given_up: str
-    put_back: str
-    given_back: str
-    not_given_back: str
 
 
 class LeasedTask(ABC, Generic[ContextT, OutcomeT]):
@@ -103,13 +96,15 @@ class LeasedTask(ABC, Generic[ContextT, OutcomeT]):
             Postponed: it could not go on now.
         """
 
-    @abstractmethod
     async def finish(self, outcome: OutcomeT) -> None:
         """Record the outcome of `make`, and nothing else: it is repeated if that fails."""
+        del outcome  # by default, nothing remains of it
+        await self._context.jobs.finish(self.held)
 
-    @abstractmethod
     async def fail(self, reason: str) -> None:
         """Record that the work failed for good, and nothing else."""
+        del reason  # it is logged
+        await self._context.jobs.finish(self.held)
 
     async def clean_up(self) -> None:  # not every task leaves something behind
         """Remove what the recorded outcome or failure leaves behind; the lease is over."""
@@ -118,8 +113,7 @@ class LeasedTask(ABC, Generic[ContextT, OutcomeT]):
         """Queue the work again: later if this attempt `failed`, else at once."""
         await self._context.jobs.requeue(self.held, self._context.now_us(), failed=failed)
 
-    @abstractmethod
-    async def discard(self) -> None:
+    async def discard(self) -> None:  # not every task makes something
         """Remove what this attempt made."""
 
     async def run(self) -> None:
@@ -225,7 +219,7 @@ class LeasedTask(ABC, Generic[ContextT, OutcomeT]):
 
     async def _put_back(self, reason: str, *, failed: bool) -> None:
         await self._record(lambda: self.put_back(failed=failed))
-        log.warning(self.events.put_back, extra={**self.facts, "reason": reason})
+        log.warning("%s put back", self.events.what, extra={**self.facts, "reason": reason})
         await self.discard()
 
     async def _give_up(self, reason: str, **facts: object) -> None:
@@ -262,6 +256,7 @@ class LeasedTask(ABC, Generic[ContextT, OutcomeT]):
             async with asyncio.timeout(HEARTBEAT_SECONDS):
                 await self.put_back(failed=False)
                 await self.discard()
-            log.info(self.events.given_back, extra=self.facts)
+            log.info("%s given back", self.events.what, extra=self.facts)
         except (LeaseLost, CatalogError, TimeoutError) as error:
-            log.warning(self.events.not_given_back, extra={**self.facts, "cause": str(error)})
+            cause = {**self.facts, "cause": str(error)}
+            log.warning("%s not given back", self.events.what, extra=cause)

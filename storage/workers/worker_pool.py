@@ -7,12 +7,12 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
-from typing import Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from media.no_op import always
 from storage.cancellation import uncancelled
 from storage.errors import CatalogError, StorageError
-from storage.leases import Lease, LeaseLost
+from storage.leases import Lease, LeaseLost, WorkKind
 from storage.workers.context import WorkContext
 
 log = logging.getLogger(__name__)
@@ -25,19 +25,24 @@ ContextT = TypeVar("ContextT", bound=WorkContext, covariant=True)
 
 
 class WorkSource(ABC, Generic[ContextT]):
-    """What the workers of a process lease, and how it is done; projects take turns in each kind."""
+    """What the workers of a process lease, and how it is done; projects take turns in each kind.
+
+    A source leases work of its `kind`, or of others too in a `lease` of its own.
+    """
+
+    kind: ClassVar[WorkKind]
 
     def __init__(self, context: ContextT) -> None:
         self.context = context
-        self._last_projects: dict[str, int] = {}  # by kind
+        self._last_projects: dict[WorkKind, int] = {}
 
-    @abstractmethod
     async def lease(self, owner: str) -> Lease | None:
         """Lease what is to be done next, if there is anything; `owner` is a new random name.
 
         Raises:
             CatalogError: the database did not answer.
         """
+        return await self.lease_kind(self.kind, owner)
 
     @abstractmethod
     async def do(self, held: Lease) -> None:
@@ -54,7 +59,7 @@ class WorkSource(ABC, Generic[ContextT]):
 
     async def lease_kind(
         self,
-        kind: str,
+        kind: WorkKind,
         owner: str,
         *,
         busy: frozenset[int] = frozenset(),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headend.install.certificates import ensure_local_certificates, tls_context
-from outbound.http_client import CheckedClient, FetchRefused
-from outbound.policy import parse_networks
+from outbound.http_client import Answer, CheckedClient, FetchInterrupted, FetchRefused
+from outbound.policy import parse_networks, parse_web_address
 from tests.support.transcode.loopback_download import (
     LOOPBACK,
     MiB,
@@ -21,6 +21,7 @@ from tests.support.transcode.loopback_download import (
 from tests.support.transcode.web_servers import (
     WebRequest,
     file_server,
+    response_bytes,
     web_server,
 )
 
@@ -137,3 +138,42 @@ async def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None
         remote = CheckedClient(allowed=LOOPBACK, answer_seconds=0.2)
         with pytest.raises(FetchRefused, match="did not answer in time"):
             await download_from(site.url(), site.port, tmp_path, remote=remote)
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+async def test_a_call_sends_a_body_and_returns_the_answer(method: str) -> None:
+    said = response_bytes("503 Later", "Content-Length: 5", body=b"later")
+    async with web_server(always_respond(said)) as site:
+        address = parse_web_address(site.url("/hook?key=1"), {site.port})
+        client = CheckedClient(allowed=LOOPBACK)
+        answer = await client.call(method, address, {"Content-Type": "text/plain"}, b"hello")
+        assert answer == Answer(503, b"later")
+        (request,) = site.requests
+        assert (request.method, request.target, request.body) == (method, "/hook?key=1", b"hello")
+        assert request.headers["content-type"] == "text/plain"
+        with pytest.raises(FetchRefused, match="private network"):
+            await CheckedClient().call(method, address, {}, b"hello")
+        assert len(site.requests) == 1
+
+
+async def test_of_a_long_answer_the_beginning_is_returned() -> None:
+    whole = response_bytes("200 OK", body=b"a" * 8 * MiB)
+    async with web_server(always_respond(whole)) as site:
+        address = parse_web_address(site.url(), {site.port})
+        answer = await CheckedClient(allowed=LOOPBACK).call("POST", address, {})
+        assert answer == Answer(200, b"a" * (64 << 10))
+        assert site.requests[0].headers["content-length"] == "0"
+
+
+async def test_an_answer_that_does_not_end_is_given_up() -> None:
+    async def drip(_: WebRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(response_bytes("200 OK"))
+        while True:
+            writer.write(b".")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async with web_server(drip) as site:
+        address = parse_web_address(site.url(), {site.port})
+        with pytest.raises(FetchInterrupted, match="did not answer in time"):
+            await CheckedClient(allowed=LOOPBACK, answer_seconds=0.2).call("POST", address, {})

@@ -143,7 +143,7 @@ class _Download:
         """Request the missing bytes, following redirects."""
         address = self._address
         for _ in range(self._limits.redirects + 1):
-            async with self._client.get(address, self._request_headers()) as response:
+            async with self._client.request("GET", address, self._request_headers()) as response:
                 headers = _headers(response)
                 location = headers.get("location")
                 if response.status not in _REDIRECTS or location is None:

@@ -19,9 +19,9 @@ import msgspec
 from media.no_op import do_nothing_async
 from outbound.http_client import CheckedClient, FetchRefused
 from outbound.policy import BadWebAddress, parse_web_address
-from storage.catalog.jobs.jobs import IMPORT
 from storage.catalog.records.videos import VideoFile
 from storage.catalog.videos.imports import Imports, ImportWork
+from storage.catalog.videos.jobs import IMPORT
 from storage.errors import CatalogError
 from storage.file_intake import FileRefused, Probe, probe_source
 from storage.leases import Lease
@@ -81,6 +81,8 @@ class Importer(WorkSource[ImportContext]):
     leave places for those of another.
     """
 
+    kind: ClassVar = IMPORT
+
     def __init__(self, context: ImportContext) -> None:
         super().__init__(context)
         self._running: Counter[int] = Counter()  # by project
@@ -98,7 +100,7 @@ class Importer(WorkSource[ImportContext]):
             now = self.context.clock()
             if busy and busy == self._idle.busy and now < self._idle.until:
                 return None
-            job = await self.lease_kind(IMPORT, owner, busy=busy)
+            job = await self.lease_kind(self.kind, owner, busy=busy)
             if job is None:
                 self._idle = _Idle(busy, now + _BUSY_PAUSE_SECONDS)
                 return None
@@ -111,22 +113,17 @@ class Importer(WorkSource[ImportContext]):
             work = await self.context.write(self.context.imports.begin, held)
             await ImportJob(self.context, work, held).run()
         finally:
-            if self._running[held.project] > 1:
-                self._running[held.project] -= 1
-            else:
-                del self._running[held.project]
+            self._running -= Counter([held.project])
 
 
 class ImportJob(LeasedTask[ImportContext, VideoFile]):
     """One attempt at fetching a video's file."""
 
     events: ClassVar = TaskEvents(
+        what="import",
         begun="importing",
         failed="import failed",
         given_up="import failed",
-        put_back="import put back",
-        given_back="import given back",
-        not_given_back="import not given back",
     )
     spent_reason: ClassVar = "The import broke off {} times and was given up."
 

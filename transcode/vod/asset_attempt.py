@@ -25,6 +25,7 @@ from storage.catalog.records.transcoding import (
     PlannedRung,
     VideoWork,
 )
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.catalog.videos.spans import Spans
 from storage.catalog.videos.transcoding import Transcoding
 from storage.errors import CatalogError
@@ -174,7 +175,7 @@ class AssetAttempt:
             self._context.objects, hash_=self._work.hash, folder=self._media_folder, names=names
         )
         self._progress = AssetProgress(probed.length_us, self._context.clock())
-        waiting = await self._context.jobs.has_due(self._context.now_us())
+        waiting = await self._context.jobs.has_due(self._context.now_us(), TRANSCODE)
         self._encodes = self._context.may_encode() and not self.is_planned
         takes_more = self._encodes and not waiting
         self._is_short = probed.length_us <= _SHORT_US

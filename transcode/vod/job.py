@@ -12,8 +12,8 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from storage.catalog.jobs.jobs import SPAN, TRANSCODE
 from storage.catalog.records.transcoding import VideoWork
+from storage.catalog.videos.jobs import SPAN, TRANSCODE
 from storage.errors import CatalogError
 from storage.leases import Lease
 from storage.workers.leased_task import InputRefused, LeasedTask, Postponed, TaskEvents
@@ -117,12 +117,10 @@ class VideoJob(LeasedTask[TranscodeContext, Assembled | None]):
     """
 
     events: ClassVar = TaskEvents(
+        what="video",
         begun="transcoding",
         failed="video failed",
         given_up="video given up",
-        put_back="video put back",
-        given_back="video given back",
-        not_given_back="video not given back",
     )
     spent_reason: ClassVar = SPENT_REASON
 

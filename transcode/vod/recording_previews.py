@@ -23,8 +23,8 @@ from media.hls.playlist import MediaPlaylist, MultivariantPlaylist, Variant
 from media.ladder import BOX_NUMBERS, Rendition
 from media.sample_times import coarse_to_fine, sample_times
 from media.ticks import MICROSECONDS, MILLISECONDS, VIDEO_SCALE, rescale
-from storage.catalog.jobs.jobs import PREVIEWS
 from storage.catalog.records.transcoding import MadePreviews, PreviewWork
+from storage.catalog.videos.jobs import PREVIEWS
 from storage.catalog.videos.previews import RecordingPreviews
 from storage.leases import Lease
 from storage.objects.addresses import (
@@ -123,13 +123,11 @@ class PreviewMaker(WorkSource[PreviewContext]):
     What is made is stored while the store is well.
     """
 
+    kind: ClassVar = PREVIEWS
+
     def __init__(self, context: PreviewContext) -> None:
         objects = PatientObjects(context.objects, context.health)
         super().__init__(msgspec.structs.replace(context, objects=objects))
-
-    async def lease(self, owner: str) -> Lease | None:
-        """Lease the next job; see `WorkSource.lease`."""
-        return await self.lease_kind(PREVIEWS, owner)
 
     async def do(self, held: Lease) -> None:
         """Do a job to its end; see `WorkSource.do`."""
@@ -151,12 +149,10 @@ class PreviewJob(LeasedTask[PreviewContext, MadePreviews]):
     """
 
     events: ClassVar = TaskEvents(
+        what="previews",
         begun="previews begun",
         failed="no previews",
         given_up="no previews",
-        put_back="previews put back",
-        given_back="previews given back",
-        not_given_back="previews not given back",
     )
     spent_reason: ClassVar = "Making the previews broke off {} times and was given up."
 

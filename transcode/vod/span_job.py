@@ -41,12 +41,10 @@ class SpanJob(LeasedTask[TranscodeContext, MadePiece]):
     """One attempt at a span."""
 
     events: ClassVar = TaskEvents(
+        what="span",
         begun="span begun",
         failed="video failed",
         given_up="video given up",
-        put_back="span put back",
-        given_back="span given back",
-        not_given_back="span not given back",
     )
     spent_reason: ClassVar = SPENT_REASON
 

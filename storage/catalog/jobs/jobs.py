@@ -1,10 +1,11 @@
 """The table of work (`catalog.jobs`): which worker does what, until when.
 
-A row exists while there is something to do. What it is about is a column of its own with a foreign
-key, so that it ends with that: a video, or the job that it is a part of. How it ended is written
-where its kind says. The functions run within the caller's transaction, which locks what the work is
-about first if it changes that too, and then a job before its parts. On PostgreSQL workers skip each
-other's locked rows (SKIP LOCKED); on SQLite a writing transaction locks the whole database.
+A row exists while there is something to do. It is of a project, and ends when that is deleted. If
+it is about a video, or is a part of a job, that is a column with a foreign key: it ends with that,
+too. How it ended is written where its kind says. The functions run within the caller's transaction,
+which locks what the work is about first if it changes that too, and then a job before its parts. On
+PostgreSQL workers skip each other's locked rows (SKIP LOCKED); on SQLite a writing transaction
+locks the whole database.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,17 +16,10 @@ from sqlalchemy import ColumnElement, and_, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
-from storage.catalog.jobs.queue import LeaseQueue
+from storage.catalog.jobs.queue import LeaseQueue, facts_of_rows
 from storage.catalog.schema.tables import jobs
-from storage.leases import LEASE_US, JobFacts, Lease, LeaseLost, pause_us
+from storage.leases import LEASE_US, JobFacts, Lease, LeaseLost, WorkKind
 
-# The kinds that there are: a file is made playable, or fetched from an address; a recording, which
-# plays already, gets its previews; a span of a file is a part of the job that makes it playable.
-TRANSCODE: Final = "transcode"
-IMPORT: Final = "import"
-PREVIEWS: Final = "previews"
-SPAN: Final = "span"
-_PARTS: Final = frozenset({SPAN})
 QUEUED: Final = "queued"
 RUNNING: Final = "running"
 WAITING: Final = "waiting"  # for its parts: not held, and not to be leased
@@ -42,14 +36,18 @@ def facts_of(failures: int) -> str:
 
 async def add(
     connection: AsyncConnection,
-    kind: str,
+    kind: WorkKind,
     project: int,
     now_us: int,
     rows: Sequence[Mapping[str, object]],
 ) -> None:
-    """Queue work of a kind; each row has what it is about, and may have other values, too."""
+    """Queue work of a kind for a project.
+
+    Each row has what it is about, if not the project alone, and may have other values, too, such as
+    `payload`, a text for its worker.
+    """
     values = {
-        "kind": kind,
+        "kind": kind.name,
         "project_id": project,
         "state": QUEUED,
         "attempt": 0,
@@ -91,7 +89,8 @@ async def requeue(connection: AsyncConnection, lease: Lease, now_us: int, *, fai
     values: dict[str, object] = {"state": QUEUED, "owner": None, "leased_until_us": None}
     if failed:
         failures = lease.failures + 1
-        values |= {"run_after_us": now_us + pause_us(failures), "facts": facts_of(failures)}
+        run_after_us = now_us + lease.kind.pause_us(failures)
+        values |= {"run_after_us": run_after_us, "facts": facts_of(failures)}
     await change(connection, lease, now_us, **values)
 
 
@@ -143,7 +142,7 @@ class Jobs:
         self,
         owner: str,
         now_us: int,
-        kind: str = TRANSCODE,
+        kind: WorkKind,
         *,
         lease_us: int = LEASE_US,
         after: int = 0,
@@ -161,17 +160,16 @@ class Jobs:
         # Most calls find none: they do not take the write lock.
         if not await self.has_due(now_us, kind, passed_over=passed_over):
             return None
-        facts = {"kind": kind, "passed_over": tuple(passed_over)}
-        queue = _queue_of(kind)
+        queue, facts = _queue_of(kind), facts_of_rows(now_us, kind, passed_over)
         async with self._database.writing() as connection:
-            row = await queue.lock_next(connection, now_us, after, **facts)
+            row = await queue.lock_next(connection, facts, after)
             passed = 0
             while row is not None and row.project_id in busy and passed < len(busy):
-                row = await queue.lock_next(connection, now_us, row.project_id, **facts)
+                row = await queue.lock_next(connection, facts, row.project_id)
                 passed += 1
             if row is None or row.project_id in busy:
                 return None
-            subject: int | None = row.video_id
+            subject: int | None = row.video_id or row.project_id
             if row.job_id is not None:
                 query = select(_TABLE.video_id).where(_TABLE.id == row.job_id)
                 subject = (await connection.execute(query)).scalar_one_or_none()
@@ -189,6 +187,7 @@ class Jobs:
                 part=row.number,
                 lease_us=lease_us,
                 project=row.project_id,
+                payload=row.payload or "",
             )
             await connection.execute(
                 update(jobs)
@@ -205,17 +204,22 @@ class Jobs:
             return lease
 
     async def has_due(
-        self, now_us: int, kind: str = TRANSCODE, *, passed_over: Collection[int] = ()
+        self, now_us: int, kind: WorkKind, *, passed_over: Collection[int] = ()
     ) -> bool:
         """Return whether there is work of a kind that may be leased, apart from `passed_over`."""
-        facts = {"kind": kind, "passed_over": tuple(passed_over)}
+        facts = facts_of_rows(now_us, kind, passed_over)
         async with self._database.reading() as connection:
-            return await _queue_of(kind).is_due(connection, now_us, **facts)
+            return await _queue_of(kind).is_due(connection, facts)
 
     async def extend(self, lease: Lease, now_us: int) -> None:
         """Extend a lease (see `extend`)."""
         async with self._database.writing() as connection:
             await extend(connection, lease, now_us)
+
+    async def finish(self, lease: Lease) -> None:
+        """Remove work that is over (see `finish`), where nothing else is to be recorded."""
+        async with self._database.writing() as connection:
+            await finish(connection, lease)
 
     async def requeue(self, lease: Lease, now_us: int, *, failed: bool) -> None:
         """Queue work again (see `requeue`), where nothing else is to be changed."""
@@ -223,5 +227,5 @@ class Jobs:
             await requeue(connection, lease, now_us, failed=failed)
 
 
-def _queue_of(kind: str) -> LeaseQueue:
-    return _PART_QUEUE if kind in _PARTS else _QUEUE
+def _queue_of(kind: WorkKind) -> LeaseQueue:
+    return _PART_QUEUE if kind.is_part else _QUEUE

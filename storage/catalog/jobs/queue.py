@@ -10,7 +10,7 @@ are passed over. Both indexes are partial, and SQLite uses those only for states
 out in the statement: a state is no parameter here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.schema.tables import jobs
-from storage.leases import MAX_LEASE_US, MAX_PAUSE_US
+from storage.leases import MAX_LEASE_US, WorkKind
 
 _QUEUED: Final = literal_column("'queued'", String())
 _RUNNING: Final = literal_column("'running'", String())
@@ -48,8 +48,7 @@ Facts = Mapping[str, object]
 class LeaseQueue:
     """The rows for which `conditions` are true; `order` names the columns that order a project's.
 
-    Each call runs within the caller's transaction, for rows of a `kind` that are not among those
-    numbered `passed_over`.
+    Each call runs within the caller's transaction, for the rows that `facts_of_rows` describes.
     """
 
     def __init__(self, order: Sequence[str], *conditions: ColumnElement[bool]) -> None:
@@ -71,20 +70,19 @@ class LeaseQueue:
         turn = (project <= _AFTER, project, *columns)
         self._expired = locked.where(expired).order_by(*turn)
 
-    async def is_due(self, connection: AsyncConnection, now_us: int, **parameters: object) -> bool:
+    async def is_due(self, connection: AsyncConnection, facts: Facts) -> bool:
         """Return whether a row may be leased; needs no write lock."""
-        result = await connection.execute(self._due, _moment(now_us) | parameters)
-        return result.scalar_one() is not None
+        return (await connection.execute(self._due, facts)).scalar_one() is not None
 
     async def lock_next(
-        self, connection: AsyncConnection, now_us: int, after: int, **parameters: object
+        self, connection: AsyncConnection, facts: Facts, after: int
     ) -> Row[Any] | None:  # Any: the row of a whole table has no static type
         """Lock the row to be leased next, and return it; None if there is none.
 
         `after` is the number of the project that was served before. Rows that others have locked
         are passed over.
         """
-        facts = _moment(now_us) | parameters | {"after": after}
+        facts = {**facts, "after": after}
         queued = await _first(connection, self._queued_later, facts)
         if queued is None:
             queued = await _first(connection, self._queued_earlier, facts)
@@ -97,10 +95,13 @@ class LeaseQueue:
         return min((row for row in (queued, expired) if row is not None), key=turn, default=None)
 
 
-def _moment(now_us: int) -> dict[str, object]:
+def facts_of_rows(now_us: int, kind: WorkKind, passed_over: Collection[int]) -> Facts:
+    """Describe the rows of a kind that are not among those numbered `passed_over`."""
     return {
+        "kind": kind.name,
+        "passed_over": tuple(passed_over),
         "now_us": now_us,
-        "late_us": now_us + MAX_PAUSE_US,
+        "late_us": now_us + kind.endless_pause_us,
         "endless_us": now_us + MAX_LEASE_US,
     }
 

@@ -35,11 +35,11 @@ _MOST: Final = 20
 
 
 class StuckJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that does not continue by itself; `video` is the video's hash."""
+    """A job that does not continue by itself; `path` is its video's, or else its project's."""
 
     job: int
     kind: str
-    video: str
+    path: str
     state: str
 
 
@@ -89,15 +89,21 @@ class HealthChecks:
             (table.state == _RUNNING) & (table.leased_until_us < old_us),
             (table.state == _WAITING) & (table.updated_us < old_us),
         )
-        query = select(table.id, table.kind, videos.c.hash, table.state).join_from(jobs, videos)
+        path = func.coalesce("videos/" + videos.c.hash, "projects/" + projects.c.key)
+        query = (
+            select(table.id, table.kind, path, table.state)
+            .outerjoin_from(jobs, projects, projects.c.id == table.project_id)
+            .outerjoin(videos, videos.c.id == table.video_id)
+            .where(table.job_id.is_(None))
+        )
         async with self._database.reading_all() as connection:
             at_work = await _is_at_work(connection, old_us)
             rows = await connection.execute(
                 query.where(vain if at_work else idle).order_by(table.id).limit(_MOST)
             )
             return tuple(
-                StuckJob(job=job, kind=kind, video=video, state=state)
-                for job, kind, video, state in rows
+                StuckJob(job=job, kind=kind, path=path, state=state)
+                for job, kind, path, state in rows
             )
 
     async def is_at_work(self, now_us: int) -> bool:

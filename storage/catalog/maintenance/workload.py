@@ -22,7 +22,7 @@ class JobCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, with its video; `project` is the key of the video's project.
+    """A job of the project with the key `project`, with its video; 0 and no title if it has none.
 
     `progress` is in percent, `eta` in seconds (0: unknown), `attempt` 0 where none began.
     """
@@ -50,10 +50,11 @@ class WorkloadRecord(msgspec.Struct, frozen=True, kw_only=True):
 _JOBS: Final = RowReader(
     ListedJob,
     jobs,
-    title=func.coalesce(videos.c.title, videos.c.file_title),
+    video=func.coalesce(jobs.c.video_id, 0),
+    title=func.coalesce(videos.c.title, videos.c.file_title, ""),
     project=projects.c.key,
-    progress=videos.c.progress,
-    eta=videos.c.eta,
+    progress=func.coalesce(videos.c.progress, 0),
+    eta=func.coalesce(videos.c.eta, 0),
 )
 
 
@@ -68,19 +69,19 @@ class Workload:
 
         At most `most` jobs are listed: running ones come first, then the oldest.
         """
-        of_present = project_lookup.is_of_present(jobs.c.project_id)
+        counted = project_lookup.is_of_present(jobs.c.project_id), jobs.c.job_id.is_(None)
         number = func.count()
         count_query = (
             select(jobs.c.kind, jobs.c.state, number)
-            .where(of_present, jobs.c.job_id.is_(None))
+            .where(*counted)
             .group_by(jobs.c.kind, jobs.c.state)
             .order_by(jobs.c.kind, jobs.c.state)
         )
         list_query = (
             select(*_JOBS.columns)
-            .join_from(jobs, videos, videos.c.id == jobs.c.video_id)
-            .join(projects, projects.c.id == videos.c.project_id)
-            .where(of_present)
+            .outerjoin_from(jobs, videos, videos.c.id == jobs.c.video_id)
+            .join(projects, projects.c.id == jobs.c.project_id)
+            .where(*counted)
             .order_by(case((jobs.c.state == _RUNNING, 0), else_=1), jobs.c.id)
             .limit(most)
         )

@@ -34,7 +34,7 @@ MAX_MEDIA_ROWS: Final = 100
 MAX_OTHER_ROWS: Final = 500  # events above all, each with an index or two
 # In the order in which transactions lock them (`storage.catalog.engine.lock_order`).
 _WITH_MEDIA: Final = (streams, videos, uploads, recordings)
-_OTHERS: Final = (upload_links, tags, categories, players, events)
+_OTHERS: Final = (upload_links, jobs, tags, categories, players, events)
 
 
 class RemovedProject(msgspec.Struct, frozen=True, kw_only=True):

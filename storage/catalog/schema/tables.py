@@ -357,9 +357,9 @@ video_resolutions = Table(
 
 # Work of a `kind` that some worker is to do (`storage.leases`), removed when it is over: `state` is
 # queued, running or waiting (for its parts). While it runs it is leased to `owner` until
-# `leased_until_us`; a worker with an older `attempt` has lost it. It is about one thing, with which
-# it ends: a video, or the job whose part `number` (from 1) it is. `project_id` is that one's, for
-# an index in the order in which projects take turns.
+# `leased_until_us`; a worker with an older `attempt` has lost it. It is of a project, and may be
+# about one of its videos, or the part `number` (from 1) of a job: it ends with these. `payload` is
+# for its worker. `project_id` is for an index, too, in the order in which projects take turns.
 jobs = Table(
     "jobs",
     METADATA,
@@ -376,8 +376,9 @@ jobs = Table(
     Column("updated_us", BigInteger, nullable=False),
     Column("project_id", Integer, nullable=False, server_default="0"),
     Column("number", Integer, nullable=False, server_default="0"),
+    Column("payload", Text),
     Column("job_id", WIDE, ForeignKey("jobs.id", ondelete="CASCADE")),
-    CheckConstraint("(video_id IS NULL) <> (job_id IS NULL)", name="subject"),
+    CheckConstraint("video_id IS NULL OR job_id IS NULL", name="subject"),
     sqlite_autoincrement=True,
 )
 # The queue, and what is leased: a poll and a lease read these alone

@@ -17,7 +17,6 @@ from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ImportAskedForEvent
 from storage.catalog.jobs import jobs as work
-from storage.catalog.jobs.jobs import IMPORT
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
@@ -73,7 +72,7 @@ async def retry(connection: AsyncConnection, video: int, now_us: int) -> bool:
     rows = await connection.execute(select(_TABLE.video_id).where(_TABLE.video_id == video))
     if rows.one_or_none() is None:
         return False
-    await jobs.enqueue(connection, video, now_us, IMPORT)
+    await jobs.enqueue(connection, video, now_us, jobs.IMPORT)
     return True
 
 
@@ -113,7 +112,7 @@ class Imports:
                 "created_us": change.now_us,
             }
             await connection.execute(insert(imports).values(values))
-            await jobs.enqueue(connection, video, change.now_us, IMPORT)
+            await jobs.enqueue(connection, video, change.now_us, jobs.IMPORT)
             event = ImportAskedForEvent(host=new.host)
             await announce(connection, project, new.video.hash, event, change=change)
             return await video_queries.read(connection, video)

@@ -1,21 +1,29 @@
-"""The jobs of videos: added and ended with the numbers of their attempts.
+"""The jobs of videos: their kinds; added and ended with the numbers of their attempts.
 
 Attempts are numbered over all jobs of a video, since they make folders that are named by number.
 The functions run within the caller's transaction, which locks the job's video first if it changes
 that too. `storage.catalog.jobs.jobs` has the rest.
 """
 
+from typing import Final
+
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.jobs import jobs as work
-from storage.catalog.jobs.jobs import TRANSCODE
 from storage.catalog.schema.tables import jobs, videos
-from storage.leases import Lease
+from storage.leases import Lease, WorkKind
+
+# A file is made playable, or fetched from an address; a recording, which plays already, gets its
+# previews; a span of a file is a part of the job that makes it playable.
+TRANSCODE: Final = WorkKind("transcode")
+IMPORT: Final = WorkKind("import")
+PREVIEWS: Final = WorkKind("previews")
+SPAN: Final = WorkKind("span", is_part=True)
 
 
 async def enqueue(
-    connection: AsyncConnection, video: int, now_us: int, kind: str = TRANSCODE
+    connection: AsyncConnection, video: int, now_us: int, kind: WorkKind = TRANSCODE
 ) -> None:
     """Add a job of a kind to a video.
 

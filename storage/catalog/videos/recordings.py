@@ -18,7 +18,6 @@ from media.ticks import DAY_US, MICROSECONDS, utc
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import RecordedEvent, RecordingExpiredEvent, VideoState
-from storage.catalog.jobs.jobs import PREVIEWS
 from storage.catalog.library import labels, players
 from storage.catalog.queries import project_lookup, removals
 from storage.catalog.queries.due import Due, count_due
@@ -169,7 +168,7 @@ async def add_video(connection: AsyncConnection, video: RecordedVideo, now_us: i
     if rungs:
         resolutions = ((each.number, each.width, each.height, each.size) for each in rungs)
         await rows.add_resolutions(connection, number, resolutions, transcoded=True)
-        await jobs.enqueue(connection, number, now_us, PREVIEWS)
+        await jobs.enqueue(connection, number, now_us, jobs.PREVIEWS)
     await labels.link_tags(connection, project, "video", number, video.facts.tags, now_us)
     await announce(connection, project, video.hash, VideoState(), change=Change(now_us))
     return number

@@ -27,7 +27,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.database import Database
 from storage.catalog.jobs import jobs as work
-from storage.catalog.jobs.jobs import SPAN
 from storage.catalog.records.transcoding import PlannedSpan, RemainingMedia, SpanWork
 from storage.catalog.schema.tables import jobs as job_table
 from storage.catalog.schema.upload_tables import spans
@@ -152,7 +151,7 @@ class Spans:
             await connection.execute(insert(spans), new)
             parts = [{"job_id": job.id, "number": each.number} for each in planned]
             if parts:
-                await work.add(connection, SPAN, job.project, now_us, parts)
+                await work.add(connection, jobs.SPAN, job.project, now_us, parts)
             return True
 
     async def adopt(self, now_us: int) -> bool:
@@ -185,7 +184,7 @@ class Spans:
                     "run_after_us": row.run_after_us,
                     "facts": work.facts_of(row.failures),
                 }
-                await work.add(connection, SPAN, row.project_id, now_us, [part])
+                await work.add(connection, jobs.SPAN, row.project_id, now_us, [part])
         return True
 
     async def begin(self, span: Lease, now_us: int) -> SpanWork:

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from api.operations.report import LoggedProblem
+from headend.install.installation import DATABASE
 from storage.catalog.records.common import Change
 from tests.support.api.application import NOW_US, ApiService
 from tests.support.api.console_client import Browser
 from tests.support.api.operations_site import operations_site
+from tests.support.storage.leases import queue_errand
 from tests.support.storage.new_videos import new_video
 
 HOSTILE = "\"><script>alert('event')</script>"
@@ -28,7 +30,10 @@ async def operations_service(tmp_path: Path) -> AsyncGenerator[ApiService]:
         yield opened
 
 
-async def test_machine_queue_and_log_are_shown(operations_service: ApiService) -> None:
+async def test_machine_queue_and_log_are_shown(
+    operations_service: ApiService, tmp_path: Path
+) -> None:
+    queue_errand(tmp_path / "data" / DATABASE, 1)
     added = await operations_service.catalog.videos.add(1, new_video(title=HOSTILE), Change(NOW_US))
     browser = Browser(operations_service)
     await browser.sign_in()
@@ -38,6 +43,8 @@ async def test_machine_queue_and_log_are_shown(operations_service: ApiService) -
     assert "the bucket does not answer" in page
     assert "1 to transcode: queued" in page
     assert f"/videos/{added.video.id}" in page
+    assert "1 errand: queued" in page
+    assert "/videos/0" not in page
     assert "engine lost" in page
     assert "<script>alert" not in page
     assert "1.2.3" in page

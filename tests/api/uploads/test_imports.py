@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from storage.catalog.records.common import Change
+from storage.catalog.videos.jobs import IMPORT
 from tests.support.api.application import ApiService, Json
 from tests.support.api.contract_shapes import UPLOAD_VIDEO, faults
 from tests.support.api.upload_clips import upload
@@ -136,4 +137,4 @@ async def test_an_import_that_is_deleted_is_gone(api_service: ApiService) -> Non
     number = (await request_import(api_service))["video"]["id"]
     deleted = await api_service.client.delete(f"/api/videos/{number}", headers=api_service.owner)
     assert deleted.status_code == 204
-    assert await api_service.catalog.jobs.lease("worker", 2**52, "import") is None
+    assert await api_service.catalog.jobs.lease("worker", 2**52, IMPORT) is None

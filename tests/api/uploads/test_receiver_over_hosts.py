@@ -18,6 +18,7 @@ from api.http.application import PlainApplication
 from headend.http.server import serving
 from headend.roles.upload_intake import create_intake
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.objects.addresses import PIECES, video_source
 from storage.objects.disk import DiskObjects
 from storage.objects.s3 import S3Objects
@@ -86,8 +87,8 @@ class UploadHosts(msgspec.Struct, frozen=True):
         assert await objects.addresses("sources") == [video_source(hash_, 1)]
         assert await objects.get(video_source(hash_, 1)) == data
         assert await objects.addresses(PIECES) == []
-        assert await self.hosts[0].catalog.jobs.lease("one", 1 << 60) is not None
-        assert await self.hosts[0].catalog.jobs.lease("two", 1 << 60) is None
+        assert await self.hosts[0].catalog.jobs.lease("one", 1 << 60, TRANSCODE) is not None
+        assert await self.hosts[0].catalog.jobs.lease("two", 1 << 60, TRANSCODE) is None
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ import pytest
 
 from media.stream_keys import new_hash
 from storage.catalog.records.common import Change
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
@@ -265,8 +266,8 @@ async def test_the_later_of_two_replacements_stays(
     assert await source_of(api_service, objects, first) == (
         data if last == "tus" else clip("64x64", "1")
     )
-    assert await api_service.catalog.jobs.lease("one", 1 << 60) is not None
-    assert await api_service.catalog.jobs.lease("two", 1 << 60) is None
+    assert await api_service.catalog.jobs.lease("one", 1 << 60, TRANSCODE) is not None
+    assert await api_service.catalog.jobs.lease("two", 1 << 60, TRANSCODE) is None
 
 
 async def test_concurrent_replacements_leave_one_file_its_former_and_one_job(
@@ -285,6 +286,6 @@ async def test_concurrent_replacements_leave_one_file_its_former_and_one_job(
     assert (await get_video(api_service, first["id"]))["size"] == len(source)
     assert source in (data, other)
     assert len(await stored_addresses(objects)) == 2, "the file, and the former one"
-    assert await api_service.catalog.jobs.lease("one", 1 << 60) is not None
-    assert await api_service.catalog.jobs.lease("two", 1 << 60) is None
+    assert await api_service.catalog.jobs.lease("one", 1 << 60, TRANSCODE) is not None
+    assert await api_service.catalog.jobs.lease("two", 1 << 60, TRANSCODE) is None
     assert (await event_kinds(api_service)).count("video replaced") == 4

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from storage.catalog.records.common import Change
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import nothing_is_left, stored_addresses
 from tests.support.api.application import NOW_US, ApiService, Json
@@ -72,7 +73,7 @@ async def test_a_file_in_three_pieces_becomes_a_video(
     (source,) = await stored_addresses(objects)
     assert source == f"sources/{complete['hash']}/1"
     assert await objects.get(source) == data
-    job = await api_service.catalog.jobs.lease("worker", 1 << 60)
+    job = await api_service.catalog.jobs.lease("worker", 1 << 60, TRANSCODE)
     assert job is not None
     # Afterwards the upload still reports its video.
     assert (await head(api_service, path)).headers["upload-offset"] == str(len(data))

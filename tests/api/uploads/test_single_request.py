@@ -12,6 +12,7 @@ import pytest
 from api.app import create_app
 from headend.roles.upload_intake import create_intake, uploaded_posters
 from storage.catalog.records.common import Change
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import (
     ADDRESSES,
@@ -59,7 +60,7 @@ async def nothing_is_left(api_service: ApiService, objects: DiskObjects) -> None
     answer = await api_service.client.get(VIDEOS, headers=api_service.owner)
     assert answer.json()["meta"]["total"] == 0
     assert answer.json()["data"] == []
-    assert await api_service.catalog.jobs.lease("nobody", 1 << 60) is None
+    assert await api_service.catalog.jobs.lease("nobody", 1 << 60, TRANSCODE) is None
     assert await stored_addresses(objects) == []
 
 

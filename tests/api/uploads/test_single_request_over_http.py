@@ -15,6 +15,7 @@ from api.http.application import PlainApplication
 from headend.http.server import serving
 from headend.roles.upload_intake import create_intake
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.file_intake import FileFacts
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_single_request import BOUNDARY, FORM, files_of, form, video
@@ -58,7 +59,7 @@ class LoopbackService(msgspec.Struct, frozen=True):
         async with httpx.AsyncClient(verify=PLAIN) as client:
             answer = await client.get(self.url, headers=self.headers)
         assert answer.json()["data"] == []
-        assert await self.catalog.jobs.lease("nobody", 1 << 60) is None
+        assert await self.catalog.jobs.lease("nobody", 1 << 60, TRANSCODE) is None
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import pytest
 
 from storage.catalog.records.common import Change
 from storage.catalog.videos import repository
+from storage.catalog.videos.jobs import TRANSCODE
 from tests.support.api.application import ApiService
 from tests.support.storage.new_videos import new_video
 
@@ -26,7 +27,7 @@ async def add_video(api_service: ApiService, project: int = 1, *, file: bool = T
 async def fail_all(api_service: ApiService) -> None:
     """Fail every video that waits to be transcoded."""
     jobs, transcoding = api_service.catalog.jobs, api_service.catalog.transcoding
-    while (job := await jobs.lease(secrets.token_hex(8), NOW_US)) is not None:
+    while (job := await jobs.lease(secrets.token_hex(8), NOW_US, TRANSCODE)) is not None:
         await transcoding.begin(job, NOW_US)
         await transcoding.fail(job, "The store was away.", NOW_US)
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from api.operations.report import LoggedProblem
 from storage.catalog.records.common import Change
+from storage.catalog.videos.jobs import TRANSCODE
 from tests.support.api.application import NOW_US
 from tests.support.api.console_client import Browser
 from tests.support.api.operations_site import operations_site
@@ -43,7 +44,7 @@ async def test_files_that_wait_for_live_streams_say_so_while_these_need_the_mach
         is_busy = False
         assert await told() == ("", False, False)
         is_busy = True
-        job = await site.catalog.jobs.lease("worker", NOW_US)
+        job = await site.catalog.jobs.lease("worker", NOW_US, TRANSCODE)
         assert job is not None
         await site.catalog.transcoding.begin(job, NOW_US)
         assert await told() == ("live streams", True, True), "its spans wait"

@@ -33,6 +33,7 @@ from headend.install.media_store import OBJECTS
 from storage.catalog import open_catalog
 from storage.catalog.maintenance.copying import copy_catalog
 from storage.catalog.records.common import Change
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.installation_key import UnfinishedCopy
 from storage.objects.base import StoreFailed
 from storage.objects.read_only import ReadOnlyObjects
@@ -246,7 +247,7 @@ def test_nothing_is_copied_while_a_video_is_transcoded(site: MediaInstallation) 
     async def lease() -> None:
         async with open_catalog(site.data / DATABASE, migrate=False) as catalog:
             await catalog.videos.add(1, new_video(VIDEO), Change(wall_clock_us()))
-            assert await catalog.jobs.lease("me", wall_clock_us()) is not None
+            assert await catalog.jobs.lease("me", wall_clock_us(), TRANSCODE) is not None
 
     asyncio.run(lease())
     refused = site.migrate("--media-to", str(site.bucket))

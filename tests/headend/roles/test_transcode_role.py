@@ -13,6 +13,7 @@ from headend.roles.transcode_role import (
     create_file_workers,
     usable_cores,
 )
+from storage.catalog.videos.jobs import TRANSCODE
 from tests.support.transcode.transcode_fixture import now_us, vod_fixture
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +28,7 @@ async def test_workers_on_a_host_with_a_clock_ahead_take_no_leased_jobs(
     (tmp_path / "a.mp4").write_text("no film")
     async with vod_fixture(tmp_path / "data") as vod:
         await vod.add(tmp_path / "a.mp4")
-        job = await vod.catalog.jobs.lease("another host", now_us(), lease_us=LEASE_US)
+        job = await vod.catalog.jobs.lease("another host", now_us(), TRANSCODE, lease_us=LEASE_US)
         assert job is not None
         right = time.time_ns
         monkeypatch.setattr(time, "time_ns", lambda: right() + HOUR_NS)

@@ -12,10 +12,10 @@ from sqlalchemy import Connection, inspect, text
 from media.stream_events import RungShedEvent
 from storage.catalog import migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
-from storage.catalog.jobs.jobs import SPAN
 from storage.catalog.migrations import REVISION, check, migrate
 from storage.catalog.migrations.finishing import create_missing_indexes, finish
 from storage.catalog.schema.tables import METADATA
+from storage.catalog.videos.jobs import SPAN, TRANSCODE
 from storage.errors import CatalogBusy, CatalogError, SchemaMissing, SchemaNewer, SchemaOlder
 from tests.support.concurrent_programs import run_together
 from tests.support.sql import run_sql
@@ -355,7 +355,7 @@ async def test_jobs_that_were_over_go_and_the_queue_stays(empty_location: str | 
     async with open_catalog(empty_location, migrate=True) as catalog:
         statuses = [await catalog.videos.find_status(video) for video in (1, 2, 3)]
         assert [each.attempt for each in statuses if each is not None] == [2, 4, 0]
-        leased_job = await catalog.jobs.lease("one", 2)
+        leased_job = await catalog.jobs.lease("one", 2, TRANSCODE)
         assert leased_job is not None
         assert (leased_job.id, leased_job.project) == (4, 1)
         assert await catalog.spans.adopt(2)

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import pytest
 
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
-from storage.leases import MAX_FAILURES, LeaseLost
+from storage.leases import LeaseLost
 from storage.objects.base import StoreFailed
 from storage.workers.context import WorkContext
 from storage.workers.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
@@ -18,14 +19,8 @@ from tests.support.storage.leases import held_job, lonely_context
 from tests.support.waiting import until
 
 LEASE_US = round(60_000 * float(os.environ.get("HEADEND_TEST_SCALE", "1")))
-EVENTS = TaskEvents(
-    begun="begun",
-    failed="failed",
-    given_up="given up",
-    put_back="put back",
-    given_back="given back",
-    not_given_back="not given back",
-)
+MOST = TRANSCODE.most_failures  # of any kind that does not say otherwise
+EVENTS = TaskEvents(what="work", begun="begun", failed="failed", given_up="given up")
 
 
 async def succeed() -> str:
@@ -102,11 +97,9 @@ def raising(error: Exception) -> Callable[[], Awaitable[str]]:
     [
         pytest.param(InputRefused("no film"), 0, ["fail no film"], "failed", id="refused"),
         pytest.param(
-            AttemptFailed("full"), 0, ["put back later", "discard"], "put back", id="failed once"
+            AttemptFailed("full"), 0, ["put back later", "discard"], "work put back", id="put back"
         ),
-        pytest.param(
-            AttemptFailed("full"), MAX_FAILURES - 1, ["fail full"], "given up", id="failed last"
-        ),
+        pytest.param(AttemptFailed("full"), MOST - 1, ["fail full"], "given up", id="failed last"),
     ],
 )
 async def test_what_a_failed_attempt_records(
@@ -130,9 +123,9 @@ async def test_a_finished_task_is_recorded_once() -> None:
 
 
 async def test_a_task_that_failed_too_often_is_not_tried_again() -> None:
-    task = RecordedTask(raising(AssertionError("tried")), MAX_FAILURES)
+    task = RecordedTask(raising(AssertionError("tried")), MOST)
     await task.run()
-    assert task.calls == [f"fail It broke off {MAX_FAILURES} times."]
+    assert task.calls == [f"fail It broke off {MOST} times."]
 
 
 async def test_the_lease_is_extended_while_the_work_takes_longer() -> None:
@@ -208,7 +201,7 @@ async def test_an_attempt_that_breaks_off_while_the_store_is_away_does_not_count
     error: Exception,
 ) -> None:
     """Not even the last attempt counts, and no file is refused because of such a store."""
-    task = RecordedTask(raising(error), MAX_FAILURES - 1)
+    task = RecordedTask(raising(error), MOST - 1)
     task.away = StoreFailed("the store", "its folder is not there")
     await task.run()
     assert task.calls == ["put back at once", "discard"]
@@ -216,7 +209,7 @@ async def test_an_attempt_that_breaks_off_while_the_store_is_away_does_not_count
 
 @pytest.mark.parametrize("error", [CatalogBusy("busy"), CatalogUnavailable("away")])
 async def test_an_attempt_that_the_database_ends_does_not_count(error: Exception) -> None:
-    task = RecordedTask(raising(error), MAX_FAILURES - 1)
+    task = RecordedTask(raising(error), MOST - 1)
     await task.run()
     assert task.calls == ["put back at once", "discard"]
 
@@ -257,7 +250,7 @@ async def test_a_video_that_fails_as_the_one_before_is_put_back_and_does_not_cou
         error = StoreFailed("videos/a", "Permission denied")
         raise AttemptFailed("The media could not be stored.") from error
 
-    last = MAX_FAILURES - 1
+    last = MOST - 1
     tasks = [RecordedTask(fail_to_store, subject=1, health=health)]
     tasks += [RecordedTask(fail_to_store, last, subject=video, health=health) for video in (2, 1)]
     for task in tasks:

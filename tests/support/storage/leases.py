@@ -1,11 +1,27 @@
-"""Leases, and the context of work, without a catalog."""
+"""Leases and the context of work without a catalog; work about a project alone, in one."""
 
 import time
+from pathlib import Path
 
-from storage.catalog.jobs.jobs import TRANSCODE, Jobs
-from storage.leases import LEASE_US, Lease
+from storage.catalog.jobs.jobs import Jobs
+from storage.catalog.videos.jobs import TRANSCODE
+from storage.leases import LEASE_US, Lease, WorkKind
 from storage.workers.context import WorkContext
 from storage.workers.store_health import StoreHealth
+from tests.support.sql import run_sql
+
+# A kind that is about no video, and patient.
+ERRAND = WorkKind("errand", (60, 3600))
+
+
+def queue_errand(location: str | Path, project: int, now_us: int = 1) -> None:
+    """Queue an errand for a project."""
+    run_sql(
+        location,
+        "INSERT INTO jobs (kind, project_id, payload, state, attempt, run_after_us, facts,"
+        f" created_us, updated_us) VALUES ('{ERRAND.name}', {project}, 'say hello', 'queued', 0,"
+        f" {now_us}, '{{}}', {now_us}, {now_us})",
+    )
 
 
 def held_job(

@@ -8,6 +8,7 @@ from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.transcoding import MadeVideo
 from storage.catalog.records.uploads import NewUpload
 from storage.catalog.records.videos import NewVideo, VideoQuery
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.objects.addresses import video_source
 
 
@@ -76,7 +77,7 @@ def new_upload(
 
 async def complete_video(catalog: Catalog, now_us: int, media: str = "1-1") -> None:
     """Have the next video in the queue made, with that folder of media."""
-    job = await catalog.jobs.lease("one", now_us)
+    job = await catalog.jobs.lease("one", now_us, TRANSCODE)
     assert job is not None
     await catalog.transcoding.begin(job, now_us)
     made = MadeVideo(

@@ -17,6 +17,7 @@ from media.stream_keys import new_hash
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoStatus, WholeVideo
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.leases import Lease
 from storage.objects.disk import DiskObjects
 from tests.support.sql import migrated
@@ -49,7 +50,7 @@ class VodFixture(msgspec.Struct, frozen=True):
 
     async def lease(self, later_us: int = 0) -> Lease:
         """Lease the job that is due at `later_us` from now."""
-        job = await self.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
+        job = await self.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us, TRANSCODE)
         assert job is not None
         return job
 

@@ -15,6 +15,8 @@ class WebRequest(msgspec.Struct, frozen=True):
 
     target: str
     headers: dict[str, str]
+    method: str = "GET"
+    body: bytes = b""
 
     @property
     def range_start(self) -> int:
@@ -54,7 +56,10 @@ async def web_server(
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             first, *lines = head.split("\r\n")
             pairs = (line.split(": ", 1) for line in lines if line)
-            request = WebRequest(first.split()[1], {name.lower(): value for name, value in pairs})
+            headers = {name.lower(): value for name, value in pairs}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            method, target, _ = first.split()
+            request = WebRequest(target, headers, method, body)
             site.requests.append(request)
             await respond(request, writer)
             await writer.drain()

@@ -18,11 +18,11 @@ from headend.roles.upload_intake import probe_upload
 from outbound.http_client import CheckedClient
 from outbound.policy import parse_networks
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.jobs.jobs import IMPORT
 from storage.catalog.records.common import Change
 from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.videos import VideoFile, VideoStatus, WholeVideo
 from storage.catalog.videos.imports import NewImport
+from storage.catalog.videos.jobs import IMPORT, TRANSCODE
 from storage.errors import CatalogError, VideoNotFailed
 from storage.leases import LEASE_US, Lease, LeaseLost
 from storage.objects.addresses import imported_source, partial_import, replaced_source
@@ -162,7 +162,7 @@ async def test_an_import_becomes_the_source_of_its_video(
         assert (asked.video.state, asked.video.size) == ("uploading", 0)
         assert [tag.name for tag in asked.tags] == ["holiday"]
         assert (
-            await imports.catalog.jobs.lease("nobody's", now_us()) is None
+            await imports.catalog.jobs.lease("nobody's", now_us(), TRANSCODE) is None
         )  # nothing to transcode
         await imports.importer(site.port).do(await imports.lease())
     whole = await imports.found(asked.video.id)
@@ -174,7 +174,7 @@ async def test_an_import_becomes_the_source_of_its_video(
     assert (whole.video.width, whole.video.height) == (854, 480)
     (source,) = await imports.sources(whole)
     assert await imports.objects.get(source) == data
-    job = await imports.catalog.jobs.lease("worker", now_us())
+    job = await imports.catalog.jobs.lease("worker", now_us(), TRANSCODE)
     assert job is not None and job.subject == whole.video.id
     assert (await imports.catalog.transcoding.begin(job, now_us())).source == source
     assert imports.temporaries() == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.catalog.jobs.jobs import TRANSCODE
+from storage.catalog.videos.jobs import TRANSCODE
 from tests.support.transcode.spanned_asset import (
     SIZE,
     film_with_own_packets,
@@ -44,7 +44,7 @@ async def test_a_film_plays_before_its_other_rungs_are_made(
     assert {rung.number: rung.transcoded for rung in early.rungs} == {1: False, 2: True}
     assert [each.height for each in (await both.variants(early)).variants] == [SIZE[1]]
     assert sorted(await both.rendition_files(early)) == ["480p", "audio"]
-    assert await both.catalog.jobs.lease("nobody", now_us()) is None
+    assert await both.catalog.jobs.lease("nobody", now_us(), TRANSCODE) is None
     rest = await do_all(both)
     assert [each.part or "join" for each in rest] == [1, 2, "join"]
     whole = await both.whole_video(video)

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from media.ladder import ladder_for
-from storage.catalog.jobs.jobs import SPAN
 from storage.catalog.records.transcoding import SpanWork, VideoWork
+from storage.catalog.videos.jobs import SPAN
 from tests.support.storage.leases import held_job
 from transcode.protocol.file_messages import SpanOrder
 from transcode.protocol.messages import Probed

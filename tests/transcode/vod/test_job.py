@@ -12,7 +12,8 @@ import pytest
 
 from media.hls.m3u8 import render
 from storage.catalog.records.common import Change
-from storage.leases import LEASE_US, Lease, LeaseLost, pause_us
+from storage.catalog.videos.jobs import TRANSCODE
+from storage.leases import LEASE_US, Lease, LeaseLost
 from tests.support.engine.decoded_output import warnings_of
 from tests.support.engine.sources import TONE, ffmpeg
 from tests.support.engine.upload_files import film
@@ -76,7 +77,7 @@ async def test_a_text_fails_with_a_reason_and_leaves_nothing(
     assert (status.state, status.attempt) == ("failed", 1)
     assert status.reason.startswith("The file cannot be read")
     assert await vod.stored_objects(whole.video.hash) == []
-    assert await vod.catalog.jobs.lease("another", 1 << 60) is None
+    assert await vod.catalog.jobs.lease("another", 1 << 60, TRANSCODE) is None
 
 
 async def test_a_film_that_is_cut_off_plays_and_has_a_warning(
@@ -144,7 +145,7 @@ async def test_an_engine_that_is_killed_costs_an_attempt_and_no_video(
         await task
         assert await vod.stored_objects(hash_) == []
         assert (await vod.status(job.subject)).state == "queued"
-        again = await vod.lease(later_us=pause_us(1))
+        again = await vod.lease(later_us=TRANSCODE.pause_us(1))
         assert (again.attempt, again.failures) == (2, 1)
 
 
@@ -159,7 +160,7 @@ async def test_a_file_that_takes_too_much_processor_time_fails_and_is_not_tried_
         status = await vod.status(job.subject)
         assert status.state == "failed"
         assert "processor time" in status.reason
-        assert not await vod.catalog.jobs.has_due(now_us() + pause_us(1))
+        assert not await vod.catalog.jobs.has_due(now_us() + TRANSCODE.pause_us(1), TRANSCODE)
 
 
 async def test_a_job_that_another_took_is_broken_off_and_changes_nothing(
@@ -251,7 +252,7 @@ async def test_a_full_disk_puts_the_job_back_and_at_last_fails_it(
                 await vod.transcoder.do(job)
                 disk.empty()
                 assert await vod.stored_objects(video.hash) == []
-                later_us += pause_us(failures + 1) + 1_000_000
+                later_us += TRANSCODE.pause_us(failures + 1) + 1_000_000
             status = await vod.status(video.id)
             assert (status.state, status.attempt) == ("failed", 3)
             assert "stored" in status.reason

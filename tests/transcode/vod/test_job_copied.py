@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import secrets
+from collections import Counter
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
-from storage.catalog.jobs.jobs import SPAN, TRANSCODE
 from storage.catalog.records.videos import WholeVideo
+from storage.catalog.videos.jobs import SPAN, TRANSCODE
 from storage.leases import Lease
 from storage.workers.worker_pool import WorkerPool
 from tests.support.engine.made_assets import OWN, SIZE, SMALL
@@ -199,7 +200,7 @@ async def test_what_an_attempt_queued_before_it_was_stopped_is_made_by_others(
             await working
     machine.has_room = True
     done = await do_all(busy)
-    assert sorted(each.kind for each in done) == [SPAN, TRANSCODE, TRANSCODE]
+    assert Counter(each.kind for each in done) == {SPAN: 1, TRANSCODE: 2}
     made = await busy.whole_video(whole.video.id)
     assert (made.video.state, made.video.media) == ("completed", "1-3")
     assert await plays_at(busy, made) == ["360p", "480p", "audio"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.catalog.jobs.jobs import SPAN
 from storage.catalog.records.videos import WholeVideo
+from storage.catalog.videos.jobs import SPAN
 from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.leases import LEASE_US
 from tests.support.transcode.spanned_asset import film_with_own_packets

@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.jobs.jobs import SPAN, TRANSCODE
 from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import PlannedSpan
+from storage.catalog.videos.jobs import SPAN, TRANSCODE
 from storage.catalog.videos.spans import Spans
 from storage.leases import Lease, LeaseLost
 from storage.objects.disk import DiskObjects

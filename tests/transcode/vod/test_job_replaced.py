@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.catalog.jobs.jobs import SPAN, TRANSCODE
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile, WholeVideo
+from storage.catalog.videos.jobs import SPAN, TRANSCODE
 from storage.cleanup.orphans import AGE_US, remove_orphans
 from storage.errors import UploadInProgress
 from storage.leases import LEASE_US, Lease, LeaseLost
@@ -57,7 +57,7 @@ async def do_all(vod: VodFixture, later_us: int = 0) -> None:
 
 async def next_of(vod: VodFixture, later_us: int = 0) -> Lease | None:
     owner = secrets.token_hex(8)
-    job = await vod.catalog.jobs.lease(owner, now_us() + later_us)
+    job = await vod.catalog.jobs.lease(owner, now_us() + later_us, TRANSCODE)
     return job or await vod.catalog.jobs.lease(owner, now_us() + later_us, SPAN)
 
 

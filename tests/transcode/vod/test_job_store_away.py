@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from storage.catalog.jobs.jobs import TRANSCODE
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.leases import LEASE_US
 from storage.objects.disk import DiskObjects
 from storage.workers.store_health import StoreHealth

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from media.hls.playlist import MediaPlaylist, PlaylistSegment
 from media.ticks import VIDEO_SCALE
-from storage.catalog.jobs.jobs import PREVIEWS
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile, WholeVideo
+from storage.catalog.videos.jobs import PREVIEWS
 from storage.catalog.videos.recordings import BORROWED_POSTERS
-from storage.leases import MAX_FAILURES, Lease, LeaseLost
+from storage.leases import Lease, LeaseLost
 from storage.objects.addresses import replaced_source
 from storage.objects.base import StoreFailed
 from tests.support.engine.engine_process import EngineOutput
@@ -303,7 +303,7 @@ async def test_a_file_that_kills_every_worker_is_given_up(
     vod: VodFixture, maker: PreviewMaker, recording: WholeVideo
 ) -> None:
     later_us = 0
-    for _ in range(MAX_FAILURES):
+    for _ in range(PREVIEWS.most_failures):
         job = await lease(vod, later_us)
         later_us += job.lease_us + 1
     last = await lease(vod, later_us)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.catalog.jobs.jobs import SPAN, TRANSCODE
 from storage.catalog.records.common import Change
-from storage.leases import LEASE_US, Lease, LeaseLost, pause_us
+from storage.catalog.videos.jobs import SPAN, TRANSCODE
+from storage.leases import LEASE_US, Lease, LeaseLost
 from storage.workers.worker_pool import WorkerPool
 from tests.support.shared_engines import mostly_on
 from tests.support.transcode.spanned_asset import (
@@ -42,7 +42,7 @@ async def both(tmp_path: Path, either_database: str | Path) -> AsyncGenerator[Vo
 
 
 async def lease(vod: VodFixture, later_us: int = 0) -> Lease | None:
-    job = await vod.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us)
+    job = await vod.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us, TRANSCODE)
     if job is not None:
         return job
     return await vod.catalog.jobs.lease(secrets.token_hex(8), now_us() + later_us, SPAN)
@@ -102,7 +102,7 @@ async def test_a_span_that_failed_is_made_again_and_no_other(
     # Before the other one is made, which may take longer than the pause on a busy machine.
     assert await lease(vod) is None
     await vod.transcoder.do(other)
-    again = await lease(vod, pause_us(1) + 1_000_000)
+    again = await lease(vod, SPAN.pause_us(1) + 1_000_000)
     assert again is not None and again.kind == SPAN
     assert (again.part, again.attempt, again.failures) == (1, 2, 1)
     await vod.transcoder.do(again)

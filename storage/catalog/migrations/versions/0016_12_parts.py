@@ -1,4 +1,4 @@
-"""Jobs have parts, which are leased as they are; a job or a part is about one thing.
+"""Jobs have parts, which are leased as they are; work may be about no video, and have a payload.
 
 What versions before 0.3 have queued stays where it is: jobs as they are, and spans until a worker
 adopts them (`storage.catalog.videos.spans`).
@@ -12,12 +12,13 @@ down_revision = "0016.11"
 branch_labels = None
 depends_on = None
 
-_SUBJECT = "(video_id IS NULL) <> (job_id IS NULL)"
+_SUBJECT = "video_id IS NULL OR job_id IS NULL"
 
 
 def upgrade() -> None:
     """Take the step."""
     op.add_column("jobs", sa.Column("number", sa.Integer(), server_default="0", nullable=False))
+    op.add_column("jobs", sa.Column("payload", sa.Text(), nullable=True))
     connection = op.get_bind()
     if connection.dialect.name == "sqlite":
         _relax(connection)

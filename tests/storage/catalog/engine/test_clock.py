@@ -8,6 +8,7 @@ from storage.catalog import Catalog
 from storage.catalog.engine.clock import DatabaseClock
 from storage.catalog.engine.database import Database
 from storage.catalog.records.common import Change
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.errors import CatalogUnavailable
 from storage.leases import LEASE_US
 from storage.wall_clock import wall_clock_us
@@ -81,9 +82,11 @@ async def test_a_worker_whose_host_is_an_hour_ahead_takes_nothing_from_others(
     await catalog.installation.first_start(wall_clock_us())
     file = new_video()
     await catalog.videos.add(1, file, Change(here.now_us()))
-    job = await catalog.jobs.lease("here", here.now_us())
+    job = await catalog.jobs.lease("here", here.now_us(), TRANSCODE)
     assert job is not None
-    assert await catalog.jobs.lease("ahead", ahead.now_us()) is None
+    assert await catalog.jobs.lease("ahead", ahead.now_us(), TRANSCODE) is None
     # A lease that the fast host extends is not an hour longer either.
     await catalog.jobs.extend(job, ahead.now_us())
-    assert await catalog.jobs.lease("late", here.now_us() + LEASE_US + SECOND) is not None
+    assert (
+        await catalog.jobs.lease("late", here.now_us() + LEASE_US + SECOND, TRANSCODE) is not None
+    )

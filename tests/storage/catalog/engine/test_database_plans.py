@@ -17,6 +17,7 @@ from storage.catalog.engine.database import Database, database_url, open_databas
 from storage.catalog.migrations import migrate
 from storage.catalog.records.common import Change, ProjectRecord, Sort
 from storage.catalog.records.videos import VideoQuery
+from storage.catalog.videos.jobs import TRANSCODE
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.query_plans import caught_statements, plan_of
@@ -107,7 +108,7 @@ def _lists(of: int) -> dict[str, Question]:
 
 QUESTIONS: dict[str, Question] = {
     "notices after one": lambda catalog: catalog.outbox.read_after(ROWS - 20, 100),
-    "a job's lease": lambda catalog: catalog.jobs.lease("owner", ROWS),
+    "a job's lease": lambda catalog: catalog.jobs.lease("owner", ROWS, TRANSCODE),
     "one video": lambda catalog: catalog.videos.find(500),
     "one stream": lambda catalog: catalog.streams.find(500),
 }

@@ -18,6 +18,7 @@ from storage.catalog.records.transcoding import MadeVideo
 from storage.catalog.records.videos import VideoFile
 from storage.catalog.schema.tables import tags, tokens
 from storage.catalog.uploads import links
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.errors import UploadLinkSpent
 from tests.support.sql import WAITING, run_sql
 from tests.support.storage.concurrent_calls import Call, count_refused
@@ -70,7 +71,7 @@ async def test_videos_complete_while_others_get_another_file(postgres_url: str) 
         await catalog.installation.first_start(NOW)
 
         async def complete(owner: str) -> None:
-            leased = await catalog.jobs.lease(owner, NOW)
+            leased = await catalog.jobs.lease(owner, NOW, TRANSCODE)
             assert leased is not None
             await catalog.transcoding.complete(leased, MADE, NOW)
 

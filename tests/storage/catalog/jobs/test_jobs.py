@@ -11,8 +11,10 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.jobs import jobs as work
 from storage.catalog.records.common import Change
-from storage.leases import LEASE_US, MAX_LEASE_US, Lease, LeaseLost, pause_us
+from storage.catalog.videos.jobs import TRANSCODE
+from storage.leases import LEASE_US, MAX_LEASE_US, Lease, LeaseLost
 from tests.support.shared_engines import ON_BOTH
+from tests.support.storage.leases import ERRAND
 from tests.support.storage.new_videos import new_video
 
 NOW = 1_800_000_000_000_000
@@ -34,7 +36,7 @@ async def queued(catalog: Catalog, project: int = 1) -> int:
 
 
 async def leased(catalog: Catalog, owner: str, now_us: int = NOW) -> Lease:
-    job = await catalog.jobs.lease(owner, now_us)
+    job = await catalog.jobs.lease(owner, now_us, TRANSCODE)
     assert job is not None
     return job
 
@@ -44,7 +46,7 @@ async def test_a_job_goes_to_one_worker_only(catalog: Catalog, database: Databas
     video = await queued(catalog)
     job = await leased(catalog, "one")
     assert (job.subject, job.attempt, job.failures) == (video, 1, 0)
-    assert await catalog.jobs.lease("two", NOW + LEASE_US) is None
+    assert await catalog.jobs.lease("two", NOW + LEASE_US, TRANSCODE) is None
 
 
 async def test_jobs_are_taken_in_the_order_in_which_they_came(
@@ -62,10 +64,13 @@ async def test_jobs_that_are_passed_over_stay_for_others(
     first = await leased(catalog, "one")
     async with database.writing() as connection:
         await work.requeue(connection, first, NOW, failed=False)
-    job = await catalog.jobs.lease("two", NOW, passed_over={first.id})
+    job = await catalog.jobs.lease("two", NOW, TRANSCODE, passed_over={first.id})
     assert job is not None
     assert job.subject == videos[1]
-    assert await catalog.jobs.lease("three", NOW, passed_over={first.id, first.id + 2}) is None
+    assert (
+        await catalog.jobs.lease("three", NOW, TRANSCODE, passed_over={first.id, first.id + 2})
+        is None
+    )
     assert (await leased(catalog, "four")).subject == videos[0]
 
 
@@ -78,7 +83,7 @@ async def test_many_workers_at_once_take_each_job_once(
     async def work(name: int) -> list[int]:
         order: list[int] = []
         async with open_catalog(location, migrate=False) as own:
-            while (job := await own.jobs.lease(f"{name} {len(order)}", NOW)) is not None:
+            while (job := await own.jobs.lease(f"{name} {len(order)}", NOW, TRANSCODE)) is not None:
                 order.append(job.subject)
         return order
 
@@ -91,8 +96,8 @@ async def test_a_beat_keeps_a_job_beyond_its_lease(catalog: Catalog, database: D
     await queued(catalog)
     job = await leased(catalog, "one")
     await catalog.jobs.extend(job, NOW + LEASE_US)
-    assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US) is None
-    assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US + 1) is not None
+    assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US, TRANSCODE) is None
+    assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US + 1, TRANSCODE) is not None
 
 
 async def test_a_worker_that_lost_a_job_changes_nothing(
@@ -120,7 +125,7 @@ async def test_an_expired_lease_is_no_loss_until_another_worker_takes_the_job(
     await queued(catalog)
     job = await leased(catalog, "one")
     await catalog.jobs.extend(job, NOW + 3 * LEASE_US)
-    assert await catalog.jobs.lease("two", NOW + 3 * LEASE_US) is None
+    assert await catalog.jobs.lease("two", NOW + 3 * LEASE_US, TRANSCODE) is None
 
 
 async def test_workers_that_die_leave_a_job_that_is_spent_at_last(
@@ -140,8 +145,8 @@ async def test_a_retry_waits_and_counts(catalog: Catalog, database: Database) ->
     job = await leased(catalog, "one")
     async with database.writing() as connection:
         await work.requeue(connection, job, NOW, failed=True)
-    assert await catalog.jobs.lease("two", NOW + pause_us(1) - 1) is None
-    again = await leased(catalog, "two", NOW + pause_us(1))
+    assert await catalog.jobs.lease("two", NOW + TRANSCODE.pause_us(1) - 1, TRANSCODE) is None
+    again = await leased(catalog, "two", NOW + TRANSCODE.pause_us(1))
     assert (again.attempt, again.failures) == (2, 1)
 
 
@@ -157,7 +162,7 @@ async def test_a_job_waits_for_no_clock_that_was_set_back(
     again = await leased(catalog, "two", NOW - hour)
     async with database.writing() as connection:
         await work.requeue(connection, again, NOW - hour, failed=True)
-    assert await catalog.jobs.lease("three", NOW - hour) is None
+    assert await catalog.jobs.lease("three", NOW - hour, TRANSCODE) is None
 
 
 async def test_a_lease_of_a_clock_that_was_set_back_holds_a_job_for_minutes_at_most(
@@ -169,9 +174,9 @@ async def test_a_lease_of_a_clock_that_was_set_back_holds_a_job_for_minutes_at_m
     again = await leased(catalog, "two")
     assert (again.attempt, again.failures) == (2, 1)
     # The longest lease that can be configured is respected.
-    long = await catalog.jobs.lease("three", NOW + LEASE_US + 1, lease_us=MAX_LEASE_US)
+    long = await catalog.jobs.lease("three", NOW + LEASE_US + 1, TRANSCODE, lease_us=MAX_LEASE_US)
     assert long is not None
-    assert await catalog.jobs.lease("four", NOW + LEASE_US + 1) is None
+    assert await catalog.jobs.lease("four", NOW + LEASE_US + 1, TRANSCODE) is None
 
 
 @ON_BOTH
@@ -183,7 +188,7 @@ async def test_projects_take_turns(catalog: Catalog, database: Database) -> None
     order: list[int] = []
     after = 0
     for number in range(7):
-        job = await catalog.jobs.lease(f"worker {number}", NOW, after=after)
+        job = await catalog.jobs.lease(f"worker {number}", NOW, TRANSCODE, after=after)
         assert job is not None
         after = job.project
         order.append(job.subject)
@@ -210,3 +215,28 @@ async def test_the_job_of_a_video_that_is_deleted_is_lost(
     await catalog.videos.remove(video, Change(NOW))
     with pytest.raises(LeaseLost):
         await catalog.jobs.extend(job, NOW)
+
+
+@ON_BOTH
+async def test_work_about_a_project_alone_waits_as_its_kind_says(
+    catalog: Catalog, database: Database
+) -> None:
+    async with database.writing() as connection:
+        await work.add(connection, ERRAND, 1, NOW, [{"payload": "say hello"}])
+    assert await catalog.jobs.lease("another", NOW, TRANSCODE) is None
+    now = NOW
+    for failures in range(ERRAND.most_failures):
+        job = await catalog.jobs.lease("one", now, ERRAND)
+        assert job is not None
+        assert (job.subject, job.project, job.payload) == (1, 1, "say hello")
+        assert (job.failures, job.spent) == (failures, False)
+        await catalog.jobs.requeue(job, now, failed=True)
+        now += ERRAND.pause_us(failures + 1)
+        assert not await catalog.jobs.has_due(now - 1, ERRAND)
+    last = await catalog.jobs.lease("two", now, ERRAND)
+    assert last is not None
+    assert last.spent
+    await catalog.jobs.finish(last)
+    with pytest.raises(LeaseLost):
+        await catalog.jobs.finish(last)
+    assert not await catalog.jobs.has_due(2 * now, ERRAND)

@@ -11,9 +11,10 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.jobs.jobs import IMPORT, SPAN, TRANSCODE
 from storage.catalog.migrations import migrate
 from storage.catalog.records.common import Change
+from storage.catalog.videos.jobs import IMPORT, SPAN, TRANSCODE
+from storage.leases import WorkKind
 from tests.support.sql import run_sql
 from tests.support.storage.query_plans import caught_statements, plan_of
 
@@ -25,7 +26,7 @@ MOST_TIMES = 3  # what a lease, or a poll that finds nothing, takes in a long qu
 PROJECTS = 3
 
 
-def _fill(location: str | Path, rows: int, *, kind: str = TRANSCODE, first: int = 1) -> None:
+def _fill(location: str | Path, rows: int, *, kind: WorkKind = TRANSCODE, first: int = 1) -> None:
     """Queue videos of some projects from number `first` to `rows`, each with a job.
 
     Transcodes have a span each.
@@ -34,14 +35,14 @@ def _fill(location: str | Path, rows: int, *, kind: str = TRANSCODE, first: int 
         f"WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
     )
     project = f"1 + i % {PROJECTS}"
-    jobs = f"FROM jobs WHERE kind = '{TRANSCODE}' AND video_id >= {first}"
+    jobs = f"FROM jobs WHERE kind = '{TRANSCODE.name}' AND video_id >= {first}"
     spans = (
         "INSERT INTO spans (job_id, project_id, number, state, attempt, failures, run_after_us,"
         " cost, done, facts, created_us, updated_us)"
         f" SELECT id, project_id, 1, 'offered', 0, 0, 1, 1, 0, '{{}}', 1, 1 {jobs}",
         "INSERT INTO jobs (kind, job_id, number, project_id, state, attempt, run_after_us, facts,"
-        f" created_us, updated_us) SELECT '{SPAN}', id, 1, project_id, 'queued', 0, run_after_us,"
-        f" '{{}}', 1, 1 {jobs}",
+        f" created_us, updated_us) SELECT '{SPAN.name}', id, 1, project_id, 'queued', 0,"
+        f" run_after_us, '{{}}', 1, 1 {jobs}",
     )
     run_sql(
         location,
@@ -51,7 +52,7 @@ def _fill(location: str | Path, rows: int, *, kind: str = TRANSCODE, first: int 
         f" version) {numbers} SELECT {project}, 'v' || CAST(i AS TEXT), 'a', 'a', '', 'a', 1, 1, 1,"
         " 1, 'queued', 'inprogress', 0, 0, '', '[]', 1, 1, false, false, '', 1, '', 1, 1 FROM n",
         "INSERT INTO jobs (kind, video_id, project_id, state, attempt, run_after_us, facts,"
-        f" created_us, updated_us) {numbers} SELECT '{kind}', i, {project}, 'queued', 0,"
+        f" created_us, updated_us) {numbers} SELECT '{kind.name}', i, {project}, 'queued', 0,"
         f" {NOW - rows} + i, '{{}}', 1, 1 FROM n",
         *(spans if kind == TRANSCODE else ()),
     )
@@ -95,10 +96,10 @@ async def test_leases_and_polls_read_by_the_indexes_of_the_queues(
     _fill(location, ROWS)
     run_sql(location, "ANALYZE")
     catalog = Catalog(database)
-    plans = await _plans(database, lambda: catalog.jobs.lease("one", NOW, after=after))
+    plans = await _plans(database, lambda: catalog.jobs.lease("one", NOW, TRANSCODE, after=after))
     plans |= await _plans(database, lambda: catalog.jobs.lease("one", NOW, SPAN, after=after))
     plans |= await _plans(database, lambda: catalog.jobs.lease("one", NOW, IMPORT))
-    plans |= await _plans(database, lambda: catalog.jobs.has_due(NOW))
+    plans |= await _plans(database, lambda: catalog.jobs.has_due(NOW, TRANSCODE))
     assert plans
     wrong: dict[str, list[str]] = {}
     for statement, steps in plans.items():
@@ -114,7 +115,7 @@ async def test_leases_and_polls_read_by_the_indexes_of_the_queues(
 @pytest.mark.prove
 @pytest.mark.parametrize("queued", [TRANSCODE, IMPORT])
 async def test_leases_and_idle_polls_take_about_as_long_in_a_long_queue(
-    database: Database, location: str | Path, queued: str
+    database: Database, location: str | Path, queued: WorkKind
 ) -> None:
     """With imports alone in the queue, polling for other work finds nothing."""
     leased, catalog = queued == TRANSCODE, Catalog(database)
@@ -136,7 +137,7 @@ async def _typical_ms(catalog: Catalog, *, leased: bool) -> tuple[float, float]:
     after = 0
     for _ in range(30):
         began = time.perf_counter()
-        job = await catalog.jobs.lease("job", NOW, after=after)
+        job = await catalog.jobs.lease("job", NOW, TRANSCODE, after=after)
         between = time.perf_counter()
         span = await catalog.jobs.lease("span", NOW, SPAN, after=after)
         of_spans.append(1000 * (time.perf_counter() - between))

@@ -5,9 +5,11 @@ from pathlib import Path
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.migrations import REVISION
 from storage.catalog.records.common import Change, ProjectRecord
+from storage.catalog.videos.jobs import TRANSCODE
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
+from tests.support.storage.leases import queue_errand
 
 HOUR_US = 3_600_000_000
 
@@ -35,7 +37,15 @@ async def test_a_job_that_no_worker_takes_is_stuck(
     video = await add(catalog, project)
     assert await catalog.health.find_stuck_jobs(NOW_US + 1) == ()
     (stuck,) = await catalog.health.find_stuck_jobs(NOW_US + HOUR_US)
-    assert (stuck.video, stuck.state) == (video.video.hash, "queued")
+    assert (stuck.path, stuck.state) == (f"videos/{video.video.hash}", "queued")
+
+
+async def test_stuck_work_about_a_project_alone_is_found(
+    catalog: Catalog, project: ProjectRecord, location: str | Path
+) -> None:
+    queue_errand(location, project.id, NOW_US)
+    (stuck,) = await catalog.health.find_stuck_jobs(NOW_US + HOUR_US)
+    assert (stuck.kind, stuck.path) == ("errand", f"projects/{project.key}")
 
 
 async def test_while_a_worker_works_the_others_wait_their_turn(
@@ -44,7 +54,7 @@ async def test_while_a_worker_works_the_others_wait_their_turn(
     await add(catalog, project)
     await add(catalog, project)
     later_us = NOW_US + HOUR_US
-    job = await catalog.jobs.lease("me", later_us)
+    job = await catalog.jobs.lease("me", later_us, TRANSCODE)
     assert job is not None
     assert await catalog.health.find_stuck_jobs(later_us + 1) == ()
     # The worker died, and no other has started.
@@ -58,7 +68,7 @@ async def test_a_worker_is_at_work_while_it_has_a_lease(
 ) -> None:
     await add(catalog, project)
     assert not await catalog.health.is_at_work(NOW_US)
-    assert await catalog.jobs.lease("me", NOW_US) is not None
+    assert await catalog.jobs.lease("me", NOW_US, TRANSCODE) is not None
     assert await catalog.health.is_at_work(NOW_US + 1)
     assert not await catalog.health.is_at_work(NOW_US + HOUR_US)
 
@@ -70,7 +80,7 @@ async def test_moments_ahead_of_the_clock_are_seen(
     await add(catalog, project)
     assert await catalog.health.find_newest_us() == NOW_US
     ahead_us = NOW_US + HOUR_US
-    assert await catalog.jobs.lease("me", ahead_us) is not None
+    assert await catalog.jobs.lease("me", ahead_us, TRANSCODE) is not None
     assert await catalog.health.find_newest_us() == ahead_us
 
 

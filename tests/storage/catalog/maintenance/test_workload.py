@@ -1,9 +1,13 @@
 """The work of all projects, asked of both databases."""
 
+from pathlib import Path
+
 from storage.catalog import Catalog
 from storage.catalog.maintenance.workload import JobCount
 from storage.catalog.records.common import Change, ProjectRecord
+from storage.catalog.videos.jobs import TRANSCODE
 from tests.storage.catalog.videos.test_queries import NOW_US, add
+from tests.support.storage.leases import queue_errand
 
 # The same statements on both: what differs between them has tests of its own.
 
@@ -17,7 +21,7 @@ async def test_what_runs_comes_first_and_all_is_counted(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     videos = [(await add(catalog, project, title=f"Film {number}")).video for number in range(4)]
-    job = await catalog.jobs.lease("me", NOW_US, after=0)
+    job = await catalog.jobs.lease("me", NOW_US, TRANSCODE, after=0)
     assert job is not None
     workload = await catalog.workload.find(2)
     assert workload.counts == (
@@ -41,3 +45,13 @@ async def test_the_work_of_a_deleted_project_is_not_shown(
     assert await catalog.projects.remove(other.id, Change(NOW_US))
     workload = await catalog.workload.find(10)
     assert (workload.counts, workload.jobs) == ((), ())
+
+
+async def test_work_about_a_project_alone_is_shown_too(
+    catalog: Catalog, project: ProjectRecord, location: str | Path
+) -> None:
+    queue_errand(location, project.id)
+    workload = await catalog.workload.find(10)
+    assert workload.counts == (JobCount(kind="errand", state="queued", number=1),)
+    (job,) = workload.jobs
+    assert (job.project, job.video, job.title, job.progress, job.eta) == (project.key, 0, "", 0, 0)

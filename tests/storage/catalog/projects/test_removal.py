@@ -10,10 +10,12 @@ from storage.catalog.records.common import Change, PlayerOptions, ProjectRecord
 from storage.catalog.records.details import VideoDetails
 from storage.catalog.schema.tables import METADATA, events, jobs, videos
 from storage.catalog.schema.tables import tags as tag_rows
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.errors import NoSuchProject
 from storage.leases import LeaseLost
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
+from tests.support.storage.leases import queue_errand
 from tests.support.storage.many_rows import copy_rows, padded
 from tests.support.storage.new_videos import new_upload, new_video
 from tests.support.storage.removed_projects import remove_rows
@@ -155,7 +157,7 @@ async def test_its_jobs_go_first_in_batches_and_workers_lose_them(
     catalog: Catalog, project: ProjectRecord, location: str | Path
 ) -> None:
     await films(catalog, location, project.id, MAX_MEDIA_ROWS + 1)
-    job = await catalog.jobs.lease("worker", NOW)
+    job = await catalog.jobs.lease("worker", NOW, TRANSCODE)
     assert job is not None
     await film(catalog, 1, "K" * 12)
     assert await catalog.projects.remove(project.id, Change(NOW))
@@ -163,10 +165,10 @@ async def test_its_jobs_go_first_in_batches_and_workers_lose_them(
     assert [await removed.remove_jobs(project.id) for _ in range(3)] == [True, True, False]
     with pytest.raises(LeaseLost):
         await catalog.jobs.extend(job, NOW)
-    job_left = await catalog.jobs.lease("worker", NOW)
+    job_left = await catalog.jobs.lease("worker", NOW, TRANSCODE)
     assert job_left is not None
     assert job_left.project == 1
-    assert await catalog.jobs.lease("worker", NOW) is None
+    assert await catalog.jobs.lease("worker", NOW, TRANSCODE) is None
 
 
 async def test_what_has_no_media_goes_in_batches_too(
@@ -182,3 +184,14 @@ async def test_what_has_no_media_goes_in_batches_too(
     # Two for tags, two for as many events, and one for the project.
     assert turns == 5
     assert await removed.remove_rest(project.id), "another process removed it"
+
+
+async def test_work_that_was_queued_meanwhile_ends_with_the_project(
+    catalog: Catalog, project: ProjectRecord, location: str | Path
+) -> None:
+    assert await catalog.projects.remove(project.id, Change(NOW))
+    assert not await catalog.removed_projects.remove_jobs(project.id)
+    queue_errand(location, project.id)
+    while not await catalog.removed_projects.remove_rest(project.id):
+        pass
+    assert run_sql(location, "SELECT id FROM jobs") == []

@@ -7,6 +7,7 @@ from storage.catalog.records.common import Change, PlayerOptions, PublicRecord
 from storage.catalog.records.details import StreamDetails, VideoDetails
 from storage.catalog.records.settings import SettingsChange
 from storage.catalog.records.transcoding import MadeVideo
+from storage.catalog.videos.jobs import TRANSCODE
 from tests.support.storage.new_videos import new_video
 
 # The same statements on both: what differs between them has tests of its own.
@@ -91,7 +92,7 @@ async def test_a_video_is_known_from_its_upload_to_its_media(catalog: Catalog) -
     change = VideoDetails.edit(title="A title", countries=lands("RO"))
     await catalog.videos.edit(number, change, Change(NOW))
     await catalog.videos.set_player(number, player.id, Change(NOW))
-    job = await catalog.jobs.lease("one", NOW)
+    job = await catalog.jobs.lease("one", NOW, TRANSCODE)
     assert job is not None
     await catalog.transcoding.begin(job, NOW)
     made_video = MadeVideo(
@@ -113,7 +114,7 @@ async def test_a_video_is_known_from_its_upload_to_its_media(catalog: Catalog) -
 async def test_a_video_that_cannot_be_made_is_shown_as_failed(catalog: Catalog) -> None:
     await catalog.installation.first_start(NOW)
     _, hash_ = await add_video(catalog)
-    job = await catalog.jobs.lease("one", NOW)
+    job = await catalog.jobs.lease("one", NOW, TRANSCODE)
     assert job is not None
     await catalog.transcoding.begin(job, NOW)
     await catalog.transcoding.fail(job, "It is empty.", NOW)

@@ -11,6 +11,7 @@ from storage.catalog.events.kinds import UploadDeletedEvent, UploadExpiredEvent
 from storage.catalog.records.common import Change
 from storage.catalog.records.uploads import UploadRecord
 from storage.catalog.records.videos import VideoFile
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.errors import UploadHeld
 from storage.objects.upload_pieces import UploadPiece
 from tests.support.shared_engines import ON_BOTH
@@ -69,7 +70,7 @@ async def test_a_finished_upload_is_a_video_with_a_job(catalog: Catalog, project
         100,
     )
     assert [rung.number for rung in whole.rungs] == [2]
-    job = await catalog.jobs.lease("w", NOW + HOUR)
+    job = await catalog.jobs.lease("w", NOW + HOUR, TRANSCODE)
     assert job is not None
     claimed = await catalog.uploads.claim("one", "b")
     assert claimed is not None

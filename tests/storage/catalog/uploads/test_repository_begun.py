@@ -6,6 +6,7 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.catalog.records.details import VideoDetails
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.errors import HashTaken, NoSuchLabel, NoSuchProject, UploadLinkSpent
 from tests.support.storage.new_videos import count_videos, new_upload
 
@@ -32,7 +33,7 @@ async def test_an_upload_and_its_video_begin_together(catalog: Catalog, project:
     assert [tag.name for tag in whole_video.tags] == ["new"]
     assert [each.number for each in whole_video.countries] == [276]
     assert await count_videos(catalog) == (1, 1)
-    assert await catalog.jobs.lease("w", NOW + HOUR) is None
+    assert await catalog.jobs.lease("w", NOW + HOUR, TRANSCODE) is None
 
 
 async def test_what_cannot_begin_leaves_nothing(catalog: Catalog, project: int) -> None:

@@ -13,6 +13,7 @@ from storage.catalog.records.common import Change
 from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.uploads import NewUpload, UploadRecord
 from storage.catalog.records.videos import VideoFile, VideoQuery, WholeVideo
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.errors import NoSuchVideo, UploadInProgress, UploadLinkSpent, UploadLost
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
@@ -85,7 +86,7 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
     assert await catalog.uploads.record_received(record, "a", 60, NOW + HOUR, NOW)
     assert await find_video(catalog, video) == video
     assert run_sql(location, "SELECT count(*) FROM notices") == before
-    old = await catalog.jobs.lease("w", NOW + HOUR)
+    old = await catalog.jobs.lease("w", NOW + HOUR, TRANSCODE)
     replaced = await catalog.uploads.replace(record, "a", FILE, Change(NOW + 1, by=1))
     assert replaced is not None
     whole, dropped = replaced
@@ -93,7 +94,7 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
     assert (whole.video.hash, whole.video.title) == (video.video.hash, "T")
     assert (whole.video.size, whole.video.state) == (100, "queued")
     assert await named(catalog, video) == "sources/v/r-one"
-    job = await catalog.jobs.lease("w", NOW + HOUR)
+    job = await catalog.jobs.lease("w", NOW + HOUR, TRANSCODE)
     assert old is not None
     assert job is not None
     assert job.id != old.id
@@ -182,7 +183,7 @@ async def test_a_deleted_video_ends_its_uploads_and_its_links(
     assert await catalog.uploads.find("one") is None
     assert await catalog.uploads.find_expired(NOW + 1, 10) == ("one",)
     assert await catalog.uploads.find_kept(["two"]) == frozenset()
-    assert await catalog.jobs.lease("w", NOW + HOUR) is None
+    assert await catalog.jobs.lease("w", NOW + HOUR, TRANSCODE) is None
 
 
 async def test_a_link_for_a_video_is_used_once(catalog: Catalog, video: WholeVideo) -> None:
@@ -249,8 +250,8 @@ async def test_files_that_come_at_once_leave_one_and_one_job(
     # The first of them dropped none, and each other one the file before the one that it replaced.
     assert sorted(map(str, before)) == sorted({*files, "None"} - {stands, row.former})
     assert (await kinds(catalog)).count("video replaced") == 6
-    assert await catalog.jobs.lease("w", NOW + HOUR) is not None
-    assert await catalog.jobs.lease("v", NOW + HOUR) is None
+    assert await catalog.jobs.lease("w", NOW + HOUR, TRANSCODE) is not None
+    assert await catalog.jobs.lease("v", NOW + HOUR, TRANSCODE) is None
     project = await catalog.projects.find("1")
     assert project is not None
     making = await catalog.videos.find_page(project, VideoQuery(phase="inprogress"), 1)

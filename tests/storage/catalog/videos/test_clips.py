@@ -9,6 +9,7 @@ from storage.catalog.records.common import Change, ProjectRecord, StreamRecord
 from storage.catalog.records.details import StreamDetails, VideoDetails
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.videos.clips import NewClip
+from storage.catalog.videos.jobs import PREVIEWS
 from storage.catalog.videos.recordings import MadeRecording, RecordedRung
 from storage.errors import NoSuchProject
 from tests.support.shared_engines import ON_BOTH
@@ -122,7 +123,7 @@ async def test_a_clip_inherits_the_fields_of_its_stream(
     assert (event.kind, event.subject, event.token) == ("clip added", stream.key.hash, 7)
     assert event.facts == {"stream": stream.id, "video": HASHES[0], "seconds": 6.5}
     # Its previews are due, and the clip does not expire.
-    job = await catalog.jobs.lease("me", NOW_US + 2 * HOUR_US, "previews")
+    job = await catalog.jobs.lease("me", NOW_US + 2 * HOUR_US, PREVIEWS)
     assert job is not None
     assert job.subject == video.id
     assert await catalog.recordings.expire(1 << 60) is None

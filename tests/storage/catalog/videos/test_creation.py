@@ -4,6 +4,7 @@ import pytest
 
 from storage.catalog import Catalog
 from storage.catalog.records.common import Change, ProjectRecord
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.errors import HashTaken, NoSuchProject
 from tests.storage.catalog.videos.test_queries import add, arrived, listed
 from tests.support.shared_engines import ON_BOTH
@@ -19,7 +20,7 @@ async def test_a_new_video_waits_for_its_job(catalog: Catalog, project: ProjectR
     assert (video.uploaded_us, video.transcoding_us, video.completed_us) == (NOW_US, None, None)
     assert [(rung.number, rung.transcoded) for rung in created.rungs] == [(1, False)]
     assert await catalog.videos.find(video.id) == created
-    job = await catalog.jobs.lease("worker", NOW_US)
+    job = await catalog.jobs.lease("worker", NOW_US, TRANSCODE)
     assert job is not None
     assert job.subject == video.id
     status = await catalog.videos.find_status(video.id)
@@ -30,7 +31,7 @@ async def test_a_new_video_waits_for_its_job(catalog: Catalog, project: ProjectR
 async def test_a_video_of_no_project_is_not_made(catalog: Catalog) -> None:
     with pytest.raises(NoSuchProject):
         await catalog.videos.add(99, arrived(), Change(NOW_US))
-    assert await catalog.jobs.lease("worker", NOW_US) is None
+    assert await catalog.jobs.lease("worker", NOW_US, TRANSCODE) is None
 
 
 @ON_BOTH

@@ -3,9 +3,9 @@
 import pytest
 
 from storage.catalog import Catalog
-from storage.catalog.jobs.jobs import IMPORT
 from storage.catalog.records.common import Change
 from storage.catalog.videos.imports import NewImport
+from storage.catalog.videos.jobs import IMPORT
 from storage.errors import VideoNotFailed
 from storage.leases import Lease
 from tests.support.shared_engines import ON_BOTH

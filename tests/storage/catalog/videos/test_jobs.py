@@ -9,6 +9,7 @@ from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.records.common import Change
 from storage.catalog.videos import jobs
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.leases import Lease, LeaseLost
 from tests.support.shared_engines import ON_BOTH
 from tests.support.storage.new_videos import new_video
@@ -32,7 +33,7 @@ async def queued(catalog: Catalog, project: int = 1) -> int:
 
 
 async def leased(catalog: Catalog, owner: str, now_us: int = NOW) -> Lease:
-    job = await catalog.jobs.lease(owner, now_us)
+    job = await catalog.jobs.lease(owner, now_us, TRANSCODE)
     assert job is not None
     return job
 
@@ -48,7 +49,7 @@ async def test_a_new_job_of_a_video_ends_the_old_one_and_numbers_on(
         await catalog.jobs.extend(old, NOW)
     new = await leased(catalog, "two")
     assert (new.id != old.id, new.attempt) == (True, 2)
-    assert await catalog.jobs.lease("three", NOW + 1) is None
+    assert await catalog.jobs.lease("three", NOW + 1, TRANSCODE) is None
 
 
 @ON_BOTH
@@ -62,4 +63,4 @@ async def test_a_transaction_that_is_undone_queues_nothing(
             await jobs.enqueue(connection, video, NOW)
             raise ZeroDivisionError
     await catalog.jobs.extend(job, NOW)
-    assert await catalog.jobs.lease("two", NOW) is None
+    assert await catalog.jobs.lease("two", NOW, TRANSCODE) is None

@@ -3,12 +3,12 @@
 import pytest
 
 from storage.catalog import Catalog
-from storage.catalog.jobs.jobs import IMPORT, PREVIEWS
 from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.records.videos import WholeVideo
+from storage.catalog.videos.jobs import IMPORT, PREVIEWS, TRANSCODE
 from storage.catalog.videos.recordings import BORROWED_POSTERS, MadeRecording, RecordedRung
-from storage.leases import Lease, LeaseLost, pause_us
+from storage.leases import Lease, LeaseLost
 
 # The same statements on both: what differs between them has tests of its own.
 NOW_US = 1_769_860_859_123_456
@@ -61,7 +61,7 @@ async def folder(catalog: Catalog, video: int) -> str | None:
 
 async def test_a_recording_is_due_for_previews_and_nothing_else(catalog: Catalog) -> None:
     video = (await recorded(catalog, RUNG)).video
-    assert not await catalog.jobs.has_due(NOW_US)
+    assert not await catalog.jobs.has_due(NOW_US, TRANSCODE)
     assert await catalog.jobs.lease("worker", NOW_US, IMPORT) is None
     job = await lease_job(catalog)
     assert job.subject == video.id
@@ -136,8 +136,8 @@ async def test_a_failed_attempt_waits_and_one_given_back_does_not(catalog: Catal
     job = await lease_job(catalog)
     assert (job.attempt, job.failures) == (2, 0)
     await catalog.jobs.requeue(job, NOW_US, failed=True)
-    assert await lease(catalog, later_us=pause_us(1) - 1) is None
-    again = await lease(catalog, later_us=pause_us(1))
+    assert await lease(catalog, later_us=PREVIEWS.pause_us(1) - 1) is None
+    again = await lease(catalog, later_us=PREVIEWS.pause_us(1))
     assert again is not None
     assert (again.attempt, again.failures) == (3, 1)
     assert (await whole(catalog, before.video.id)).video.state == "completed"

@@ -7,6 +7,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.records.common import Change, ProjectRecord
 from storage.catalog.records.videos import VideoFile
 from storage.catalog.videos import replacement
+from storage.catalog.videos.jobs import TRANSCODE
 from storage.errors import NoSuchVideo, UploadInProgress
 from tests.storage.catalog.videos.test_queries import NOW_US, add
 from tests.support.shared_engines import ON_BOTH
@@ -20,7 +21,7 @@ async def test_a_failed_video_begins_anew_with_another_file(
     catalog: Catalog, database: Database, project: ProjectRecord
 ) -> None:
     created = await add(catalog, project, title="T")
-    job = await catalog.jobs.lease("worker", NOW_US)
+    job = await catalog.jobs.lease("worker", NOW_US, TRANSCODE)
     assert job is not None
     await catalog.transcoding.begin(job, NOW_US)
     await catalog.transcoding.fail(job, "damaged", NOW_US, warnings=["a warning"])
@@ -39,7 +40,7 @@ async def test_a_failed_video_begins_anew_with_another_file(
     status = await catalog.videos.find_status(video.id)
     assert status is not None
     assert (status.reason, status.warnings) == ("", ())
-    assert await catalog.jobs.lease("worker", NOW_US + 9) is not None
+    assert await catalog.jobs.lease("worker", NOW_US + 9, TRANSCODE) is not None
 
 
 async def test_what_cannot_be_replaced_is_refused(

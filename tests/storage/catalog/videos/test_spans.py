@@ -6,21 +6,20 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import or_, select
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine.database import Database, database_url, open_database
-from storage.catalog.jobs.jobs import SPAN
 from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadeVideo, PlannedSpan
 from storage.catalog.records.videos import VideoFile, VideoRecord
 from storage.catalog.schema.tables import jobs as jobs_table
 from storage.catalog.schema.upload_tables import spans as spans_table
+from storage.catalog.videos.jobs import SPAN, TRANSCODE
 from storage.leases import (
     LEASE_US,
     Lease,
     LeaseLost,
-    pause_us,
 )
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
@@ -42,7 +41,7 @@ async def planned(catalog: Catalog, project: int = 1) -> Lease:
     """Return a leased job whose spans have just been planned."""
     file = new_video()
     await catalog.videos.add(project, file, Change(NOW))
-    job = await catalog.jobs.lease("job", NOW)
+    job = await catalog.jobs.lease("job", NOW, TRANSCODE)
     assert job is not None
     await catalog.transcoding.begin(job, NOW)
     assert await catalog.spans.plan(job, PLAN, NOW)
@@ -114,14 +113,14 @@ async def test_the_last_span_queues_the_job_that_waits(
 ) -> None:
     job = await planned(catalog)
     assert await catalog.spans.finish_original(job, '"own"', NOW) is False
-    assert await catalog.jobs.lease("nobody", NOW + LEASE_US + 1) is None
+    assert await catalog.jobs.lease("nobody", NOW + LEASE_US + 1, TRANSCODE) is None
     with pytest.raises(LeaseLost):
         await catalog.jobs.extend(job, NOW)
     for number in (1, 2, 3):
-        assert await catalog.jobs.lease("nobody", NOW) is None
+        assert await catalog.jobs.lease("nobody", NOW, TRANSCODE) is None
         span = await leased(catalog, f"worker {number}")
         await catalog.spans.finish(span, f'"made {number}"', NOW)
-    again = await catalog.jobs.lease("join", NOW)
+    again = await catalog.jobs.lease("join", NOW, TRANSCODE)
     assert again is not None
     assert (again.id, again.attempt, again.failures) == (job.id, 2, 0)
     results = ('"own"', '"made 1"', '"made 2"', '"made 3"')
@@ -155,12 +154,12 @@ async def test_ends_that_come_at_once_queue_the_job_once(
     async with asyncio.TaskGroup() as tasks:
         for span in (*spans, None):
             tasks.create_task(end(span))
-    again = await catalog.jobs.lease("join", NOW)
+    again = await catalog.jobs.lease("join", NOW, TRANSCODE)
     if again is None:  # the job's own worker was the last, and continues
         await catalog.jobs.extend(job, NOW)
     else:
         assert again.id == job.id
-        assert await catalog.jobs.lease("another", NOW) is None
+        assert await catalog.jobs.lease("another", NOW, TRANSCODE) is None
     assert None not in await catalog.spans.outcomes(job)
 
 
@@ -221,8 +220,8 @@ async def test_a_span_that_failed_waits_and_one_that_is_given_back_does_not(
     assert (await leased(catalog, "two")).part == 2
     await catalog.jobs.requeue(await leased(catalog, "three"), NOW, failed=False)
     assert (await leased(catalog, "four")).part == 3
-    assert await catalog.jobs.lease("five", NOW + pause_us(1) - 1, SPAN) is None
-    again = await leased(catalog, "six", NOW + pause_us(1))
+    assert await catalog.jobs.lease("five", NOW + SPAN.pause_us(1) - 1, SPAN) is None
+    again = await leased(catalog, "six", NOW + SPAN.pause_us(1))
     assert (again.part, again.attempt, again.failures) == (1, 2, 1)
 
 
@@ -277,7 +276,7 @@ async def test_a_video_that_is_queued_again_begins_with_new_spans(
     await catalog.spans.fail(await leased(catalog, "one"), "It is damaged.", NOW)
     await catalog.videos.retry(job.subject, Change(NOW))
     assert await catalog.jobs.lease("nobody", NOW, SPAN) is None
-    again = await catalog.jobs.lease("job", NOW)
+    again = await catalog.jobs.lease("job", NOW, TRANSCODE)
     assert again is not None
     assert (again.id != job.id, again.attempt) == (True, 2)
     assert await catalog.spans.outcomes(again) == ()
@@ -294,13 +293,12 @@ async def test_spans_go_with_their_video(catalog: Catalog, database: Database) -
 
 
 async def rows(database: Database) -> tuple[int, int]:
-    """Return the number of jobs and spans."""
+    """Return the number of jobs about videos, with their parts, and of spans."""
+    about_videos = or_(jobs_table.c.video_id.is_not(None), jobs_table.c.job_id.is_not(None))
+    queries = select(jobs_table.c.id).where(about_videos), select(spans_table.c.id)
     async with database.reading() as connection:
-        counts = [
-            (await connection.execute(select(func.count()).select_from(each))).scalar_one()
-            for each in (jobs_table, spans_table)
-        ]
-    return counts[0], counts[1]
+        jobs, spans = [len((await connection.execute(each)).all()) for each in queries]
+    return jobs, spans
 
 
 async def test_a_job_that_is_over_leaves_no_rows_and_its_attempts_count(
@@ -326,7 +324,7 @@ async def test_a_job_that_is_over_leaves_no_rows_and_its_attempts_count(
         with pytest.raises(LeaseLost):
             await catalog.jobs.extend(held, NOW)
     await catalog.videos.retry(failed.subject, Change(NOW))
-    again = await catalog.jobs.lease("again", NOW)
+    again = await catalog.jobs.lease("again", NOW, TRANSCODE)
     assert again is not None
     assert (again.subject, again.attempt) == (failed.subject, 2)
     status = await catalog.videos.find_status(failed.subject)
@@ -377,7 +375,7 @@ async def test_spans_of_an_older_version_are_adopted_as_they_are_and_in_their_or
     location: str | Path, catalog: Catalog, database: Database
 ) -> None:
     await catalog.videos.add(1, new_video(), Change(NOW))
-    job = await catalog.jobs.lease("old", NOW)
+    job = await catalog.jobs.lease("old", NOW, TRANSCODE)
     assert job is not None
     queue_as_before(location, job)
     newer = await planned(catalog)
@@ -394,7 +392,7 @@ async def test_spans_of_an_older_version_are_adopted_as_they_are_and_in_their_or
     assert (await leased(catalog, "four", later)).job == newer.id
     for span in (first, waited, left):
         await catalog.spans.finish(span, "{}", later)
-    again = await catalog.jobs.lease("join", later)
+    again = await catalog.jobs.lease("join", later, TRANSCODE)
     assert again is not None
     assert (again.id, again.attempt) == (job.id, 2)
 
@@ -405,13 +403,13 @@ async def test_an_older_process_ends_what_it_has_leased_beside_a_newer_one(
 ) -> None:
     """The last span is done by the newer one, which counts those of the older one."""
     await catalog.videos.add(1, new_video(), Change(NOW))
-    job = await catalog.jobs.lease("old", NOW)
+    job = await catalog.jobs.lease("old", NOW, TRANSCODE)
     assert job is not None
     queue_as_before(location, job)
     assert await catalog.spans.adopt(NOW)
     spans = [await leased(catalog, name, NOW + SECOND) for name in ("one", "two")]
     await catalog.spans.finish(spans[0], "{}", NOW)
-    assert await catalog.jobs.lease("join", NOW) is None
+    assert await catalog.jobs.lease("join", NOW, TRANSCODE) is None
     run_sql(location, f"UPDATE spans SET state = 'done' WHERE job_id = {job.id} AND number = 3")
     await catalog.spans.finish(spans[1], "{}", NOW)
-    assert await catalog.jobs.lease("join", NOW) is not None
+    assert await catalog.jobs.lease("join", NOW, TRANSCODE) is not None

@@ -13,7 +13,8 @@ from storage.catalog.queries import counters
 from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.catalog.records.videos import WholeVideo
-from storage.leases import LEASE_US, Lease, LeaseLost, pause_us
+from storage.catalog.videos.jobs import TRANSCODE
+from storage.leases import LEASE_US, Lease, LeaseLost
 from tests.support.storage.new_videos import new_video
 
 # The same statements on both: what differs between them has tests of its own.
@@ -52,7 +53,7 @@ async def added(catalog: Catalog, posters: str | None = None) -> int:
 
 
 async def begun(catalog: Catalog, now_us: int = NOW, owner: str = "one") -> tuple[Lease, VideoWork]:
-    job = await catalog.jobs.lease(owner, now_us)
+    job = await catalog.jobs.lease(owner, now_us, TRANSCODE)
     assert job is not None
     return job, await catalog.transcoding.begin(job, now_us)
 
@@ -170,7 +171,7 @@ async def test_progress_extends_the_lease_and_is_announced_only_where_it_changed
     job, _ = await begun(catalog)
     await catalog.transcoding.progress(job, 5, 9, NOW + LEASE_US)
     await catalog.transcoding.progress(job, 5, 9, NOW + LEASE_US)
-    assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US) is None
+    assert await catalog.jobs.lease("two", NOW + 2 * LEASE_US, TRANSCODE) is None
     assert len(await queued_notices(database)) == 2
 
 
@@ -196,7 +197,7 @@ async def test_a_video_that_is_complete_is_shown_with_all_that_was_made(
     assert (event, body["completed"], body["published"]) == ("completed", True, True)
     assert await kinds(catalog) == ["video completed", "transcoding began", "video added"]
     assert (await count(database, "inprogress"), await count(database, "completed")) == (0, 1)
-    assert await catalog.jobs.lease("two", LATER + 9 * LEASE_US) is None
+    assert await catalog.jobs.lease("two", LATER + 9 * LEASE_US, TRANSCODE) is None
 
 
 async def test_a_video_that_its_owner_hid_stays_hidden(
@@ -237,7 +238,7 @@ async def test_a_failure_has_a_reason_and_can_be_queued_again(
     assert (await count(database, "inprogress"), await count(database, "failed")) == (1, 0)
 
 
-@pytest.mark.parametrize(("failed", "pause"), [(True, pause_us(1)), (False, 0)])
+@pytest.mark.parametrize(("failed", "pause"), [(True, TRANSCODE.pause_us(1)), (False, 0)])
 async def test_a_job_that_is_put_back_waits_as_queued(
     catalog: Catalog, database: Database, video: int, failed: bool, pause: int
 ) -> None:
