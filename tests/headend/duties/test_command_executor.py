@@ -534,7 +534,7 @@ def test_what_is_set_for_a_stream_comes_with_its_grant(tmp_path: Path) -> None:
         )
         grant = await directory.grant("live", ingest.stream.key)
         assert grant is not None
-        assert grant.policy == Policy(detect_seconds=3.0)
+        assert grant.policy == Policy(detect_seconds=3.0, align_wait_seconds=1.0)
         recording = grant.run.recording
         assert (
             grant.reconnect_seconds,
