@@ -16,6 +16,7 @@ from tests.support.engine.sources import Source, source_of
 from tests.support.transcode.live_runs import RUNG, STREAM, playlist, running, send, tracks_of
 from tests.support.waiting import until
 from tests.transcode.live.test_live_run_preroll import files
+from transcode.live import backlog
 from transcode.live.live_run import LiveRun
 
 RATE = 30
@@ -44,6 +45,12 @@ def cut_to(run: LiveRun, source: Source, number: int) -> None:
 
 def shown(root: Path) -> list[int]:
     return [number for file in files(root, RUNG) for _, number in numbers(file)]
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine packets would be too old to be shown when the engine has started."""
+    monkeypatch.setattr(backlog, "QUEUE_SECONDS", 60.0)
 
 
 async def test_keyframes_far_apart_cost_no_picture_and_no_discontinuity_at_a_switch(
