@@ -9,9 +9,9 @@ finds another offset ends it at once.
 
 from collections import deque
 from statistics import median
-from typing import Final
+from typing import Final, Literal
 
-from media.source_comparison import SourceComparison
+from media.source_comparison import PICTURES_AWAITED, SourceComparison
 
 # A comparison is exact to 10 ms, and to 1 ms as a rule; half a picture at 30 a second.
 _SAME_SECONDS: Final = 0.02
@@ -60,6 +60,16 @@ class Alignment:
         return self.offset is None and (self._first is not None or self.reason in _TOO_SOON)
 
     @property
+    def method(self) -> Literal["sound", "picture"]:
+        """By what the newest comparison was made."""
+        return self._newest.method
+
+    @property
+    def picture_offset(self) -> float | None:
+        """The offset of the pictures in seconds, which is another one where lip sync differs."""
+        return self._newest.picture_offset if self._agreed else None
+
+    @property
     def is_settled(self) -> bool:
         """Whether the offset has been found often enough to look for it less often."""
         return self._found >= _SETTLED
@@ -71,6 +81,8 @@ class Alignment:
 
     def record(self, comparison: SourceComparison) -> None:
         """Take a comparison into account."""
+        if comparison.reason == PICTURES_AWAITED:
+            return  # what is known still holds
         self._newest, found = comparison, comparison.offset
         if found is None:
             self._misses += 1

@@ -128,7 +128,7 @@ class EncoderWatch:
         self._faults.pop(changed, None)
         self._changes += 1
         before = self.reference
-        self.reference = min((slot for slot, audio in self._sources.items() if audio), default=None)
+        self.reference = min(filter(self._is_comparable, self._sources), default=None)
         is_same = self.reference == before != changed
         kept = self._alignments if is_same else {}
         self._alignments = {
@@ -159,7 +159,10 @@ class EncoderWatch:
 
     def _others(self) -> list[Slot]:
         """Return the slots that are compared with the reference."""
-        return [slot for slot in sorted(self._alignments) if self._sources[slot] is not None]
+        return [slot for slot in sorted(self._alignments) if self._is_comparable(slot)]
+
+    def _is_comparable(self, slot: Slot) -> bool:
+        return self._sources[slot] is not None or slot in self._pictures
 
     async def _follow(self, comparer: SourceComparer) -> bool:
         """Compare the sources while there are several; return whether the comparer answered."""

@@ -62,6 +62,6 @@ def alignment_of(
         reference=str(reference),
         behind_ms=None if behind is None else round(1000 * behind),
         confidence=round(alignment.confidence, 2),
-        method="sound",
+        method=alignment.method,
         reason=alignment.reason,
     )

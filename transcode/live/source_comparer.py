@@ -150,12 +150,14 @@ class EngineComparer:
         )
         if not isinstance(compared, Compared):
             return None
-        offset_us = compared.offset_us
+        offset_us, picture_us = compared.offset_us, compared.picture_us
         return SourceComparison(
             offset=None if offset_us is None else offset_us / MICROSECONDS,
             reason=compared.reason,
             correlation=compared.correlation,
             ratio=compared.ratio,
+            method=compared.method,
+            picture_offset=None if picture_us is None else picture_us / MICROSECONDS,
         )
 
     async def judge(

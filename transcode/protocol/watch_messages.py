@@ -88,7 +88,9 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True, tag="judge"):
 
 
 # Why two sources cannot be compared now.
-NoOffset = Literal["no sound", "too short", "silent", "steady", "ambiguous", "different"]
+NoOffset = Literal[
+    "no sound", "too short", "silent", "steady", "ambiguous", "different", "pictures awaited"
+]
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True, tag="compared"):
@@ -96,13 +98,16 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True, tag="compared"):
 
     Times are those of their packets, in microseconds. `offset_us` is None if it cannot be believed,
     and then `reason` says why. `exact`: the waves agree as well, so it is right to a millisecond,
-    otherwise to 10. `correlation` and `ratio` are those of the best place.
+    otherwise to 10. `correlation` and `ratio` are those of the best place. `method` is by what it
+    was found, `picture_us` what pictures have said last: it differs where lip sync does.
     """
 
     reference: int
     other: int
     offset_us: int | None
     reason: NoOffset | None = None
+    method: Literal["sound", "picture"] = "sound"
+    picture_us: int | None = None
     exact: bool = False
     correlation: float = 0.0
     ratio: float = 0.0

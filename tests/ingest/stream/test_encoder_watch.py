@@ -187,6 +187,22 @@ async def test_what_is_judged_every_second_holds_for_less_than_two() -> None:
 
 
 @virtual_time
+async def test_encoders_without_sound_are_compared_by_their_pictures() -> None:
+    ports = FakePorts()
+    ports.apart = lambda _, __: msgspec.structs.replace(apart(0.4), method="picture")
+    async with watching(ports, judges=True) as watch:
+        watch.begin(PRIMARY, None, VIDEO)
+        watch.begin(BACKUP, None, VIDEO)
+        watch.begin(THIRD, None)
+        await asyncio.sleep(6)
+        assert watch.reference == PRIMARY
+        assert (offset(watch, BACKUP), offset(watch, THIRD)) == (0.4, None)
+        alignment = watch.alignment(BACKUP)
+        assert alignment is not None
+        assert alignment.method == "picture"
+
+
+@virtual_time
 async def test_a_judgement_of_an_encoder_that_has_begun_anew_is_not_used() -> None:
     ports = FakePorts()
     async with watching(ports, judges=True) as watch:

@@ -4,5 +4,6 @@
 `onsets` makes features of it; `correlation` finds where two rows of features agree, and whether
 that can be believed. `quality` judges what they show: `faults` tells black, a frozen picture and
 silence from those of the programme, by `pictures` (signatures), which `picture_source` decodes when
-something is suspected, and by `sound_levels`. This engine alone uses numpy.
+something is suspected, and by `sound_levels`. `picture_offset` finds where pictures agree, and
+`picture_aligner` says when. This engine alone uses numpy.
 """

@@ -56,6 +56,7 @@ class _Source:
         self.faults = LastingFaults()
         self.shift: int | None = None  # from the reference
         self.suspected_by: int | None = None  # the source that shows something else
+        self.sampled_until: int | None = None  # its own time
 
     def shown(self) -> Shown:
         return Shown(
@@ -92,6 +93,22 @@ class QualityWatch:
         """Forget a source."""
         self._sources.pop(source, None)
 
+    def end(self, source: int) -> int | None:
+        """Return the time of a source's newest picture; None if it has none."""
+        of = self._sources.get(source)
+        return None if of is None or of.pictures is None else of.pictures.end
+
+    def sample(self, source: int, ticks: int) -> None:
+        """Decode the pictures of a source for so long, from its newest keyframe on."""
+        of, end = self._sources.get(source), self.end(source)
+        if of is not None and end is not None:
+            of.sampled_until = end + ticks
+
+    def pictures(self, source: int) -> Pictures:
+        """Return the signatures of what was decoded of a source in the last half a minute."""
+        of = self._sources.get(source)
+        return _NO_PICTURES if of is None or of.pictures is None else of.pictures.pictures()
+
     def judge(self, order: Judge) -> Judged:
         """Return what the sources show that may be a fault."""
         judged: dict[int, _Source] = {}
@@ -119,6 +136,8 @@ class QualityWatch:
             pictures = each.pictures
             if pictures is None or pictures.end is None:
                 continue
+            if each.sampled_until is not None and pictures.end < each.sampled_until:
+                wanted[number] = min(pictures.end, wanted.get(number, pictures.end))
             if each.faults.of_picture:
                 wanted.setdefault(number, pictures.end)  # it goes on where it was
                 continue

@@ -7,6 +7,7 @@ import numpy as np
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 from transcode.engine.watch.correlation import Agreement, find, fine_lag
 from transcode.engine.watch.onsets import RATE, ROW_SAMPLES, ROWS_PER_SECOND, Samples, onsets_of
+from transcode.engine.watch.picture_aligner import PictureAligner
 from transcode.engine.watch.quality import QualityWatch
 from transcode.engine.watch.sound_ring import KEPT, SoundRing
 from transcode.protocol.watch_messages import (
@@ -43,6 +44,7 @@ class WatchSession:
     def __init__(self) -> None:
         self._sounds: dict[int, SoundRing | None] = {}
         self._quality = QualityWatch()
+        self._pictures = PictureAligner(self._quality)
 
     def handle(self, order: WatchOrder) -> Compared | Judged | None:
         """Carry out an order; return the answer of a `Compare` or `Judge`."""
@@ -50,6 +52,7 @@ class WatchSession:
             case Watch():
                 self._sounds[order.source] = None if order.audio is None else SoundRing(order.audio)
                 self._quality.remove(order.source)
+                self._pictures.forget(order.source)
                 if order.is_judged:
                     self._quality.begin(order.source, order.audio, order.video)
             case WatchedSound():
@@ -62,8 +65,9 @@ class WatchSession:
             case Unwatch():
                 self._sounds.pop(order.source, None)
                 self._quality.remove(order.source)
+                self._pictures.forget(order.source)
             case Compare():
-                return self._compare(order)
+                return self._pictures.compare(order, self._compare(order))
             case Judge():
                 return self._quality.judge(order)
         return None
