@@ -284,9 +284,9 @@ def test_a_file_takes_the_place_of_another(
 
 
 def test_a_question_that_follows_a_refused_one_at_once_is_answered_by_itself(
-    headend: ServiceProcess, browser: Chromium, project_path: str, film: Path
+    headend: ServiceProcess, browser: Chromium, project_path: str, short: Path
 ) -> None:
-    status, answer = upload(headend, film, title="Hasty")
+    status, answer = upload(headend, short, title="Hasty")
     assert status == 201, answer
     viewer = sign_in(browser, headend, f"{project_path}/videos/{answer['video']['id']}")
     viewer.evaluate("""async () => {

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +34,8 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-_LOOK = 0.1  # seconds between two polls of a page
+_LOOK = 0.1  # seconds between the first two polls of a page
+_LONGEST_LOOK = 0.3
 
 # Collects violations of the page's content security policy from before its first script.
 _LISTEN = """
@@ -158,14 +160,11 @@ class Viewer:
         self, condition: Callable[[PlayerSample], bool], seconds: float, what: str
     ) -> PlayerSample:
         """Poll until `condition` is true; the `TimeoutError` contains the last sample."""
-        deadline = time.monotonic() + seconds * SCALE
-        while True:
-            sample = self.sample()
-            if sample is not None and condition(sample):
-                return sample
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not {what} in {seconds} s: {sample}; console: {self.console}")
-            self._pause()
+        sample = self._poll(
+            self.sample, lambda sample: sample is not None and condition(sample), seconds, what
+        )
+        assert sample is not None
+        return sample
 
     def wait_for(self, state: str, seconds: float) -> PlayerSample:
         """Poll until the page is in `state`."""
@@ -207,13 +206,10 @@ class Viewer:
 
     def wait_for_console(self, words: str, seconds: float) -> str:
         """Poll until the page's console has an error or a warning with these words."""
-        deadline = time.monotonic() + seconds * SCALE
-        while True:
-            if message := next((line for line in self.console if words in line), None):
-                return message
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no {words!r} in {seconds} s: {self.console}")
-            self._pause()
+        return self._poll(
+            lambda: next((line for line in self.console if words in line), ""),
+            bool, seconds, f"a message with {words!r}",
+        )  # fmt: skip
 
     def record_waits(self) -> None:
         """Record the waits of the picture from now on, until the page is reloaded."""
@@ -334,16 +330,13 @@ class Viewer:
 
     def wait_for_page(self, script: str, seconds: float, what: str) -> None:
         """Poll until a function in the page returns true, also while another page loads."""
-        deadline = time.monotonic() + seconds * SCALE
-        result: object = None
-        while True:
+
+        def look() -> object:
             with suppress(Error):  # the page has navigated away
-                result = self.evaluate(script)
-            if result is True:
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not {what} in {seconds} s: {result}; console: {self.console}")
-            self._pause()
+                return self.evaluate(script)
+            return None
+
+        self._poll(look, lambda result: result is True, seconds, what)
 
     def press(self, key: str) -> None:
         """Press a key on the focused element."""
@@ -371,17 +364,14 @@ class Viewer:
 
     def framed(self, seconds: float = 10.0) -> "Viewer":
         """Return the viewer in the page's only frame, once that is loaded."""
-        deadline = time.monotonic() + seconds * SCALE
-        while True:
-            frames = self._do(lambda: self._page.frames)
-            if len(frames) > 1:
-                inner = Viewer(self._thread, self._page, frames[1])
-                inner.console = self.console
-                inner.requests = self.requests
-                return inner
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no frame in {seconds} s; console: {self.console}")
-            self._pause()
+        frames = self._poll(
+            lambda: self._do(lambda: self._page.frames),
+            lambda frames: len(frames) > 1, seconds, "framed",
+        )  # fmt: skip
+        inner = Viewer(self._thread, self._page, frames[1])
+        inner.console = self.console
+        inner.requests = self.requests
+        return inner
 
     def close(self) -> None:
         """Close the page."""
@@ -393,9 +383,22 @@ class Viewer:
         else:
             self._frame.click(selector, timeout=5_000 * SCALE)
 
-    def _pause(self) -> None:
-        # Playwright's wait: a sleep would delay the browser's events.
-        self._do(lambda: self._page.wait_for_timeout(_LOOK * 1000))
+    def _poll(
+        self, look: Callable[[], T], is_right: Callable[[T], bool], seconds: float, what: str
+    ) -> T:
+        """Look until the result is right, and return it.
+
+        The interval grows, since each look takes CPU from the page that is waited for.
+        """
+        began = time.monotonic()
+        while not is_right(found := look()):
+            waited = time.monotonic() - began
+            if waited > seconds * SCALE:
+                raise TimeoutError(f"not {what} in {seconds} s: {found}; console: {self.console}")
+            pause = min(_LOOK + waited / 20, _LONGEST_LOOK)
+            # Playwright's wait: a sleep would delay the browser's events.
+            self._do(partial(self._page.wait_for_timeout, pause * 1000))
+        return found
 
     def _do(self, act: Callable[[], T]) -> T:
         return self._thread.submit(act).result()

@@ -1,7 +1,5 @@
 """What viewers are shown of a run, on a real disk."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -33,11 +31,6 @@ from tests.support.storage.engine_reports import (
 
 NAMES = ("720p", "360p", "audio")
 PLAYLIST = f"live/{HASH}/{RUN}/720p/index.m3u8"
-
-
-@pytest.fixture
-def publication_fixture(tmp_path: Path) -> PublicationFixture:
-    return PublicationFixture(tmp_path)
 
 
 async def test_a_step_is_stored_in_all_renditions_at_once_and_only_when_all_have_it(
@@ -75,9 +68,7 @@ async def test_a_step_is_stored_in_all_renditions_at_once_and_only_when_all_have
 async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     folder = f"live/{HASH}/{RUN}/720p"
     start, first, second, whole, *_ = maker.step()
     await publication.append(start)
@@ -111,9 +102,7 @@ async def test_viewers_get_a_part_and_a_segment_before_anything_is_stored(
 async def test_every_hint_names_the_next_part_however_long_segments_are(
     publication_fixture: PublicationFixture, usual: int
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP)
     names: list[str] = []
     hints: list[str | None] = []
     for length in (*[usual] * 3, TWO * 8 // 5, TWO // 2, *[usual] * 3):
@@ -136,9 +125,7 @@ async def test_every_hint_names_the_next_part_however_long_segments_are(
 async def test_nothing_is_hinted_where_another_init_section_begins(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP)
     await append_all(publication, maker.step())
     reports = maker.step()
     last = reports.pop(3)
@@ -164,9 +151,7 @@ async def test_nothing_is_hinted_where_another_init_section_begins(
 async def test_every_listed_part_is_at_the_edge_however_short_segments_are(
     publication_fixture: PublicationFixture, length: int
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP)
     edge, folder = publication_fixture.edge, PLAYLIST.removesuffix("index.m3u8")
     known: set[str] = set()
     listed: set[str] = set()
@@ -214,9 +199,7 @@ async def test_a_run_is_announced_by_its_first_parts_whatever_the_store_does(
 async def test_renditions_that_run_ahead_wait_for_the_slowest(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     reports = [report for _ in range(3) for report in maker.step()]
     late = [report for report in reports if report.rendition == "360p"]
     await append_all(publication, [report for report in reports if report.rendition != "360p"])
@@ -231,9 +214,7 @@ async def test_renditions_that_run_ahead_wait_for_the_slowest(
 async def test_a_segment_is_its_parts_joined_and_parts_are_read_by_name_at_the_edge(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP)
     for _ in range(12):
         await append_all(publication, maker.step())
     folder = f"live/{HASH}/{RUN}/720p"
@@ -252,9 +233,7 @@ async def test_a_segment_is_its_parts_joined_and_parts_are_read_by_name_at_the_e
 async def test_the_window_slides_and_media_stay_for_longer_than_they_are_listed(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     left_at: dict[str, float] = {}
     for _ in range(40):
         before = publication_fixture.uris("720p") if maker.sequence else []
@@ -295,9 +274,7 @@ async def test_init_sections_go_when_no_segment_on_disk_needs_them(
 async def test_a_new_source_is_a_discontinuity_everywhere_and_has_its_own_wall_clock(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, [*maker.step(), *maker.step()])
     maker.epoch = 1
     maker.start += 45_000  # the output clock continues through a hole
@@ -315,9 +292,7 @@ async def test_a_new_source_is_a_discontinuity_everywhere_and_has_its_own_wall_c
 async def test_times_follow_each_renditions_own_first_sample(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP)
     for report in maker.step():
         if isinstance(report, Segment | SegmentStart) and report.rendition == "audio":
             late = msgspec.structs.replace(report, start=report.start + 900)
@@ -332,9 +307,7 @@ async def test_times_follow_each_renditions_own_first_sample(
 async def test_a_dead_engines_segments_are_closed_and_the_next_continues_the_numbers(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step())
     await append_all(publication, maker.step()[:6])  # one segment, and a part of another
     await publication.close_open()
@@ -366,9 +339,7 @@ async def test_a_dead_engines_segments_are_closed_and_the_next_continues_the_num
 async def test_a_step_without_published_parts_is_not_listed_when_its_engine_dies(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, [*maker.step(), *maker.step()[:1]])
     await publication.close_open()
     assert publication.next_sequence == 1
@@ -377,9 +348,7 @@ async def test_a_step_without_published_parts_is_not_listed_when_its_engine_dies
 async def test_the_end_is_written_into_all_playlists_and_the_way_to_them_stays(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, [*maker.step(), *maker.step()[:5]])
     await publication.finish()
     for name in NAMES:
@@ -391,9 +360,7 @@ async def test_the_end_is_written_into_all_playlists_and_the_way_to_them_stays(
 
 
 async def test_a_run_without_a_part_leaves_nothing(publication_fixture: PublicationFixture) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP)
     await append_all(publication, maker.step()[:1])
     await publication.finish()
     assert await publication_fixture.objects.addresses("live") == []
@@ -403,9 +370,7 @@ async def test_a_run_without_a_part_leaves_nothing(publication_fixture: Publicat
 async def test_a_run_of_sound_alone_has_one_variant(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker()
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin()
     await append_all(publication, maker.step(size=32_000))
     multivariant = variants(publication_fixture.disk)
     assert multivariant.sounds == ()
@@ -415,9 +380,7 @@ async def test_a_run_of_sound_alone_has_one_variant(
 
 
 async def test_the_variants_describe_the_media(publication_fixture: PublicationFixture) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step(size=500_000))
     multivariant = variants(publication_fixture.disk)
     # Nearest to 2 Mbit/s by its ceiling: 720p is 0.8 off, 360p 1.2.
@@ -461,9 +424,7 @@ async def test_the_variants_name_a_decoder_of_all_that_is_listed(
     publication_fixture: PublicationFixture,
 ) -> None:
     """They name a codec before the media that need it are listed (RFC 8216bis, 4.4.6.2)."""
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP)
     await append_all(publication, maker.step(size=500_000))
 
     async def named(codecs: str) -> tuple[str, ...]:
@@ -483,9 +444,7 @@ async def test_the_variants_name_a_decoder_of_all_that_is_listed(
 async def test_the_arrival_time_of_stored_media_is_known(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     assert publication.stored_until_us is None
     await append_all(publication, maker.step())
     assert publication.stored_until_us == NOON_US + 2_000_000
@@ -501,9 +460,7 @@ async def test_the_end_of_a_previous_run_of_unknown_latency_has_the_tags_of_the_
     publication_fixture: PublicationFixture,
 ) -> None:
     stage = publication_fixture
-    before = await stage.open()
-    maker = ReportMaker(TOP)
-    await begin_epoch(before, maker)
+    before, maker = await stage.begin(TOP)
     await append_all(before, maker.step())
     edge = CheckedEdge(stage.disk)
     normal = msgspec.structs.replace(DEFAULTS, latency="normal")

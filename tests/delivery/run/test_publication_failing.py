@@ -1,7 +1,5 @@
 """A run whose disk fills up, or whose engine says what does not fit."""
 
-from pathlib import Path
-
 import pytest
 
 from delivery.run.step_builder import PublicationError
@@ -22,11 +20,6 @@ from tests.support.storage.engine_reports import (
 )
 
 
-@pytest.fixture
-def publication_fixture(tmp_path: Path) -> PublicationFixture:
-    return PublicationFixture(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("lost", "failures"),
     [
@@ -39,9 +32,7 @@ def publication_fixture(tmp_path: Path) -> PublicationFixture:
 async def test_a_step_that_could_not_be_stored_keeps_its_number_and_the_run_continues(
     publication_fixture: PublicationFixture, lost: tuple[str, ...], failures: int
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step())
     publication_fixture.objects.full = set(lost)
     assert await append_until_full(publication, maker.step()) == failures
@@ -65,9 +56,7 @@ async def test_a_step_that_could_not_be_stored_keeps_its_number_and_the_run_cont
 async def test_a_segment_that_could_not_be_stored_is_a_gap_of_its_rendition_alone(
     publication_fixture: PublicationFixture, name: str
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step())
     publication_fixture.objects.full = {f"{name}/1.m4s"}
     assert await append_until_full(publication, maker.step()) == 1
@@ -83,9 +72,7 @@ async def test_a_segment_that_could_not_be_stored_is_a_gap_of_its_rendition_alon
 async def test_in_a_run_of_sound_alone_a_step_that_could_not_be_stored_is_a_gap(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker()
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin()
     await append_all(publication, maker.step())
     publication_fixture.objects.full = {"audio/1.m4s"}
     assert await append_until_full(publication, maker.step()) == 1
@@ -122,9 +109,7 @@ async def test_a_rendition_whose_init_section_found_no_room_is_a_gap_until_it_do
 async def test_what_left_the_playlists_is_deleted_while_nothing_can_be_stored(
     publication_fixture: PublicationFixture, full: str
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     for _ in range(20):
         await append_all(publication, maker.step())
         publication_fixture.clock.now += 2.0
@@ -150,9 +135,7 @@ async def test_what_left_the_playlists_is_deleted_while_nothing_can_be_stored(
 async def test_after_a_restart_on_a_full_disk_room_is_made_without_a_single_write(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     for _ in range(20):
         await append_all(publication, maker.step())
         publication_fixture.clock.now += 2.0
@@ -180,9 +163,7 @@ async def test_after_a_restart_on_a_full_disk_room_is_made_without_a_single_writ
 async def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step())
     publication_fixture.objects.full = {""}
     await publication.finish()
@@ -200,9 +181,7 @@ async def test_a_run_ends_at_the_edge_and_the_next_one_ends_it_on_disk(
 async def test_a_run_is_resumed_on_a_full_disk(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step())
     publication_fixture.objects.full = {".m3u8"}
     assert await append_until_full(publication, maker.step()) == 1
@@ -242,9 +221,7 @@ async def test_an_init_section_that_found_no_room_is_stored_with_its_first_segme
 async def test_playlists_that_find_no_room_are_still_published_at_the_edge(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step())
     publication_fixture.objects.full = {"audio/index.m3u8"}
     assert await append_until_full(publication, maker.step()) == 1
@@ -260,9 +237,7 @@ async def test_playlists_that_find_no_room_are_still_published_at_the_edge(
 async def test_the_way_to_the_playlists_is_written_as_soon_as_there_is_room(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     top = f"live/{HASH}/index.m3u8"
     publication_fixture.objects.full = {top}
     assert await append_until_full(publication, maker.step()) == 1

@@ -145,9 +145,7 @@ from tests.support.storage.engine_reports import (
 
 async def go():
     stage = PublicationFixture(Path(sys.argv[1]), reserve_bytes={RESERVE})
-    publication = await stage.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await stage.begin(TOP, LOW)
     while sys.stdin.readline():
         await append_until_full(publication, maker.step(size={SIZES}))
         stage.clock.now += 2.0

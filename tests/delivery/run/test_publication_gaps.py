@@ -1,7 +1,5 @@
 """A run whose engine leaves rungs out for a while."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -25,11 +23,6 @@ from tests.support.storage.engine_reports import (
 )
 
 
-@pytest.fixture
-def publication_fixture(tmp_path: Path) -> PublicationFixture:
-    return PublicationFixture(tmp_path)
-
-
 def heights(publication_fixture: PublicationFixture) -> list[int]:
     return [variant.height for variant in variants(publication_fixture.disk).variants]
 
@@ -37,9 +30,7 @@ def heights(publication_fixture: PublicationFixture) -> list[int]:
 async def test_a_rung_that_goes_and_returns_is_a_gap_and_no_discontinuity(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     for gaps in ((), ("720p",), ("720p",), ()):
         await append_all(publication, maker.step(gaps=gaps))
         await publication_fixture.same_everywhere()
@@ -57,9 +48,7 @@ async def test_a_rung_that_goes_and_returns_is_a_gap_and_no_discontinuity(
 async def test_only_rungs_that_are_there_are_variants(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     variant_heights: list[list[int]] = []
     for gaps in (("720p",), (), ("360p",), ("720p",), ()):
         await append_all(publication, maker.step(gaps=gaps))
@@ -70,9 +59,7 @@ async def test_only_rungs_that_are_there_are_variants(
 async def test_the_variants_tell_the_same_of_a_rung_that_was_away(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     for _ in range(3):
         await append_all(publication, maker.step(size=500_000))
     before = variants(publication_fixture.disk)
@@ -87,9 +74,7 @@ async def test_the_variants_tell_the_same_of_a_rung_that_was_away(
 async def test_the_variants_are_published_together_with_the_step(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     top: list[bool] = []
     for gaps in ((), (), ("720p",), ("720p",), (), ()):
         published = len(publication_fixture.edge.published)
@@ -106,9 +91,7 @@ async def test_the_variants_are_published_together_with_the_step(
 async def test_a_rung_returns_with_the_init_section_that_it_had(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step())
     for _ in range(40):
         await append_all(publication, maker.step(gaps=("720p",)))
@@ -180,9 +163,7 @@ async def test_a_rung_that_was_never_made_has_a_playlist_of_gaps(
 async def test_a_step_without_a_picture_is_a_gap_in_all_rungs_and_the_variants_stay(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step(gaps=("360p",)))
     await append_all(publication, maker.step(gaps=("720p", "360p")))
     assert heights(publication_fixture) == [720]
@@ -198,9 +179,7 @@ async def test_a_step_without_a_picture_is_a_gap_in_all_rungs_and_the_variants_s
 async def test_a_run_that_begins_without_a_picture_is_announced_with_the_first_one(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step(gaps=("720p", "360p")))
     assert not publication.is_playable
     await append_all(publication, maker.step())
@@ -233,9 +212,7 @@ async def test_sound_that_is_missing_is_a_gap_and_stays_announced(
 async def test_a_run_with_gaps_is_whole_and_continues_after_a_restart(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, [*maker.step(), *maker.step(gaps=("720p",))])
     again = await resume_run(
         publication_fixture.objects, publication_fixture.edge, publication_fixture.clock
@@ -250,9 +227,7 @@ async def test_a_run_with_gaps_is_whole_and_continues_after_a_restart(
 async def test_a_gap_that_has_media_is_the_engines_fault(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP)
     (gap, *_) = maker.step(gaps=("720p",))
     assert isinstance(gap, Segment)
     with pytest.raises(PublicationError, match="not its parts"):

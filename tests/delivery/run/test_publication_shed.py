@@ -55,9 +55,7 @@ def stored(fixture: PublicationFixture, name: str, file: str) -> bytes:
 async def test_a_rung_that_is_shed_lists_the_media_of_another_until_it_returns(
     fixture: PublicationFixture,
 ) -> None:
-    publication = await fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await fixture.begin(TOP, LOW)
     for shed in ((), (LOW.name,), (LOW.name,), (), ()):
         await append_all(publication, maker.step(shed=shed))
         await fixture.same_everywhere()
@@ -82,9 +80,7 @@ async def test_a_rung_that_is_shed_lists_the_media_of_another_until_it_returns(
 async def test_no_player_begins_with_a_rung_that_borrows_and_its_rates_stay(
     fixture: PublicationFixture,
 ) -> None:
-    publication = await fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await fixture.begin(TOP, LOW)
     sizes = {TOP.name: 900_000, LOW.name: 90_000, "audio": 30_000}
     for _ in range(3):
         await append_all(publication, maker.step(size=sizes))
@@ -99,9 +95,7 @@ async def test_no_player_begins_with_a_rung_that_borrows_and_its_rates_stay(
 async def test_parts_and_hints_of_a_rung_that_is_shed_come_with_those_of_its_lender(
     fixture: PublicationFixture,
 ) -> None:
-    publication = await fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await fixture.begin(TOP, LOW)
     await append_all(publication, maker.step())
     reports = maker.step(shed=(LOW.name,))
     gaps = [each for each in reports if isinstance(each, GapStart)]
@@ -200,9 +194,7 @@ async def test_a_segment_that_was_begun_is_replaced_where_nobody_has_seen_it(
 
 
 async def test_a_run_is_resumed_while_a_rung_borrows(fixture: PublicationFixture) -> None:
-    publication = await fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await fixture.begin(TOP, LOW)
     await append_all(publication, [*maker.step(), *maker.step(shed=(LOW.name,))])
     again = await resume_run(fixture.objects, fixture.edge, fixture.clock)
     assert again is not None
@@ -219,9 +211,7 @@ async def test_a_run_is_resumed_while_a_rung_borrows(fixture: PublicationFixture
 async def test_init_sections_of_a_long_loan_go_with_its_segments(
     fixture: PublicationFixture,
 ) -> None:
-    publication = await fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await fixture.begin(TOP, LOW)
     await append_all(publication, maker.step())
     for shed in (*((LOW.name,),) * 20, *((),) * 20):
         await append_all(publication, maker.step(shed=shed))

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -58,11 +57,6 @@ class HangingObjects(FailingObjects):
         await super().put(address, data, vital=vital)
 
 
-@pytest.fixture
-def publication_fixture(tmp_path: Path) -> PublicationFixture:
-    return PublicationFixture(tmp_path)
-
-
 def state(publication_fixture: PublicationFixture) -> RunState:
     path = publication_fixture.disk.path(f"live/{HASH}/{RUN}/state.json")
     return msgspec.json.decode(path.read_bytes(), type=RunState)
@@ -102,9 +96,7 @@ async def test_a_step_is_reported_although_its_notes_cannot_be_written(
 async def test_the_state_counts_on_one_more_step_than_is_stored_while_the_run_lasts(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step())
     assert (state(publication_fixture).next_sequence, state(publication_fixture).opened) == (1, 2)
     await append_all(publication, maker.step()[:3])
@@ -116,9 +108,7 @@ async def test_the_state_counts_on_one_more_step_than_is_stored_while_the_run_la
 async def test_a_run_is_stored_before_viewers_know_it(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     assert not publication.is_playable
     stored = state(publication_fixture)
     assert (stored.renditions, stored.tail, stored.announced) == (maker.renditions, (), None)
@@ -130,9 +120,7 @@ async def test_a_run_is_stored_before_viewers_know_it(
 async def test_resuming_again_and_again_loses_no_number(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await append_all(publication, maker.step())
     for _ in range(2):
         idle = await resume_run(
@@ -182,9 +170,7 @@ async def test_codecs_that_change_while_playlists_are_written_are_written_as_wel
     publication_fixture: PublicationFixture, hanging: str
 ) -> None:
     objects = publication_fixture.objects = HangingObjects(publication_fixture.disk)
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP)
     for report in maker.step():
         await publication.append(report)
     objects.hanging = hanging

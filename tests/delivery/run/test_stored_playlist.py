@@ -1,9 +1,6 @@
 """Windows that are longer than the playlists on disk, put together again."""
 
-from pathlib import Path
-
 import msgspec
-import pytest
 
 from delivery.run.publication import Publication
 from delivery.run.run_state import PAGE_STEPS, LiveWindow, Step, StepSegment
@@ -28,11 +25,6 @@ from tests.support.storage.engine_reports import (
 
 NAMES = ("720p", "360p", "audio")
 LONG = LiveWindow(listed_seconds=150.0, kept_seconds=154.0)  # 75 steps: more than four pages
-
-
-@pytest.fixture
-def publication_fixture(tmp_path: Path) -> PublicationFixture:
-    return PublicationFixture(tmp_path)
 
 
 def address(name: str) -> str:
@@ -137,9 +129,7 @@ async def test_without_a_page_of_the_log_the_newest_segments_are_left(
 async def test_a_playlist_of_another_kind_is_read_unchanged(
     publication_fixture: PublicationFixture,
 ) -> None:
-    publication = await publication_fixture.open()
-    maker = ReportMaker(TOP, LOW)
-    await begin_epoch(publication, maker)
+    publication, maker = await publication_fixture.begin(TOP, LOW)
     await broadcast(publication_fixture, publication, maker, 40)
     stored = StoredPlaylists(publication_fixture.disk)
     for path in publication_fixture.disk.root.rglob("index.m3u8"):

@@ -94,6 +94,9 @@ _MOVING: Final = """() => {
   return moving;
 }"""
 
+# Whether its scripts have run: before, a click would do nothing.
+_SIGNED_IN: Final = """() => document.querySelector("header.top") !== null
+  && performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd > 0"""
 _VALUE: Final = "(selector) => document.querySelector(selector).value"
 _SHOWN: Final = """() => {
   const found = document.querySelector(%r);
@@ -119,7 +122,7 @@ def sign_in(
     viewer = browser.open(f"{headend.http}{page}", width=WIDTH, height=HEIGHT)
     viewer.fill("#token", token or headend.token)
     viewer.press("Enter")
-    viewer.wait_for_page("() => document.querySelector('header.top') !== null", 10, "signed in")
+    viewer.wait_for_page(_SIGNED_IN, 10, "signed in")
     return viewer
 
 

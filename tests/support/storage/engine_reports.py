@@ -427,6 +427,12 @@ class PublicationFixture:
     async def open(self, now_us: int = NOON_US) -> Publication:
         return await open_run(self.objects, self.edge, self.clock, now_us=now_us)
 
+    async def begin(self, *rungs: Rendition) -> tuple[Publication, ReportMaker]:
+        """Open the run and begin an epoch of these rungs."""
+        publication, maker = await self.open(), ReportMaker(*rungs)
+        await begin_epoch(publication, maker)
+        return publication, maker
+
     def gaps(self, name: str, run: str = RUN) -> list[int]:
         """Return the sequence numbers of the gaps in a rendition's playlist."""
         segments = on_disk(self.disk, name, run).segments
