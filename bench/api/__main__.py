@@ -19,7 +19,7 @@ from typing import Final
 
 from bench.api.rows import VIDEOS, fill
 from bench.ingest.processes import NoAnswer, child
-from bench.origin.load import RequestKind, requests_per_cpu_second
+from bench.origin.load import RequestKind, rounds_in_turn
 from bench.origin.servers import ROOT, START_SECONDS, Broken, Serving
 from bench.tools import ToolMissing, tool
 
@@ -93,17 +93,7 @@ def _measure(options: argparse.Namespace) -> Figures:
         ]
         for kind in kinds:
             _compare(servers, kind, headers)
-        figures: dict[str, dict[str, list[float]]] = {
-            server: {kind.name: [] for kind in kinds} for server in _SERVERS
-        }
-        for number in range(options.rounds):
-            for kind in kinds:
-                # Each round begins with the other server, so that none always follows the other.
-                for server in _SERVERS[:: -1 if number % 2 else 1]:
-                    rate = requests_per_cpu_second(servers[server], kind, headers, options.seconds)
-                    figures[server][kind.name].append(rate)
-                    print(f"round {number + 1}: {kind.name}, {server}: {rate:.0f}", flush=True)
-        return figures
+        return rounds_in_turn(servers, kinds, lambda _server, _kind: headers, options)
 
 
 @contextmanager

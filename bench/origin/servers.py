@@ -14,7 +14,7 @@ from typing import Final
 
 from bench.ingest.processes import NoAnswer, child
 from bench.nginx import running_nginx
-from bench.tools import free_port
+from tests.support.free_ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0  # a deadline; both start within 3 s on an idle machine
