@@ -9,8 +9,16 @@ import logging
 from collections.abc import Collection
 from typing import Final, Protocol, cast
 
-from ingest.relay.frames import FrameReader, RelayProtocolError
-from ingest.relay.messages import VERSION, Hello, Message, Ping, decode, encode
+from ingest.relay.messages import (
+    VERSION,
+    FrameReader,
+    Hello,
+    Message,
+    Ping,
+    RelayProtocolError,
+    decode,
+    encode,
+)
 from media.loop_lag import LoopLag
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from collections.abc import Coroutine
 from typing import Final
 
 from ingest.acceptor import Acceptor
-from ingest.relay.frames import RelayProtocolError
 from ingest.relay.handshakes import Handshakes
 from ingest.relay.link import LinkCounters, RelayLink, run_ticks
 from ingest.relay.messages import (
@@ -28,6 +27,7 @@ from ingest.relay.messages import (
     RelayedJump,
     RelayedPacket,
     RelayedTrack,
+    RelayProtocolError,
     Stored,
     age_in_ms,
 )

@@ -5,7 +5,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from ingest.relay.frames import RelayProtocolError
 from ingest.relay.link import LinkCounters, RelayLink
 from ingest.relay.messages import (
     Attach,
@@ -15,13 +14,14 @@ from ingest.relay.messages import (
     Disconnect,
     Message,
     PartReceived,
+    RelayedGrant,
     RelayedJump,
     RelayedPacket,
     RelayedTrack,
+    RelayProtocolError,
     Stored,
     age_in_ms,
 )
-from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import Grant
 from ingest.stream.slot_session import CloseReason

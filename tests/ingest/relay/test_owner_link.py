@@ -16,13 +16,13 @@ from ingest.relay.messages import (
     Close,
     Disconnect,
     PartReceived,
+    RelayedGrant,
     RelayedJump,
     RelayedPacket,
     RelayedTrack,
     Stored,
 )
 from ingest.relay.owner_link import Attachment, OwnerLink, OwnerUnreachable
-from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.slot_session import CloseReason
 from media.loop_lag import LoopLag
