@@ -10,10 +10,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from bench.ingest.processes import NoAnswer
 from bench.origin import parked
 from bench.origin.load import KINDS, RequestKind, check, kinds, rounds_in_turn
 from bench.origin.report import missed, table
-from bench.origin.servers import Broken, nginx, ours
+from bench.origin.servers import nginx, ours
 from bench.tools import ToolMissing, tool
 
 Figures = dict[str, dict[str, list[float]]]
@@ -29,7 +30,7 @@ def main() -> int:
     except ToolMissing as error:
         print(error, file=sys.stderr)
         return 2
-    except Broken as error:
+    except NoAnswer as error:
         print(error, file=sys.stderr)
         return 1
     print(f"\n32 connections, {options.seconds} s each, {options.rounds} rounds in turn\n")

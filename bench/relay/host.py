@@ -20,8 +20,8 @@ from typing import Final
 
 import uvloop
 
-from bench.ingest.ours import Anyone, CountingRun
-from bench.relay.encoders import BenchEncoder, grant_of, send
+from bench.ingest.ours import Anyone, CountingRun, grant_of
+from bench.relay.encoders import BenchEncoder, send
 from headend.config.listen_sockets import bind
 from headend.install.relay_key import relay_tls
 from headend.roles.loop_watch import watch_loop
@@ -163,7 +163,8 @@ async def _attach(encoders: Sequence[BenchEncoder], listener: RtmpListener, wher
         if where == "nowhere":
             encoder.begin(_Nowhere(), clock())
         else:
-            session = await listener.streams.attach(grant_of(encoder.stream), encoder)
+            grant = grant_of(encoder.stream, f"bench{encoder.stream:07}")
+            session = await listener.streams.attach(grant, encoder)
             encoder.begin(session, clock())
 
 
