@@ -1,9 +1,10 @@
-"""The dependencies of the benchmarks: programs, Node packages, ports."""
+"""What the benchmarks share: programs, Node packages, ports, and how they end."""
 
 import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -50,3 +51,9 @@ def wait_for_port(port: int, process: subprocess.Popen[str], seconds: float) -> 
         else:
             return True
     return False
+
+
+def verdict(missed: Sequence[str], otherwise: str) -> int:
+    """Print the targets that were missed, `otherwise` if none was; return the exit status."""
+    print("\n" + ("\n".join(missed) or otherwise))
+    return 1 if missed else 0

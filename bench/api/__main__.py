@@ -21,7 +21,7 @@ from bench.api.rows import VIDEOS, fill
 from bench.ingest.processes import NoAnswer, child
 from bench.origin.load import RequestKind, rounds_in_turn
 from bench.origin.servers import ROOT, START_SECONDS, Broken, Serving
-from bench.tools import ToolMissing, tool
+from bench.tools import ToolMissing, tool, verdict
 
 # Headend's requests per CPU-second, relative to the handwritten server's.
 LEAST: Final = 0.5
@@ -44,9 +44,7 @@ def main() -> int:
         return 1
     print(f"\n{options.videos} videos, 32 connections, {options.rounds} rounds in turn\n")
     print(table(figures))
-    wrong = missed(figures)
-    print("\n" + ("\n".join(wrong) if wrong else "The target is kept."))
-    return 1 if wrong else 0
+    return verdict(missed(figures), "The target is kept.")
 
 
 def table(figures: Figures) -> str:

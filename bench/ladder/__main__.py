@@ -17,6 +17,7 @@ from bench.ladder.clips import Clip, add_options, chosen, make
 from bench.ladder.quality import vmaf
 from bench.ladder.runs import CONTENDERS, RUNGS, Run, file_of, in_turn, run
 from bench.ladder.verdict import Result, missed, table
+from bench.tools import verdict
 
 _QUICK_SECONDS: Final = 8
 
@@ -33,9 +34,7 @@ def main() -> int:
     results = [_result(clip, path, options.rounds, folder) for clip, path in clips]
     print(f"\n{options.seconds} s of 1080p30 each, least of {options.rounds} rounds in turn\n")
     print(table(results))
-    wrong = missed(results)
-    print("\n" + ("\n".join(wrong) if wrong else "Every target is met."))
-    return 1 if wrong else 0
+    return verdict(missed(results), "Every target is met.")
 
 
 def _result(clip: Clip, path: Path, rounds: int, folder: Path) -> Result:

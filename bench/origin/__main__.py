@@ -15,7 +15,7 @@ from bench.origin import parked
 from bench.origin.load import KINDS, RequestKind, check, kinds, rounds_in_turn
 from bench.origin.report import missed, table
 from bench.origin.servers import nginx, ours
-from bench.tools import ToolMissing, tool
+from bench.tools import ToolMissing, tool, verdict
 
 Figures = dict[str, dict[str, list[float]]]
 
@@ -35,9 +35,7 @@ def main() -> int:
         return 1
     print(f"\n32 connections, {options.seconds} s each, {options.rounds} rounds in turn\n")
     print(table(figures, compared))
-    wrong = missed(figures, compared)
-    print("\n" + ("\n".join(wrong) if wrong else "Every target that was measured is kept."))
-    return 1 if wrong else 0
+    return verdict(missed(figures, compared), "Every target that was measured is kept.")
 
 
 def _measure(options: argparse.Namespace) -> tuple[Figures, list[RequestKind]]:

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from bench.ingest.processes import Child, child, cpu_ns, rss_bytes
 from bench.origin.servers import ROOT, START_SECONDS, Broken
+from bench.tools import verdict
 from headend.http.descriptors import raise_limit
 
 Facts = dict[str, Any]  # a line of JSON
@@ -69,9 +70,7 @@ def report(count: int) -> int:
     figures = {server: measure(server, count) for server in SERVERS}
     print(f"\n{count} parked requests, {_ROUNDS} rounds\n")
     print(table(figures))
-    wrong = missed(figures["ours"])
-    print("\n" + ("\n".join(wrong) if wrong else "Every target is kept."))
-    return 1 if wrong else 0
+    return verdict(missed(figures["ours"]), "Every target is kept.")
 
 
 def measure(server: str, count: int) -> ParkedFigures:

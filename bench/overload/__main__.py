@@ -20,6 +20,7 @@ import msgspec
 from bench.ingest.clip import make_clip
 from bench.ingest.publishers import looping
 from bench.service import bench_service, metrics
+from bench.tools import verdict
 from tests.support.e2e.service import ServiceProcess
 
 _SAMPLE_SECONDS: Final = 1.0
@@ -99,10 +100,7 @@ def main() -> int:
                 faults += [
                     f"{streams} streams, number {number}: {fault}" for fault in result.faults
                 ]
-    print(
-        "\n" + ("\n".join(faults) if faults else "Every stream kept up, and nothing was dropped.")
-    )
-    return 1 if faults else 0
+    return verdict(faults, "Every stream kept up, and nothing was dropped.")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Final
 from bench.ladder.clips import Clip, add_options, chosen
 from bench.ladder.quality import vmaf
 from bench.ladder.runs import RUNGS, in_turn
+from bench.tools import verdict
 from bench.vod.runs import CONTENDERS, VodRun, file_of, film, run
 from bench.vod.verdict import VodResult, missed_targets, table
 
@@ -29,9 +30,7 @@ def main() -> int:
     results = [_result(clip, options) for clip in chosen(options.clips)]
     print(f"\n{options.seconds} s of 1080p30, {options.workers} workers, {options.rounds} rounds\n")
     print(table(results))
-    wrong = missed_targets(results)
-    print("\n" + ("\n".join(wrong) if wrong else "Every target is met."))
-    return 1 if wrong else 0
+    return verdict(missed_targets(results), "Every target is met.")
 
 
 def _result(clip: Clip, options: argparse.Namespace) -> VodResult:
