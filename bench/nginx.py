@@ -3,18 +3,15 @@
 import grp
 import os
 import pwd
-import socket
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from bench.ingest.processes import NoAnswer, child
-from bench.tools import tool
+from bench.tools import tool, wait_for_port
 
 _START_SECONDS: Final = 60.0  # a deadline for busy machines
-_LOOK_SECONDS: Final = 0.02
 
 _CONFIGURATION: Final = """\
 {main}
@@ -61,17 +58,6 @@ def running_nginx(
     settings, log = folder / "nginx.conf", folder / "log"
     settings.write_text(text)
     with child([program, "-e", "stderr", "-p", folder, "-c", settings], log) as running:
-        until = time.monotonic() + _START_SECONDS
-        while not _answers(port):
-            if running.process.poll() is not None or time.monotonic() > until:
-                raise NoAnswer(f"nginx does not start: {log.read_text()[-2000:]}")
-            time.sleep(_LOOK_SECONDS)
+        if not wait_for_port(port, running.process, _START_SECONDS):
+            raise NoAnswer(f"nginx does not start: {log.read_text()[-2000:]}")
         yield running.process.pid
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True

@@ -1,8 +1,10 @@
-"""The dependencies of the benchmarks: programs, Node packages, free ports."""
+"""What the benchmarks share: programs, Node packages, ports, and how they end."""
 
 import shutil
 import socket
 import subprocess
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -38,7 +40,20 @@ def install(folder: Path) -> Path:
     return stamp.parent
 
 
-def free_port() -> int:
-    """Return a free TCP port of 127.0.0.1."""
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
+def wait_for_port(port: int, process: subprocess.Popen[str], seconds: float) -> bool:
+    """Return whether a process accepts connections on a port of 127.0.0.1 within some seconds."""
+    until = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < until:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return True
+    return False
+
+
+def verdict(missed: Sequence[str], otherwise: str) -> int:
+    """Print the targets that were missed, `otherwise` if none was; return the exit status."""
+    print("\n" + ("\n".join(missed) or otherwise))
+    return 1 if missed else 0

@@ -19,9 +19,9 @@ from typing import Final
 
 from bench.api.rows import VIDEOS, fill
 from bench.ingest.processes import NoAnswer, child
-from bench.origin.load import RequestKind, requests_per_cpu_second
+from bench.origin.load import RequestKind, rounds_in_turn
 from bench.origin.servers import ROOT, START_SECONDS, Broken, Serving
-from bench.tools import ToolMissing, tool
+from bench.tools import ToolMissing, tool, verdict
 
 # Headend's requests per CPU-second, relative to the handwritten server's.
 LEAST: Final = 0.5
@@ -39,14 +39,12 @@ def main() -> int:
     except ToolMissing as error:
         print(error, file=sys.stderr)
         return 2
-    except Broken as error:
+    except NoAnswer as error:
         print(error, file=sys.stderr)
         return 1
     print(f"\n{options.videos} videos, 32 connections, {options.rounds} rounds in turn\n")
     print(table(figures))
-    wrong = missed(figures)
-    print("\n" + ("\n".join(wrong) if wrong else "The target is kept."))
-    return 1 if wrong else 0
+    return verdict(missed(figures), "The target is kept.")
 
 
 def table(figures: Figures) -> str:
@@ -93,27 +91,14 @@ def _measure(options: argparse.Namespace) -> Figures:
         ]
         for kind in kinds:
             _compare(servers, kind, headers)
-        figures: dict[str, dict[str, list[float]]] = {
-            server: {kind.name: [] for kind in kinds} for server in _SERVERS
-        }
-        for number in range(options.rounds):
-            for kind in kinds:
-                # Each round begins with the other server, so that none always follows the other.
-                for server in _SERVERS[:: -1 if number % 2 else 1]:
-                    rate = requests_per_cpu_second(servers[server], kind, headers, options.seconds)
-                    figures[server][kind.name].append(rate)
-                    print(f"round {number + 1}: {kind.name}, {server}: {rate:.0f}", flush=True)
-        return figures
+        return rounds_in_turn(servers, kinds, lambda _server, _kind: headers, options)
 
 
 @contextmanager
 def _server(name: str, location: Path) -> Generator[Serving]:
     command = [sys.executable, "-m", f"bench.api.{name}", location]
     with child(command, location.with_name(f"{name}.log"), cwd=ROOT) as running:
-        try:
-            facts = running.wait("listening", START_SECONDS)
-        except NoAnswer as error:
-            raise Broken(f"{name} does not start: {error}") from error
+        facts = running.wait("listening", START_SECONDS)
         yield Serving(int(facts["port"]), running.process.pid)
 
 

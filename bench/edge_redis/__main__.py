@@ -8,16 +8,12 @@ The status is 0 if Redis was read at most once for each part, 1 if not.
 
 import argparse
 import asyncio
-import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any, Final
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import uvloop
@@ -26,8 +22,7 @@ from bench.edge_redis.maker import NAMESPACE, PARTS, folder_of, rendition_of
 from delivery.edge.redis import open_edge_store
 from delivery.edge.remote import RemoteEdge, open_remote_edge
 from storage.bus.redis import open_redis_client
-
-_START_SECONDS: Final = 10.0
+from tests.support.redis_server import redis_server
 
 
 class RunFigures(msgspec.Struct):
@@ -81,36 +76,6 @@ class _Readers:
             self.wait(msn + index // PARTS, index % PARTS)
 
 
-@contextmanager
-def _redis() -> Generator[str, None, None]:
-    program = shutil.which("redis-server")
-    if program is None:
-        sys.exit("redis-server is missing: apt-get install redis-server")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-        with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as server:
-            try:
-                _wait_for(port)
-                yield f"redis://127.0.0.1:{port}/0"
-            finally:
-                server.kill()
-
-
-def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-        else:
-            return
-
-
 async def measure(
     url: str, *, streams: int, renditions: int, readers: int, seconds: int, size: int
 ) -> RunFigures:
@@ -160,10 +125,10 @@ def main() -> int:
     parser.add_argument("--kilobits", type=int, default=2000, help="a second, of each rendition")
     options = parser.parse_args()
     size = options.kilobits * 1000 // 8 // 2
-    with _redis() as url:
+    with tempfile.TemporaryDirectory() as folder, redis_server(Path(folder)) as server:
         figures = uvloop.run(
             measure(
-                url,
+                server.url,
                 streams=options.streams,
                 renditions=options.renditions,
                 readers=options.readers,

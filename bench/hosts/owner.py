@@ -17,10 +17,10 @@ import msgspec
 
 from bench.ingest.processes import cpu_ns
 from bench.ingest.publishers import looping
-from bench.tools import free_port
 from tests.support.e2e.encoder_pair import EncoderPair, pair
 from tests.support.e2e.hosts import HostProcesses, running_engines
 from tests.support.e2e.service import ServiceProcess, fetch, service
+from tests.support.free_ports import free_port
 from tests.support.waiting import poll
 
 _SETTLE_SECONDS: Final = 8.0  # encoders' look-ahead, queues and windows fill

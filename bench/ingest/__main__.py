@@ -25,7 +25,7 @@ from bench.ingest.measure import (
 )
 from bench.ingest.report import missed, table
 from bench.ingest.servers import SERVERS, BenchServer, TlsFiles
-from bench.tools import ToolMissing
+from bench.tools import ToolMissing, verdict
 from headend.install.certificates import ensure_local_certificates
 
 RETRIES = 2
@@ -57,9 +57,7 @@ def main() -> int:
         f"{options.rounds} rounds in turn; 1080p30, 6 Mbit/s, AAC 160 kbit/s\n"
     )
     print(table(runs, {server.name: server.about for server in servers}))
-    wrong = missed(runs)
-    print("\n" + ("\n".join(wrong) if wrong else "Every target that was measured is kept."))
-    return 1 if wrong else 0
+    return verdict(missed(runs), "Every target that was measured is kept.")
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

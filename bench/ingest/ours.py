@@ -27,11 +27,23 @@ from ingest.server.listener import listening
 from ingest.stream.ports import Grant, LiveState
 from media.packet import MediaPacket
 from media.stream_events import StreamEvent
-from media.stream_keys import Slot, StreamKey
+from media.stream_keys import PublicHash, Slot, StreamKey
 from media.track import Track
 
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 DRAIN_SECONDS = 2.0
+
+
+def grant_of(stream: int, hash_: PublicHash) -> Grant:
+    """Return the permission to publish to a stream."""
+    return Grant(
+        stream=stream,
+        hash=hash_,
+        slot=Slot(0),
+        active=frozenset(),
+        reconnect_seconds=0.0,
+        goodbye_seconds=0.0,
+    )
 
 
 class CountingRun:
@@ -73,20 +85,14 @@ class CountingRun:
 
 
 class Anyone:
-    """Directory, sinks and journal in one: every key opens a stream of its own."""
+    """Directory, sinks and journal in one: every key opens a stream, all with one run if given."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: CountingRun | None = None) -> None:
         self._numbers = itertools.count(1)
+        self._run = run
 
     async def grant(self, application: str, key: StreamKey) -> Grant | None:  # noqa: ARG002
-        return Grant(
-            stream=next(self._numbers),
-            hash=key.hash,
-            slot=Slot(0),
-            active=frozenset(),
-            reconnect_seconds=0.0,
-            goodbye_seconds=0.0,
-        )
+        return grant_of(next(self._numbers), key.hash)
 
     @asynccontextmanager
     async def run(
@@ -95,7 +101,7 @@ class Anyone:
         notify: Callable[[], None],  # noqa: ARG002 # no state depends on it
         generation: int,  # noqa: ARG002 # one host owns all streams
     ) -> AsyncGenerator[CountingRun, None]:
-        yield CountingRun()
+        yield CountingRun() if self._run is None else self._run
 
     def expect(self, hash_: str) -> None: ...
 

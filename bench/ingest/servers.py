@@ -7,7 +7,6 @@ nginx and node-media-server the bytes of the connection. `BenchServer.lost` comp
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -19,8 +18,9 @@ from typing import Any, Final
 
 from bench.ingest.clip import SourceClip
 from bench.ingest.processes import Child, NoAnswer, child
-from bench.tools import ToolMissing, free_port, install
+from bench.tools import ToolMissing, install, wait_for_port
 from media.no_op import do_nothing
+from tests.support.free_ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0  # a deadline; each starts within 2 s on an idle machine
@@ -115,7 +115,8 @@ def _nginx(folder: Path, tls: TlsFiles | None) -> Generator[RunningServer, None,
     path = os.environ.get("PATH", "") + ":/usr/sbin"
     with child(command, folder / "log", env={"PATH": path}) as running:
         port = secure if tls else plain
-        _await_port(port, running)
+        if not wait_for_port(port, running.process, START_SECONDS):
+            raise NoAnswer("nginx does not listen")
         with access.open() as lines:
             yield RunningServer(port, running.process.pid, lambda: _next_line(lines.readline))
 
@@ -219,18 +220,6 @@ def lost_wire(chunk_bytes: int) -> Callable[[dict[str, Any], SourceClip], str]:
 
 
 # -- all ----------------------------------------------------------------------------------------
-
-
-def _await_port(port: int, running: Child) -> None:
-    until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until and running.process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise NoAnswer("nginx does not listen")
 
 
 SERVERS: Final = {

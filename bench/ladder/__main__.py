@@ -7,18 +7,17 @@ import argparse
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import av
 import imageio_ffmpeg
 
-from bench.ladder.clips import CLIPS, Clip, make
+from bench.ladder.clips import Clip, add_options, chosen, make
 from bench.ladder.quality import vmaf
-from bench.ladder.runs import CONTENDERS, RUNGS, Run, file_of, run
+from bench.ladder.runs import CONTENDERS, RUNGS, Run, file_of, in_turn, run
 from bench.ladder.verdict import Result, missed, table
+from bench.tools import verdict
 
 _QUICK_SECONDS: Final = 8
 
@@ -31,22 +30,18 @@ def main() -> int:
         return 2
     print(_versions())
     folder: Path = options.folder
-    clips = [(each, make(each, options.seconds, folder)) for each in _selected_clips(options.clips)]
+    clips = [(each, make(each, options.seconds, folder)) for each in chosen(options.clips)]
     results = [_result(clip, path, options.rounds, folder) for clip, path in clips]
     print(f"\n{options.seconds} s of 1080p30 each, least of {options.rounds} rounds in turn\n")
     print(table(results))
-    wrong = missed(results)
-    print("\n" + ("\n".join(wrong) if wrong else "Every target is met."))
-    return 1 if wrong else 0
+    return verdict(missed(results), "Every target is met.")
 
 
 def _result(clip: Clip, path: Path, rounds: int, folder: Path) -> Result:
     runs: dict[str, list[Run]] = {name: [] for name in CONTENDERS}
     places = {name: folder / f"{clip.name}-{name}" for name in CONTENDERS}
     for number in range(rounds):
-        # Each round begins with another one, so that none always follows the same.
-        first = number % len(CONTENDERS)
-        for name in (*CONTENDERS[first:], *CONTENDERS[:first]):
+        for name in in_turn(CONTENDERS, number):
             result = run(name, path, places[name])
             runs[name].append(result)
             print(f"{clip.name}, round {number + 1}: {name} {result.cpu:.2f} s", flush=True)
@@ -83,22 +78,12 @@ def _versions() -> str:
     )
 
 
-def _selected_clips(names: Sequence[str] | None) -> list[Clip]:
-    return [clip for clip in CLIPS if names is None or clip.name in names]
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.ladder", description=__doc__)
     parser.add_argument("--seconds", type=int, default=20, help="how long each clip is")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--clips", nargs="+", choices=[clip.name for clip in CLIPS])
+    add_options(parser)
     parser.add_argument("--quick", action="store_true", help=f"1 round of {_QUICK_SECONDS} s")
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "headend-bench-ladder",
-        help="where the clips are kept and the runs write",
-    )
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.rounds = _QUICK_SECONDS, 1

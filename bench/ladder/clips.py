@@ -4,8 +4,11 @@ Each is 1920x1080 at 30 frames a second: H.264 High at 6 Mbit/s with a keyframe 
 B-frames, and AAC, in FLV. All of it comes from ffmpeg's own sources with fixed seeds.
 """
 
+import argparse
 import hashlib
 import subprocess
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -81,6 +84,22 @@ _CODING: Final = (
     *("-g", "60", "-keyint_min", "60", "-sc_threshold", "0", "-bf", "2"),
     *("-c:a", "aac", "-b:a", "160k"),
 )
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose among the clips, and where they are."""
+    parser.add_argument("--clips", nargs="+", choices=[clip.name for clip in CLIPS])
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "headend-bench-ladder",
+        help="where the clips are kept and the runs write",
+    )
+
+
+def chosen(names: Sequence[str] | None) -> list[Clip]:
+    """Return the clips with these names; all for None."""
+    return [clip for clip in CLIPS if names is None or clip.name in names]
 
 
 def make(clip: Clip, seconds: int, folder: Path) -> Path:

@@ -11,7 +11,6 @@ threads alone, in seconds.
 import argparse
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -21,7 +20,7 @@ from typing import Final
 import av
 from av.video.frame import PictureType, VideoFrame
 
-from bench.ladder.clips import CLIPS, RATE, make
+from bench.ladder.clips import RATE, add_options, chosen, make
 from bench.ladder.quality import vmaf
 from bench.ladder.runs import RUNGS
 from media.hls.fmp4 import Sample, fragment, video_init
@@ -79,11 +78,10 @@ def main() -> int:
     folder: Path = options.folder
     print("| clip | rung | delay: normal / low | CPU s | VMAF | difference | kbit/s |")
     print("|---|---|---|---|---|---|---|")
-    for clip in CLIPS:
-        if options.clips is None or clip.name in options.clips:
-            path = make(clip, options.seconds, folder)
-            for row in _rows(clip.name, path, options.seconds, folder / "delay"):
-                print(row, flush=True)
+    for clip in chosen(options.clips):
+        path = make(clip, options.seconds, folder)
+        for row in _rows(clip.name, path, options.seconds, folder / "delay"):
+            print(row, flush=True)
     return 0
 
 
@@ -142,13 +140,7 @@ def _encode(path: Path) -> Sequence[list[EncodedRung]]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.ladder.delay", description=__doc__)
     parser.add_argument("--seconds", type=int, default=8, help="how long each clip is")
-    parser.add_argument("--clips", nargs="+", choices=[clip.name for clip in CLIPS])
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "headend-bench-ladder",
-        help="where the clips are kept",
-    )
+    add_options(parser)
     return parser.parse_args()
 
 

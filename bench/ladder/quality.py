@@ -55,10 +55,5 @@ def vmaf(source: Path, rungs: dict[str, Path], folder: Path, *, every: int = 5) 
     }
 
 
-def vmaf_version(folder: Path) -> str:
-    """Return the version of libvmaf that wrote the logs in `folder`."""
-    return str(_log(next(folder.glob("*.json")))["version"])
-
-
 def _log(path: Path) -> dict[str, dict[str, dict[str, float]]]:
     return json.loads(path.read_text())

@@ -7,6 +7,7 @@ and sound as fMP4 HLS.
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -48,17 +49,33 @@ def run(contender: str, clip: Path, folder: Path) -> Run:
         command = [sys.executable, "-m", "bench.ladder.feeder", str(clip), str(folder), module]
     else:
         command = ffmpeg_command(clip, folder)
+    output, usage = finish(command)
+    cpu, peak, engine = usage.ru_utime + usage.ru_stime, usage.ru_maxrss, None
+    if contender in _ENGINES:
+        engine = json.loads(output)
+        peak = engine["peak_kib"]
+    return Run(cpu=cpu, feeding=cpu - engine["cpu"] if engine else 0.0, peak=peak / 1024)
+
+
+def finish(command: Sequence[str]) -> tuple[bytes, resource.struct_rusage]:
+    """Run a command to its end; return its output, and what it and its descendants used.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; the reason is on standard error.
+    """
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as child:
         output = child.stdout.read() if child.stdout else b""
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, command)
-    cpu, peak, engine = usage.ru_utime + usage.ru_stime, usage.ru_maxrss, None
-    if contender in _ENGINES:
-        engine = json.loads(output)
-        peak = engine["peak_kib"]
-    return Run(cpu=cpu, feeding=cpu - engine["cpu"] if engine else 0.0, peak=peak / 1024)
+    return output, usage
+
+
+def in_turn(contenders: Sequence[str], number: int) -> Sequence[str]:
+    """Return the order of a round: each begins with another one, so that none follows the same."""
+    first = number % len(contenders)
+    return (*contenders[first:], *contenders[:first])
 
 
 def file_of(contender: str, rung: str, folder: Path) -> Path:

@@ -30,7 +30,7 @@ from bench.latency.report import HEADINGS, LatencyFigures, LatencyTarget, figure
 from bench.latency.servers import LiveServer, headend, nginx
 from bench.latency.viewer import browser, watch
 from bench.players.pages import player_pages
-from bench.tools import ToolMissing
+from bench.tools import ToolMissing, verdict
 
 ROOT: Final = Path(__file__).parents[2]
 _ACCEPTED_SECONDS: Final = 60.0
@@ -240,9 +240,7 @@ def main() -> int:
     except Overloaded as error:
         print(f"{error}: this machine is too busy to measure", file=sys.stderr)
         return 1
-    wrong = missed(results)
-    print("\n" + ("\n".join(wrong) if wrong else "All targets are met."))
-    return 1 if wrong else 0
+    return verdict(missed(results), "All targets are met.")
 
 
 if __name__ == "__main__":

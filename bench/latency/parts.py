@@ -23,6 +23,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from bench.latency.clock import read, since
+from tests.support.in_thread import in_thread
 
 _PATIENCE_SECONDS: Final = 15.0
 _VARIANT: Final = re.compile(r"#EXT-X-STREAM-INF:.*?RESOLUTION=\d+x(\d+).*\n(\S+)")
@@ -180,13 +181,8 @@ def _get(address: str) -> bytes:
 def reading(playlist: str) -> Generator[PartReader]:
     """Read a stream for the length of the block."""
     reader = PartReader(playlist)
-    thread = threading.Thread(target=reader.run, name="parts")
-    thread.start()
-    try:
+    with in_thread(reader.run, reader.stop):
         yield reader
-    finally:
-        reader.stop()
-        thread.join()
 
 
 def stages(read_parts: Sequence[ReadPart], clocks: dict[int, int]) -> Stages | None:

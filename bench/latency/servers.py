@@ -12,8 +12,9 @@ from typing import Final
 import msgspec
 
 from bench.nginx import running_nginx
-from bench.service import service
-from bench.tools import ToolMissing, free_port, tool
+from bench.service import bench_service
+from bench.tools import ToolMissing, tool
+from tests.support.free_ports import free_port
 
 _RTMP_MODULE: Final = Path("/usr/lib/nginx/modules/ngx_rtmp_module.so")
 _MAIN: Final = """\
@@ -60,15 +61,15 @@ class LiveServer(msgspec.Struct, frozen=True):
 @contextmanager
 def headend(folder: Path, streams: int = 1) -> Generator[LiveServer]:
     """Run `headend serve` with so many streams for the block."""
-    with service(folder) as running:
+    with bench_service(folder) as running:
         added = [running.add_stream(f"Stream {number}") for number in range(streams)]
-        first, *others = [f"{running.rtmp}/{key}" for _, key in added]
-        name = added[0][0]
+        first, *others = [f"{running.server}/{each['stream']}" for each in added]
+        name = added[0]["hash"]
         yield LiveServer(
             publish=first,
             playlist=f"{running.http}/live/{name}/index.m3u8",
             watch=f"{running.http}/watch/{name}",
-            pid=running.pid,
+            pid=running.process.pid,
             others=tuple(others),
         )
 

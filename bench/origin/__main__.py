@@ -10,11 +10,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from bench.ingest.processes import NoAnswer
 from bench.origin import parked
-from bench.origin.load import KINDS, RequestKind, check, kinds, requests_per_cpu_second
+from bench.origin.load import KINDS, RequestKind, check, kinds, rounds_in_turn
 from bench.origin.report import missed, table
-from bench.origin.servers import Broken, nginx, ours
-from bench.tools import ToolMissing, tool
+from bench.origin.servers import nginx, ours
+from bench.tools import ToolMissing, tool, verdict
 
 Figures = dict[str, dict[str, list[float]]]
 
@@ -29,14 +30,12 @@ def main() -> int:
     except ToolMissing as error:
         print(error, file=sys.stderr)
         return 2
-    except Broken as error:
+    except NoAnswer as error:
         print(error, file=sys.stderr)
         return 1
     print(f"\n32 connections, {options.seconds} s each, {options.rounds} rounds in turn\n")
     print(table(figures, compared))
-    wrong = missed(figures, compared)
-    print("\n" + ("\n".join(wrong) if wrong else "Every target that was measured is kept."))
-    return 1 if wrong else 0
+    return verdict(missed(figures, compared), "Every target that was measured is kept.")
 
 
 def _measure(options: argparse.Namespace) -> tuple[Figures, list[RequestKind]]:
@@ -55,17 +54,9 @@ def _measure(options: argparse.Namespace) -> tuple[Figures, list[RequestKind]]:
             for server, serving in servers.items()
             for kind in compared
         }
-        figures: Figures = {server: {kind.name: [] for kind in compared} for server in servers}
-        for number in range(options.rounds):
-            # Each round begins with the other server, so that none always follows the other.
-            turn = list(servers.items())[:: -1 if number % 2 else 1]
-            for kind in compared:
-                for server, serving in turn:
-                    rate = requests_per_cpu_second(
-                        serving, kind, headers[server, kind.name], options.seconds
-                    )
-                    figures[server][kind.name].append(rate)
-                    print(f"round {number + 1}: {kind.name}, {server}: {rate:.0f}", flush=True)
+        figures = rounds_in_turn(
+            servers, compared, lambda server, kind: headers[server, kind.name], options
+        )
         return figures, compared
 
 

@@ -5,11 +5,12 @@ request is CPU time of the server's processes, not wall time, which on a shared 
 the client.
 """
 
+import argparse
 import gzip
 import http.client
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -103,6 +104,27 @@ def requests_per_cpu_second(
     if not spent:
         raise Broken(f"{kind.name}: the server did nothing")
     return answered / (spent / 1e9)
+
+
+def rounds_in_turn(
+    servers: Mapping[str, Serving],
+    compared: Sequence[RequestKind],
+    headers: Callable[[str, RequestKind], Mapping[str, str]],
+    options: argparse.Namespace,
+) -> dict[str, dict[str, list[float]]]:
+    """Return requests per CPU second by server and kind, for `options.rounds` rounds.
+
+    Each round begins with the other server, so that none always follows the other.
+    """
+    figures = {server: {kind.name: list[float]() for kind in compared} for server in servers}
+    for number in range(options.rounds):
+        for kind in compared:
+            for server in list(servers)[:: -1 if number % 2 else 1]:
+                sent = headers(server, kind)
+                rate = requests_per_cpu_second(servers[server], kind, sent, options.seconds)
+                figures[server][kind.name].append(rate)
+                print(f"round {number + 1}: {kind.name}, {server}: {rate:.0f}", flush=True)
+    return figures
 
 
 def wrk(url: str, headers: Mapping[str, str], seconds: int) -> int:

@@ -22,8 +22,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from bench.ingest.processes import Child, NoAnswer, child, cpu_ns, rss_bytes
+from bench.ingest.processes import Child, child, cpu_ns, rss_bytes
 from bench.origin.servers import ROOT, START_SECONDS, Broken
+from bench.tools import verdict
 from headend.http.descriptors import raise_limit
 
 Facts = dict[str, Any]  # a line of JSON
@@ -63,22 +64,20 @@ def report(count: int) -> int:
     """Measure both servers, print the table, and return 1 if a target was missed, else 0.
 
     Raises:
-        Broken: a server does not start, or an answer is wrong.
+        NoAnswer: a server does not start, or an answer is wrong.
     """
     raise_limit()
     figures = {server: measure(server, count) for server in SERVERS}
     print(f"\n{count} parked requests, {_ROUNDS} rounds\n")
     print(table(figures))
-    wrong = missed(figures["ours"])
-    print("\n" + ("\n".join(wrong) if wrong else "Every target is kept."))
-    return 1 if wrong else 0
+    return verdict(missed(figures["ours"]), "Every target is kept.")
 
 
 def measure(server: str, count: int) -> ParkedFigures:
     """Park requests at a server and have them answered.
 
     Raises:
-        Broken: it does not start, or an answer is wrong.
+        NoAnswer: it does not start, or an answer is wrong.
     """
     with TemporaryDirectory(prefix="headend-bench-") as folder, _started(server, folder) as running:
         pid, facts = running.process.pid, _listening(running)
@@ -110,10 +109,7 @@ def _started(server: str, folder: str) -> Generator[Child, None, None]:
 
 
 def _listening(running: Child) -> Facts:
-    try:
-        facts = running.wait("listening", START_SECONDS)
-    except NoAnswer as error:
-        raise Broken(f"the server does not start: {error}") from error
+    facts = running.wait("listening", START_SECONDS)
     _settle(running.process.pid)
     return facts
 

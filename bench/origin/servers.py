@@ -14,7 +14,7 @@ from typing import Final
 
 from bench.ingest.processes import NoAnswer, child
 from bench.nginx import running_nginx
-from bench.tools import free_port
+from tests.support.free_ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0  # a deadline; both start within 3 s on an idle machine
@@ -46,8 +46,8 @@ _HTTP: Final = """\
 """
 
 
-class Broken(Exception):
-    """A server does not start, or gives a wrong response."""
+class Broken(NoAnswer):
+    """A server gives a wrong response."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,11 @@ def ours(folder: Path) -> Generator[tuple[Serving, Serving, Published], None, No
     """Run Headend's origin; yield it with the fast path, without it (same process), and its media.
 
     Raises:
-        Broken: it does not start.
+        NoAnswer: it does not start.
     """
     command = [sys.executable, "-m", "bench.origin.ours", folder]
     with child(command, folder / "ours.log", cwd=ROOT) as running:
-        try:
-            facts = running.wait("listening", START_SECONDS)
-        except NoAnswer as error:
-            raise Broken(f"Headend does not start: {error}") from error
+        facts = running.wait("listening", START_SECONDS)
         yield (
             Serving(int(facts["port"]), running.process.pid),
             Serving(int(facts["asgi_port"]), running.process.pid),
@@ -94,14 +91,10 @@ def nginx(folder: Path, published: Published) -> Generator[Serving, None, None]:
 
     Raises:
         ToolMissing: it is not installed.
-        Broken: it does not start.
+        NoAnswer: it does not start.
     """
     folder.mkdir()
     port = free_port()
-    try:
-        with running_nginx(
-            folder, port, http=_HTTP.format(port=port, objects=published.objects)
-        ) as pid:
-            yield Serving(port, pid)
-    except NoAnswer as error:
-        raise Broken(str(error)) from error
+    http = _HTTP.format(port=port, objects=published.objects)
+    with running_nginx(folder, port, http=http) as pid:
+        yield Serving(port, pid)

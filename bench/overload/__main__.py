@@ -19,7 +19,9 @@ import msgspec
 
 from bench.ingest.clip import make_clip
 from bench.ingest.publishers import looping
-from bench.service import BenchService, service
+from bench.service import bench_service, metrics
+from bench.tools import verdict
+from tests.support.e2e.service import ServiceProcess
 
 _SAMPLE_SECONDS: Final = 1.0
 _MAX_LAG_AT_END: Final = 3.0
@@ -49,11 +51,11 @@ class StreamResult(msgspec.Struct):
 
 def _measure(clip: Path, streams: int, seconds: float) -> list[StreamResult]:
     with TemporaryDirectory(prefix="headend-bench-") as name, ExitStack() as stack:
-        running = stack.enter_context(service(Path(name)))
+        running = stack.enter_context(bench_service(Path(name)))
         added = [running.add_stream(f"Stream {number}") for number in range(streams)]
-        for _, key in added:
-            stack.enter_context(looping(clip, f"{running.rtmp}/{key}"))
-        results = {hash_: StreamResult({}) for hash_, _ in added}
+        for each in added:
+            stack.enter_context(looping(clip, f"{running.server}/{each['stream']}"))
+        results = {str(each["hash"]): StreamResult({}) for each in added}
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             time.sleep(_SAMPLE_SECONDS)
@@ -61,8 +63,8 @@ def _measure(clip: Path, streams: int, seconds: float) -> list[StreamResult]:
         return list(results.values())
 
 
-def _sample(running: BenchService, results: dict[str, StreamResult]) -> None:
-    figures = running.metrics()
+def _sample(running: ServiceProcess, results: dict[str, StreamResult]) -> None:
+    figures = metrics(running)
     for hash_, result in results.items():
         result.lag = figures.get(("headend_run_lag_seconds", hash_, ""), 0.0)
         result.max_lag = max(result.max_lag, result.lag)
@@ -98,10 +100,7 @@ def main() -> int:
                 faults += [
                     f"{streams} streams, number {number}: {fault}" for fault in result.faults
                 ]
-    print(
-        "\n" + ("\n".join(faults) if faults else "Every stream kept up, and nothing was dropped.")
-    )
-    return 1 if faults else 0
+    return verdict(faults, "Every stream kept up, and nothing was dropped.")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ their results. The status is 2 if a tool is missing.
 import argparse
 import re
 import signal
-import subprocess
 import sys
 import time
 import urllib.request
@@ -35,8 +34,10 @@ from bench.players.verdict import (
     live_row,
     video_row,
 )
-from bench.service import BenchService, service
-from bench.tools import ToolMissing, tool
+from bench.service import bench_service, metrics, send
+from bench.tools import ToolMissing
+from tests.support.e2e.service import ServiceProcess
+from tests.support.e2e.uploaded_videos import completed, upload
 
 ROOT: Final = Path(__file__).parents[2]
 WHATS: Final = ("low", "normal", "video")
@@ -57,24 +58,23 @@ class Video(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def _live(running: BenchService, players: Players, name: str, what: str) -> str:
+def _live(running: ServiceProcess, players: Players, name: str, what: str) -> str:
     """Let a player play a live stream, and return its row."""
-    title = {"title": f"{name}, {what}"}
-    stream = running.send("POST", "/api/projects/1/streams", title)["stream"]
+    stream = running.add_stream(f"{name}, {what}")
     operations = f"/api/streams/{stream['id']}"
-    running.send("PUT", f"{operations}/settings", {"latency": what})
+    send(running, "PUT", f"{operations}/settings", {"latency": what})
     playlist = f"{running.http}/live/{stream['hash']}/index.m3u8"
     key = stream["stream"]
-    urls = (f"{running.rtmp}/{key}", f"{running.rtmp}-backup-1/{key}")
+    urls = (f"{running.server}/{key}", f"{running.server}-backup-1/{key}")
     with ExitStack() as stack:
         encoders = Encoders(stack, players.folder, urls)
         time.sleep(_FILLED_SECONDS)
         end = stack.enter_context(
-            events(encoders, lambda: running.send("POST", f"{operations}/end"))
+            events(encoders, lambda: send(running, "POST", f"{operations}/end"))
         )
         target = (playlist, f"{running.http}/embed/{stream['hash']}")
         seen = play(players, name, target, END_SECONDS + _TAIL_SECONDS[what], seek=False)
-        shed = int(running.metrics().get((_SHED, stream["hash"], ""), 0))
+        shed = int(metrics(running).get((_SHED, str(stream["hash"]), ""), 0))
         end.close()
     tell_errors(name, what, seen)
     course = end.course(seen.ended if seen.ended and seen.ended > end.end else None)
@@ -91,7 +91,7 @@ def _video(players: Players, name: str, video: Video) -> str:
     return video_row(name, playing, len(seen.errors), seeks=seeks)
 
 
-def _upload(running: BenchService, folder: Path) -> Video:
+def _upload(running: ServiceProcess, folder: Path) -> Video:
     """Make a video of the clock, upload it, and return it when it is complete."""
     file = folder / "clock.flv"
     command = [sys.executable, "-m", "bench.latency.encoder", str(file), "--profile", "obs"]
@@ -100,25 +100,13 @@ def _upload(running: BenchService, folder: Path) -> Video:
         time.sleep(_VIDEO_SECONDS)
         encoder.process.send_signal(signal.SIGTERM)
         encoder.wait("ended", _ACCEPTED_SECONDS)
-    owner = f"Authorization: Bearer {running.token}"
-    curl = tool("curl", "curl")
-    upload = [curl, "-sS", "-f", "-F", f"video=@{file}", "-H", owner]
-    process = subprocess.run(
-        [*upload, f"{running.http}/api/projects/1/videos"], capture_output=True, check=True
-    )
-    video = msgspec.json.decode(process.stdout)["video"]
+    video = upload(running, file)[1]["video"]
     silent = {"name": "Plays at once", "autoplay": True, "muted": True}
-    player = running.send("POST", "/api/projects/1/players", silent)["player"]
-    running.send("PUT", f"/api/videos/{video['id']}/player", {"player": player["id"]})
-    until = time.monotonic() + _MADE_SECONDS
-    while time.monotonic() < until:
-        status = running.send("GET", f"/api/videos/{video['id']}/status")
-        if status["data"]["state"] == "completed":
-            playlist = f"{running.http}/videos/{video['hash']}/index.m3u8"
-            page = f"{running.http}/embed/{video['hash']}"
-            return Video(playlist, page, _length(playlist))
-        time.sleep(0.5)
-    raise TimeoutError("the video was not completed")
+    player = send(running, "POST", "/api/projects/1/players", silent)["player"]
+    send(running, "PUT", f"/api/videos/{video['id']}/player", {"player": player["id"]})
+    completed(running, video["id"], within=_MADE_SECONDS)
+    playlist = f"{running.http}/videos/{video['hash']}/index.m3u8"
+    return Video(playlist, f"{running.http}/embed/{video['hash']}", _length(playlist))
 
 
 def _length(playlist: str) -> float:
@@ -131,16 +119,16 @@ def _length(playlist: str) -> float:
 
 
 @contextmanager
-def _session() -> Generator[tuple[BenchService, Players]]:
+def _session() -> Generator[tuple[ServiceProcess, Players]]:
     with TemporaryDirectory(prefix="headend-bench-") as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)  # VLC runs as another user
-        running = stack.enter_context(service(folder, {"HEADEND_FAILOVER__MODE": "sticky"}))
+        running = stack.enter_context(bench_service(folder, {"HEADEND_FAILOVER__MODE": "sticky"}))
         yield running, stack.enter_context(ready_players(folder))
 
 
 def _print_tables(
-    running: BenchService, players: Players, names: list[str], whats: list[str]
+    running: ServiceProcess, players: Players, names: list[str], whats: list[str]
 ) -> None:
     live = [what for what in whats if what != "video"]
     if live:

@@ -23,7 +23,8 @@ from bench.players.pages import OUR_PAGE
 from bench.players.playing import NAMES, Players, play, ready_players, require, tell_errors
 from bench.players.programs import PROGRAMS
 from bench.players.verdict import SeenPicture
-from bench.tools import ToolMissing, free_port
+from bench.tools import ToolMissing
+from tests.support.free_ports import free_port
 
 HEADINGS: Final = (
     "| player | packing | change | pictures | longest hole | stop at a change | errors |\n"

@@ -2,13 +2,13 @@
 
 import functools
 import http.server
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from bench.tools import install
+from tests.support.in_thread import in_thread
 
 _HERE: Final = Path(__file__).parent
 _STATIC: Final = _HERE.parents[1] / "api" / "static"
@@ -39,15 +39,10 @@ def player_pages() -> Generator[dict[str, str]]:
             script, file = player
             files[f"/{script}"] = packages / file
     handler = functools.partial(_Files, files)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            at = f"http://127.0.0.1:{server.server_port}"
-            yield {page: f"{at}/{page}.html" for page in (OUR_PAGE, *PAGES)}
-        finally:
-            server.shutdown()
-            thread.join()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    with server, in_thread(server.serve_forever, server.shutdown):
+        at = f"http://127.0.0.1:{server.server_port}"
+        yield {page: f"{at}/{page}.html" for page in (OUR_PAGE, *PAGES)}
 
 
 class _Files(http.server.BaseHTTPRequestHandler):

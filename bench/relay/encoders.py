@@ -9,10 +9,8 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from ingest.stream.ports import Grant
 from ingest.stream.slot_session import PublisherSession
 from media.packet import MediaPacket
-from media.stream_keys import Slot
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
 _VIDEO: Final = VideoTrack(codec=VideoCodec.AVC, config=bytes(40), width=1920, height=1080)
@@ -21,18 +19,6 @@ _AUDIO_BYTES: Final = 427  # 1024 samples at 160 kbit/s
 _GOP_MS: Final = 2_000
 _GOP_PICTURES: Final = 60
 _KEYFRAME: Final = 6  # times the mean size
-
-
-def grant_of(stream: int) -> Grant:
-    """Return the permission to publish to a stream."""
-    return Grant(
-        stream=stream,
-        hash=f"bench{stream:07}",
-        slot=Slot(0),
-        active=frozenset(),
-        reconnect_seconds=0.0,
-        goodbye_seconds=0.0,
-    )
 
 
 class BenchEncoder:

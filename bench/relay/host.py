@@ -14,25 +14,24 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
 import uvloop
 
-from bench.relay.encoders import BenchEncoder, grant_of, send
+from bench.ingest.ours import Anyone, CountingRun, grant_of
+from bench.relay.encoders import BenchEncoder, send
 from headend.config.listen_sockets import bind
 from headend.install.relay_key import relay_tls
 from headend.roles.loop_watch import watch_loop
 from ingest.rtmp.limits import Limits
 from ingest.server.listener import OtherHosts, RtmpListener, listening
 from ingest.stream.one_host import OneHost
-from ingest.stream.ports import Grant, LiveState, Ownership
+from ingest.stream.ports import Grant, Ownership
 from ingest.stream.slot_session import CloseReason
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
-from media.stream_events import StreamEvent
-from media.stream_keys import StreamKey
 from media.track import Track
 
 _TLS: Final = relay_tls(b"the secret of a benchmark")
@@ -42,51 +41,10 @@ _STORED_EVERY: Final = 2.0
 _STORED_AGE: Final = 1.0
 
 
-class _Totals:
-    """Runs that count their packets, and take nothing else; the sinks and the journal."""
-
-    playable = True
-
-    def __init__(self) -> None:
-        self.packets = 0
-        self.bytes = 0
-
-    @asynccontextmanager
-    async def run(
-        self,
-        grant: Grant,  # noqa: ARG002 # all runs are counted together
-        notify: Callable[[], None],  # noqa: ARG002 # no state depends on it
-        generation: int,  # noqa: ARG002 # nothing is stored
-    ) -> AsyncGenerator["_Totals", None]:
-        yield self
-
-    def expect(self, hash_: str) -> None: ...
-
-    async def grant(self, application: str, key: StreamKey) -> Grant | None: ...
-
-    async def write(self, state: LiveState, events: tuple[StreamEvent, ...]) -> None: ...
-
-    def begin(
-        self,
-        tracks: tuple[Track, ...],
-        late: float,
-        *,
-        splice: bool = False,
-        continues: bool = False,
-        new_clock: bool = False,
-        show_from: int | None = None,
-        show_until: int | None = None,
-    ) -> None: ...
-
-    def offer(self, packets: Sequence[MediaPacket]) -> None:
-        self.packets += len(packets)
-        self.bytes += sum(len(packet.data) for packet in packets)
-
-    def slate(self, late: float) -> None: ...
+class _Totals(CountingRun):
+    """Counts the packets of all runs together, which the end of one does not change."""
 
     def finish(self) -> None: ...
-
-    def end(self) -> None: ...
 
 
 class _Elsewhere:
@@ -127,14 +85,14 @@ class _Nowhere:
 
 @asynccontextmanager
 async def _hosting(totals: _Totals, hosts: OtherHosts) -> AsyncGenerator[RtmpListener, None]:
-    lag = LoopLag()
+    lag, anyone = LoopLag(), Anyone(totals)
     async with asyncio.TaskGroup() as tasks:
         watching = tasks.create_task(watch_loop(lag))
         async with listening(
             limits=Limits(),
-            directory=totals,
-            sinks=totals,
-            journal=totals,
+            directory=anyone,
+            sinks=anyone,
+            journal=anyone,
             sockets=[],
             drain_seconds=_DRAIN_SECONDS,
             lag=lag,
@@ -205,7 +163,8 @@ async def _attach(encoders: Sequence[BenchEncoder], listener: RtmpListener, wher
         if where == "nowhere":
             encoder.begin(_Nowhere(), clock())
         else:
-            session = await listener.streams.attach(grant_of(encoder.stream), encoder)
+            grant = grant_of(encoder.stream, f"bench{encoder.stream:07}")
+            session = await listener.streams.attach(grant, encoder)
             encoder.begin(session, clock())
 
 

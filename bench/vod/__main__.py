@@ -7,13 +7,12 @@ import argparse
 import os
 import shutil
 import sys
-import tempfile
-from pathlib import Path
 from typing import Final
 
-from bench.ladder.clips import CLIPS, Clip
+from bench.ladder.clips import Clip, add_options, chosen
 from bench.ladder.quality import vmaf
-from bench.ladder.runs import RUNGS
+from bench.ladder.runs import RUNGS, in_turn
+from bench.tools import verdict
 from bench.vod.runs import CONTENDERS, VodRun, file_of, film, run
 from bench.vod.verdict import VodResult, missed_targets, table
 
@@ -28,13 +27,10 @@ def main() -> int:
     if shutil.which("ffmpeg") is None:
         print("ffmpeg is missing: apt-get install ffmpeg", file=sys.stderr)
         return 2
-    clips = [each for each in CLIPS if options.clips is None or each.name in options.clips]
-    results = [_result(clip, options) for clip in clips]
+    results = [_result(clip, options) for clip in chosen(options.clips)]
     print(f"\n{options.seconds} s of 1080p30, {options.workers} workers, {options.rounds} rounds\n")
     print(table(results))
-    wrong = missed_targets(results)
-    print("\n" + ("\n".join(wrong) if wrong else "Every target is met."))
-    return 1 if wrong else 0
+    return verdict(missed_targets(results), "Every target is met.")
 
 
 def _result(clip: Clip, options: argparse.Namespace) -> VodResult:
@@ -42,9 +38,7 @@ def _result(clip: Clip, options: argparse.Namespace) -> VodResult:
     runs: dict[str, list[VodRun]] = {name: [] for name in CONTENDERS}
     places = {name: options.folder / f"{clip.name}-{name}" for name in CONTENDERS}
     for number in range(options.rounds):
-        # Each round begins with another contender, so that none always follows the same one.
-        first = number % len(CONTENDERS)
-        for name in (*CONTENDERS[first:], *CONTENDERS[:first]):
+        for name in in_turn(CONTENDERS, number):
             if name == "fixed" and number:
                 continue  # only its quality matters, which is the same each time
             result = run(name, path, places[name], options.workers)
@@ -77,14 +71,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=300, help="how long each film is")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--clips", nargs="+", choices=[clip.name for clip in CLIPS])
+    add_options(parser)
     parser.add_argument("--quick", action="store_true", help=f"films of {_QUICK_SECONDS} s")
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "headend-bench-ladder",
-        help="where the clips are kept and the runs write",
-    )
     options = parser.parse_args()
     if options.quick:
         options.seconds = _QUICK_SECONDS

@@ -5,7 +5,6 @@ with a live stream's rate control.
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,12 +15,11 @@ from typing import Final
 import msgspec
 
 from bench.ladder.clips import Clip, make
-from bench.ladder.runs import RUNGS, ffmpeg_command
+from bench.ladder.runs import ffmpeg_command, finish
 from bench.ladder.runs import file_of as segments_of
 
 CONTENDERS: Final = ("ours", "ffmpeg", "fixed")
 _ENGINES: Final = {"ours": "transcode.engine", "fixed": "bench.vod.fixed"}
-_ROOT: Final = Path(__file__).parents[2]
 _CLIP_SECONDS: Final = 20
 _MOST_SECONDS: Final = 3600
 
@@ -65,13 +63,8 @@ def run(contender: str, path: Path, folder: Path, workers: int) -> VodRun:
     else:
         command = list(ffmpeg_command(path, folder))
     begun = time.monotonic()
-    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as child:
-        output = child.stdout.read() if child.stdout else b""
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
+    output, usage = finish(command)
     wall = time.monotonic() - begun
-    if child.returncode:
-        raise subprocess.CalledProcessError(child.returncode, command)
     cpu = usage.ru_utime + usage.ru_stime
     if contender not in _ENGINES:
         return VodRun(cpu=cpu, wall=wall)
@@ -84,5 +77,4 @@ def file_of(contender: str, rung: str, folder: Path) -> Path:
     """Return a run's rung as one file."""
     if contender in _ENGINES:
         return folder / f"{rung}.mp4"
-    names = [name for name, *_ in RUNGS]
-    return segments_of(contender, names[names.index(rung)], folder)
+    return segments_of(contender, rung, folder)

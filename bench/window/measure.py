@@ -9,7 +9,6 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -29,8 +28,9 @@ from delivery.edge.base import CachedPlaylist
 from delivery.edge.memory import MemoryEdge
 from delivery.run.publication import Publication
 from delivery.run.run_state import LiveWindow
-from media.hls.segment import InitSection, Part, Segment, SegmentStart
+from media.hls.segment import InitSection, Part
 from storage.objects.addresses import live_playlist
+from tests.support.storage.engine_reports import ReportMaker
 
 _PARTS = 4  # of each segment: 0.5 s
 _CODECS = dict.fromkeys(NAMES, "avc1.64001F") | {NAMES[-1]: "mp4a.40.2"}
@@ -59,35 +59,6 @@ class _Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def _reports(sequence: int, epoch: int) -> Iterator[SegmentStart | Part | Segment]:
-    start = sequence * STEP_TICKS
-    for name in NAMES:
-        yield SegmentStart(
-            rendition=name, sequence=sequence, epoch=epoch, start=start, init=1, discontinuity=False
-        )
-        for index in range(_PARTS):
-            yield Part(
-                rendition=name,
-                sequence=sequence,
-                index=index,
-                duration=STEP_TICKS // _PARTS,
-                independent=index == 0,
-                data=bytes(250),
-            )
-        yield Segment(
-            rendition=name,
-            sequence=sequence,
-            epoch=epoch,
-            start=start,
-            duration=STEP_TICKS,
-            size=250 * _PARTS,
-            frames=60,
-            parts=_PARTS,
-            init=1,
-            discontinuity=False,
-        )
 
 
 def _rss_mb() -> float:
@@ -121,6 +92,8 @@ async def _measured(folder: Path, seconds: int, steps: int) -> WindowFigures:
     for name in NAMES:
         await run.append(InitSection(rendition=name, number=1, codecs=_CODECS[name], data=b"init"))
     await run.store_pending()
+    maker = ReportMaker.continuing(run, salt="")
+    maker.epoch = 1
 
     def listed(name: str, *, skip: bool) -> CachedPlaylist | None:
         return edge.local_playlist(live_playlist(HASH, RUN, name), low_latency=True, skip=skip)
@@ -131,7 +104,7 @@ async def _measured(folder: Path, seconds: int, steps: int) -> WindowFigures:
         if number == steps:
             objects.puts, objects.written = 0, 0
             figures.step, figures.viewers = 0.0, 0.0
-        for report in _reports(run.next_sequence, 1):
+        for report in maker.step(part=STEP_TICKS // _PARTS):
             began = time.thread_time()
             await run.append(report)
             figures.step += time.thread_time() - began

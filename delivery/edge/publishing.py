@@ -61,10 +61,6 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 
 
-def _random_revision() -> int:
-    return secrets.randbits(48)
-
-
 class _Outgoing:
     """The queue of one stream, and its last written state."""
 
@@ -116,7 +112,7 @@ class _ShownInRedis:
 class PublishingEdge(MemoryEdge):
     """The newest media of all streams of this process, which `run` publishes.
 
-    `clock` is in seconds; `new_revision` returns a number that no state had.
+    `clock` is in seconds.
 
     Attributes:
         on_published: Called with a stream and the date up to which Redis has its media, in
@@ -132,13 +128,11 @@ class PublishingEdge(MemoryEdge):
         *,
         max_queued_bytes: int = MAX_QUEUED_BYTES,
         clock: Callable[[], float] = time.monotonic,
-        new_revision: Callable[[], int] = _random_revision,
     ) -> None:
         super().__init__()
         self._store = store
         self._max_queued_bytes = max_queued_bytes
         self._clock = clock
-        self._new_revision = new_revision
         self._streams: dict[str, _Outgoing] = {}  # by hash; the one changed last is last
         self._due: dict[str, None] = {}  # streams with something to write, oldest first
         self._queued: dict[str, _Outgoing] = {}  # by the address of each queued part, oldest first
@@ -337,7 +331,7 @@ class PublishingEdge(MemoryEdge):
             del self._due[hash_]
             stream = self._streams[hash_]
             state = stream.state
-            write = _next_write(hash_, stream, self._new_revision, _WRITE_BYTES - size)
+            write = _next_write(hash_, stream, _WRITE_BYTES - size)
             writes.append((stream, state, write))
             size += sum(len(data) for _, data, _ in write.parts)
         if not writes:
@@ -405,9 +399,7 @@ class PublishingEdge(MemoryEdge):
             (stream.kept if queued else stream.dropped).add(address)
 
 
-def _next_write(
-    hash_: str, stream: _Outgoing, new_revision: Callable[[], int], max_bytes: int
-) -> EdgeWrite:
+def _next_write(hash_: str, stream: _Outgoing, max_bytes: int) -> EdgeWrite:
     """Return the next write of a stream: parts, and the state if all parts are among them."""
     parts: list[tuple[str, bytes, float]] = []
     for address, data in stream.parts.items():
@@ -425,7 +417,7 @@ def _next_write(
         return write
     base, revision, written = stream.revision, stream.revision + 1, stream.written
     if written is None:
-        base, revision = 0, new_revision()
+        base, revision = 0, secrets.randbits(48)  # a number that no state had
     message = partial(_message, revision, write.generation, stream.state)
     return msgspec.structs.replace(
         write,

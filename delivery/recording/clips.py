@@ -12,24 +12,18 @@ that are at the edge alone (the segment that is being made) are not part of it.
 import contextlib
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from delivery.recording.finalize import describe, link_posters
 from delivery.recording.pages import TimeRange, time_of
-from delivery.recording.recording_store import (
-    MEDIA,
-    ListedStep,
-    RecordingStore,
-    find_begin_us,
-    find_steps,
-)
+from delivery.recording.recording_store import MEDIA, ListedStep, RecordingStore, StepPages
 from delivery.run.run_state import PAGE_STEPS, Step
 from delivery.run.run_store import StoredRun, newest_run, read_steps, run_log
 from media.ladder import Rendition
 from media.stream_keys import PublicHash
-from storage.catalog.videos.clips import ClipSources, RecordedTime
+from storage.catalog.videos.clips import Clips, RecordedTime
 from storage.catalog.videos.recordings import BORROWED_POSTERS, MadeRecording
 from storage.errors import StorageError
 from storage.objects.addresses import (
@@ -54,14 +48,6 @@ class NotAvailable(StorageError):
     def __init__(self, available: Sequence[TimeRange]) -> None:
         super().__init__("there is no media of that time")
         self.available = tuple(available)
-
-
-class SourceCatalog(Protocol):
-    """Finds what clips can be cut out of (`storage.catalog.videos.clips.Clips`)."""
-
-    async def find_sources(self, stream: int, from_us: int, to_us: int) -> ClipSources:
-        """Return what a clip of a stream can be cut out of, besides its live window."""
-        ...
 
 
 class ClipSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +77,7 @@ class ClipSource(msgspec.Struct, frozen=True, kw_only=True):
 
 async def find_source(
     objects: Objects,
-    catalog: SourceCatalog,
+    catalog: Clips,
     stream: int,
     hash_: PublicHash,
     wanted: TimeRange,
@@ -125,7 +111,7 @@ async def _find_in_video(
     objects: Objects, recorded: RecordedTime, wanted: TimeRange
 ) -> ClipSource | None:
     store = await RecordingStore.load(objects, recorded.hash)
-    candidates = await store.find_steps(wanted)
+    candidates = await store.pages.find(wanted)
     steps = await FILES.run(partial(_overlapping, candidates, wanted))  # as in `_find_in_run`
     folder = video_folder(recorded.hash, MEDIA)
     posters = recorded.posters
@@ -156,8 +142,9 @@ async def _find_in_run(
     else:
         store = await RecordingStore.load(objects, recording)
         recorded = (video_folder(recording, MEDIA),)
+        pages = store.pages
         older = _OlderSteps(
-            begin_us=await store.begin_us(), steps=await store.find_steps(wanted), folders=recorded
+            begin_us=await pages.begin_us(), steps=await pages.find(wanted), folders=recorded
         )
         # These are in no page yet, and the recorder may not have linked them.
         newest = await read_steps(objects, run, store.totals.last + 1)
@@ -183,10 +170,10 @@ async def _steps_of_window(objects: Objects, run: StoredRun, wanted: TimeRange) 
     """Return the steps in the live window of a run's log; media outside may be deleted soon."""
     state, log = run.state, run_log(objects, run.hash, run.run)
     newest = state.tail[0].sequence if state.tail else state.first
-    pages = range(state.first // PAGE_STEPS, newest // PAGE_STEPS)
-    steps = await find_steps(log, pages, wanted)
+    pages = StepPages(log, range(state.first // PAGE_STEPS, newest // PAGE_STEPS))
+    steps = await pages.find(wanted)
     return _OlderSteps(
-        begin_us=await find_begin_us(log, pages, state.first),
+        begin_us=await pages.begin_us(state.first),
         steps=[step for step in steps if step.sequence >= state.first and step.playable],
         folders=(live_run(run.hash, run.run),),
         since=state.first,

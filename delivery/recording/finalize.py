@@ -5,7 +5,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from delivery.recording.recording_store import (
     MEDIA,
@@ -17,7 +17,7 @@ from delivery.run.run_store import StoredRun, read_steps
 from media.ladder import BOX_NUMBERS
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
-from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow
+from storage.catalog.videos.recordings import MadeRecording, RecordedRung, RecordingRow, Recordings
 from storage.errors import StorageError
 from storage.objects.addresses import live_posters, live_run, video, video_poster
 from storage.objects.at_once import do_each
@@ -31,27 +31,9 @@ MIN_TICKS: Final = 2 * VIDEO_SCALE
 _POSTERS: Final = f"poster-{MEDIA}"
 
 
-class RecordingFinisher(Protocol):
-    """Adds the video of a recording to the catalog, or drops the recording."""
-
-    async def finish(
-        self,
-        recording: RecordingRow,
-        made: MadeRecording,
-        now_us: int,
-        name_of: Callable[[str], str],
-    ) -> int | None:
-        """Add the video of a recording and return its id; None if the recording is gone."""
-        ...
-
-    async def remove(self, recording: int) -> bool:
-        """Delete the row of a recording; return False if it is gone already."""
-        ...
-
-
 async def finalize(
     objects: Objects,
-    catalog: RecordingFinisher,
+    catalog: Recordings,
     row: RecordingRow,
     store: RecordingStore,
     run: StoredRun | None,

@@ -14,17 +14,16 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
-from delivery.recording.finalize import RecordingFinisher, finalize
+from delivery.recording.finalize import finalize
 from delivery.recording.recording_store import ListedStep, RecordingStore
 from delivery.run.observers import ObservedRun, QueueingObserver
 from delivery.run.run_state import RunState, Step
 from delivery.run.run_store import StoredRun, newest_run, read_state
 from media.stream_events import RecordingNotBegunEvent, RecordingStoppedEvent, StreamEvent
-from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
-from storage.catalog.videos.recordings import RecordingRow
+from storage.catalog.videos.recordings import RecordingRow, Recordings
 from storage.errors import StorageError
 from storage.objects.addresses import live_run
 from storage.objects.base import Objects
@@ -44,27 +43,6 @@ _RETRY_SECONDS: Final = 1.0
 _MAX_LATE_TRIES: Final = 120
 
 WriteEvent = Callable[[str, StreamEvent], Awaitable[None]]
-
-
-class RecordingCatalog(RecordingFinisher, Protocol):
-    """The recordings in the catalog (`storage.catalog.videos.recordings.Recordings`).
-
-    Every method raises `StorageError` if the database fails.
-    """
-
-    async def find(self, stream: PublicHash, run: str) -> RecordingRow | None:
-        """Return the recording of a run."""
-        ...
-
-    async def find_all(self) -> tuple[RecordingRow, ...]:
-        """Return every recording."""
-        ...
-
-    async def begin(
-        self, stream: PublicHash, run: str, keep_days: int, now_us: int
-    ) -> RecordingRow | None:
-        """Add a recording of a run; None if there is no such stream."""
-        ...
 
 
 class RecordingQueue(QueueingObserver[ListedStep]):
@@ -110,7 +88,7 @@ class Recorder:
         self,
         *,
         objects: Objects,
-        catalog: RecordingCatalog,
+        catalog: Recordings,
         find_lack: Callable[[], str | None],
         now_us: Callable[[], int],
         name_of: Callable[[str], str],

@@ -283,72 +283,54 @@ class RecordingStore:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    async def begin_us(self) -> int | None:
-        """Return the wall-clock time at which the first page begins; None if there is no page.
-
-        Raises:
-            ObjectError: the disk failed.
-        """
-        return await find_begin_us(self._log, range(self._pages))
-
-    async def find_steps(self, wanted: TimeRange) -> list[Step]:
-        """Return all steps of the pages that overlap a time: also some before and after it.
-
-        Raises:
-            ObjectError: the disk failed.
-        """
-        return await find_steps(self._log, range(self._pages), wanted)
+    @property
+    def pages(self) -> "StepPages":
+        """Its pages so far."""
+        return StepPages(self._log, range(self._pages))
 
 
-async def find_steps(
-    log: PageLog[StepPage] | PageLog[RecordingPage], numbers: range, wanted: TimeRange
-) -> list[Step]:
-    """Return the steps of a log that overlap a time, and a few before and after.
+class StepPages:
+    """Some pages of a log of steps, by their numbers; only those that are needed are read.
 
-    `numbers` are those of its pages, of which only some are read.
-
-    Raises:
-        ObjectError: the disk failed.
+    Each method raises `ObjectError` if the disk failed.
     """
-    steps: list[Step] = []
-    first = await _first_page(log, numbers, wanted.from_us)
-    async with aclosing(log.read_all(range(first, numbers.stop))) as pages:
-        async for page in pages:
-            steps += () if page is None else page.steps
-            if steps and time_of(steps[-1]).to_us >= wanted.to_us:
-                break
-    return steps
 
+    def __init__(self, log: PageLog[StepPage] | PageLog[RecordingPage], numbers: range) -> None:
+        self._log = log
+        self._numbers = numbers
 
-async def _first_page(
-    log: PageLog[StepPage] | PageLog[RecordingPage], numbers: range, from_us: int
-) -> int:
-    """Return the number of the first page that ends after a time, or of one before it."""
-    low, high = numbers.start, numbers.stop
-    while low < high:
-        middle = (low + high) // 2
-        page = await log.read(middle)
-        if page is not None and page.steps and time_of(page.steps[-1]).to_us <= from_us:
-            low = middle + 1
-        else:  # a page that cannot be read counts as later
-            high = middle
-    return low
+    async def find(self, wanted: TimeRange) -> list[Step]:
+        """Return all steps that overlap a time: also some before and after it."""
+        steps: list[Step] = []
+        first = await self._first(wanted.from_us)
+        async with aclosing(self._log.read_all(range(first, self._numbers.stop))) as pages:
+            async for page in pages:
+                steps += () if page is None else page.steps
+                if steps and time_of(steps[-1]).to_us >= wanted.to_us:
+                    break
+        return steps
 
+    async def _first(self, from_us: int) -> int:
+        """Return the number of the first page that ends after a time, or of one before it."""
+        low, high = self._numbers.start, self._numbers.stop
+        while low < high:
+            middle = (low + high) // 2
+            page = await self._log.read(middle)
+            if page is not None and page.steps and time_of(page.steps[-1]).to_us <= from_us:
+                low = middle + 1
+            else:  # a page that cannot be read counts as later
+                high = middle
+        return low
 
-async def find_begin_us(
-    log: PageLog[StepPage] | PageLog[RecordingPage], numbers: range, since: int = 0
-) -> int | None:
-    """Return the wall-clock time at which the first step from the number `since` on begins.
+    async def begin_us(self, since: int = 0) -> int | None:
+        """Return the wall-clock time at which the first step from the number `since` on begins.
 
-    None if no page has one.
-
-    Raises:
-        ObjectError: the disk failed.
-    """
-    for number in numbers:
-        page = await log.read(number)
-        steps = () if page is None else page.steps
-        begin = next((step for step in steps if step.sequence >= since), None)
-        if begin is not None:
-            return time_of(begin).from_us
-    return None
+        None if no page has one.
+        """
+        for number in self._numbers:
+            page = await self._log.read(number)
+            steps = () if page is None else page.steps
+            begin = next((step for step in steps if step.sequence >= since), None)
+            if begin is not None:
+                return time_of(begin).from_us
+        return None

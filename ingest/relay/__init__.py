@@ -5,9 +5,8 @@ and a host with an encoder of a stream that another host owns *relays* it. Which
 is decided behind `ingest.stream.ports.StreamOwnership`. No address and no key is known here: TLS
 contexts and sockets come as arguments.
 
-Read in this order: `frames` and `messages` (the protocol, without I/O), `relayed_grant` (the right
-to publish, as the protocol has it), `link` (one connection between two hosts), `handshakes` and
-`owner` (accept what other hosts relay), `media_ring` (what a relaying host keeps), `owner_link`
-(its sessions at one owner), `relayed_session` (one encoder, across changes of the owner) and
-`client` (all links to owners).
+Read in this order: `messages` (the protocol, without I/O), `link` (one connection between two
+hosts), `handshakes` and `owner` (accept what other hosts relay), `media_ring` (what a relaying host
+keeps), `owner_link` (its sessions at one owner), `relayed_session` (one encoder, across changes of
+the owner) and `client` (all links to owners).
 """

@@ -10,11 +10,10 @@ import ipaddress
 import logging
 import socket
 import ssl
-from collections.abc import Coroutine
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from ingest.relay.link import CLOSED_HERE, LinkCounters, RelayLink, run_ticks
+from ingest.relay.link import CLOSED_HERE, RelayLinks
 from ingest.relay.media_ring import RINGS_BYTES, RingMemory
 from ingest.relay.owner_link import OwnerGone, OwnerLink, OwnerUnreachable
 from ingest.relay.relayed_session import RelayedSession
@@ -32,7 +31,7 @@ _SHUTDOWN_SECONDS: Final = 2.0
 _DROP_LOG_SECONDS: Final = 60.0
 
 
-class RelayClient:
+class RelayClient(RelayLinks):
     """The links to other hosts, and the publishers that are relayed; a `StreamRelay`.
 
     `tls` accepts the hosts of this installation alone. `lag` is that of the event loop.
@@ -46,19 +45,14 @@ class RelayClient:
         lag: LoopLag,
         memory_bytes: int = RINGS_BYTES,
     ) -> None:
-        self.lag = lag
+        super().__init__(tasks, lag)
         self.memory = RingMemory(memory_bytes, self._log_drop)
         self._drop_logged = -_DROP_LOG_SECONDS
         self._tls = tls
-        self._tasks = tasks
-        self._running: set[asyncio.Task[None]] = set()
         self._links: dict[str, OwnerLink] = {}
-        self.links: set[RelayLink] = set()
-        self.counters = LinkCounters()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._accepted: set[str] = set()  # addresses that accepted a connection
         self._failing: set[str] = set()  # addresses whose newest attempt failed
-        self._is_ticking = False
 
     async def attach(
         self,
@@ -76,20 +70,7 @@ class RelayClient:
         """How many encoders this host relays now."""
         return sum(each.encoders for each in self._links.values())
 
-    def close(self) -> None:
-        """Stop the search for owners, and close all links."""
-        for task in self._running:
-            task.cancel()
-        for link in list(self.links):
-            link.close()
-
     # -- what sessions need -----------------------------------------------------------------------
-
-    def start(self, work: Coroutine[None, None, None]) -> None:
-        """Start a task that ends with `close`."""
-        task = self._tasks.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
 
     async def connect(self, address: str) -> OwnerLink:
         """Return the link to an owner, and open it first if there is none.
@@ -133,10 +114,7 @@ class RelayClient:
         self._accepted.add(address)
         self._failing.discard(address)
         self._links[address] = owner
-        self.links.add(owner.link)
-        if not self._is_ticking:
-            self._is_ticking = True
-            self.start(run_ticks(self.links))
+        self.add(owner.link)
         return owner
 
     def _log_drop(self) -> None:

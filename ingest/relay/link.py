@@ -6,11 +6,19 @@ read. Times are seconds of the event loop's clock.
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from typing import Final, Protocol, cast
 
-from ingest.relay.frames import FrameReader, RelayProtocolError
-from ingest.relay.messages import VERSION, Hello, Message, Ping, decode, encode
+from ingest.relay.messages import (
+    VERSION,
+    FrameReader,
+    Hello,
+    Message,
+    Ping,
+    RelayProtocolError,
+    decode,
+    encode,
+)
 from media.loop_lag import LoopLag
 
 log = logging.getLogger(__name__)
@@ -212,3 +220,35 @@ async def run_ticks(links: Collection[RelayLink]) -> None:
         now = clock()
         for link in list(links):
             link.tick(now)
+
+
+class RelayLinks:
+    """The links of a host in one direction, and the tasks for them; all end with `close`."""
+
+    def __init__(self, tasks: asyncio.TaskGroup, lag: LoopLag) -> None:
+        self.lag = lag
+        self.links: set[RelayLink] = set()
+        self.counters = LinkCounters()
+        self._tasks = tasks
+        self._running: set[asyncio.Task[None]] = set()
+        self._is_ticking = False
+
+    def start(self, work: Coroutine[None, None, None]) -> None:
+        """Start a task that ends with `close`."""
+        task = self._tasks.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def add(self, link: RelayLink) -> None:
+        """Advance the time of a link that is open."""
+        self.links.add(link)
+        if not self._is_ticking:
+            self._is_ticking = True
+            self.start(run_ticks(self.links))
+
+    def close(self) -> None:
+        """Cancel the tasks, and close all links."""
+        for task in self._running:
+            task.cancel()
+        for link in list(self.links):
+            link.close()

@@ -10,13 +10,11 @@ import logging
 import socket
 import ssl
 from collections import defaultdict
-from collections.abc import Coroutine
 from typing import Final
 
 from ingest.acceptor import Acceptor
-from ingest.relay.frames import RelayProtocolError
 from ingest.relay.handshakes import Handshakes
-from ingest.relay.link import LinkCounters, RelayLink, run_ticks
+from ingest.relay.link import RelayLink, RelayLinks
 from ingest.relay.messages import (
     Attach,
     Attached,
@@ -28,6 +26,7 @@ from ingest.relay.messages import (
     RelayedJump,
     RelayedPacket,
     RelayedTrack,
+    RelayProtocolError,
     Stored,
     age_in_ms,
 )
@@ -240,7 +239,7 @@ class _RelayingHost:
             publisher.session.close(goodbye=message.goodbye, reason=message.reason)
 
 
-class RelayListener:
+class RelayListener(RelayLinks):
     """Accepts links of other hosts, and the publishers that come over them.
 
     `tls` accepts the hosts of this installation alone. `lag` is that of the event loop.
@@ -249,16 +248,12 @@ class RelayListener:
     def __init__(
         self, streams: LiveStreams, tls: ssl.SSLContext, tasks: asyncio.TaskGroup, lag: LoopLag
     ) -> None:
+        super().__init__(tasks, lag)
         self._streams = streams
         self._tls = tls
-        self._tasks = tasks
-        self._lag = lag
-        self.links: set[RelayLink] = set()
-        self.counters = LinkCounters()
         self._acceptor: Acceptor | None = None
         self._accepted: set[socket.socket] = set()  # of tasks that have not begun
         self._handshakes = Handshakes()
-        self._running: set[asyncio.Task[None]] = set()
         self._publishers: defaultdict[int, set[RelayedPublisher]] = defaultdict(set)  # by stream
         # Of streams that are stopping.
         self._leaving: defaultdict[int, list[RelayedPublisher]] = defaultdict(list)
@@ -272,7 +267,6 @@ class RelayListener:
     def listen(self, sock: socket.socket) -> None:
         """Accept links on a bound socket, which `close` closes."""
         self._acceptor = Acceptor(sock, self._accept, self._not_accepted)
-        self._start(run_ticks(self.links))
 
     def media_stored(self, stream: int, seconds_ago: float) -> None:
         """Report to relaying hosts up to when a stream's media survive this host.
@@ -286,12 +280,9 @@ class RelayListener:
         """Stop accepting, and close all links."""
         if self._acceptor is not None:
             self._acceptor.close()
-        for task in self._running:
-            task.cancel()
         for accepted in self._accepted:
             accepted.close()
-        for link in list(self.links):
-            link.close()
+        super().close()
 
     # -- accepting --------------------------------------------------------------------------------
 
@@ -305,12 +296,12 @@ class RelayListener:
             return
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._accepted.add(accepted)
-        self._start(self._open(accepted, address, port))
+        self.start(self._open(accepted, address, port))
 
     async def _open(self, sock: socket.socket, address: str, port: int) -> None:
         """Open a link on a connection once its host has proved that it is of the installation."""
         self._accepted.discard(sock)
-        host = _RelayingHost(self, f"{address}:{port}", self._lag)
+        host = _RelayingHost(self, f"{address}:{port}", self.lag)
         authenticated = False
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -326,7 +317,7 @@ class RelayListener:
         else:
             authenticated = True
             if host.link.is_open:
-                self.links.add(host.link)
+                self.add(host.link)
         finally:
             self._handshakes.end(address, authenticated=authenticated)
 
@@ -335,11 +326,6 @@ class RelayListener:
         if self._handshakes.should_log_refusal(address, asyncio.get_running_loop().time()):
             security.info("host refused", extra={"peer": address, "cause": cause})
             log.warning("host refused", extra={"peer": address, "cause": cause})
-
-    def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = self._tasks.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
 
     # -- what links need --------------------------------------------------------------------------
 
@@ -354,7 +340,7 @@ class RelayListener:
 
     def start_attaching(self, publisher: RelayedPublisher, host: _RelayingHost) -> None:
         """Find the slot of a publisher, and answer."""
-        self._start(self._attach(publisher, host))
+        self.start(self._attach(publisher, host))
 
     def detached(self, publisher: RelayedPublisher) -> None:
         """Forget a publisher whose session has ended."""

@@ -2,10 +2,9 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from ingest.relay.frames import RelayProtocolError
 from ingest.relay.link import LinkCounters, RelayLink
 from ingest.relay.messages import (
     Attach,
@@ -15,13 +14,14 @@ from ingest.relay.messages import (
     Disconnect,
     Message,
     PartReceived,
+    RelayedGrant,
     RelayedJump,
     RelayedPacket,
     RelayedTrack,
+    RelayProtocolError,
     Stored,
     age_in_ms,
 )
-from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.ports import Grant
 from ingest.stream.slot_session import CloseReason
@@ -31,6 +31,8 @@ from media.track import Track, VideoTrack
 
 # An owner waits 2.5 s for the slot, and its database a moment.
 _ANSWER_SECONDS: Final = 5.0
+# An encoder is alive if something of it came within 0.5 s, the shortest detection of a failure.
+_PART_SECONDS: Final = 0.1
 
 
 class OwnerUnreachable(Exception):
@@ -54,7 +56,7 @@ class AttachmentUser(Protocol):
 
 
 class Attachment:
-    """A session's slot at the owner of its stream.
+    """A session's slot at the owner of its stream: the `PublisherSession` that it relays to.
 
     `generation` is that of the ownership. `farewell` is the message that ended the session, if any.
     """
@@ -67,6 +69,9 @@ class Attachment:
         self.farewell: Disconnect | None = None
         self._owner = owner
         self._link = owner.link
+        self._clock = asyncio.get_running_loop().time
+        self._last_sent = 0.0
+        self._unusable_sent = {True: 0.0, False: 0.0}  # by whether it is of video
 
     @property
     def address(self) -> str:
@@ -78,37 +83,44 @@ class Attachment:
         """When the owner last sent something."""
         return self._link.last_received
 
-    def send_track(self, track: Track, age: float = 0.0) -> None:
-        """Send a decoder configuration that arrived `age` seconds ago."""
-        self._send(RelayedTrack(number=self.number, age_ms=age_in_ms(age), track=track))
+    def receive_track(self, track: Track, now: float) -> None:
+        """Send a decoder configuration."""
+        self._last_sent = now
+        self._send(RelayedTrack(number=self.number, age_ms=self._age_ms(now), track=track))
 
-    def send_packet(self, packet: MediaPacket, age: float = 0.0) -> None:
-        """Send a packet that arrived `age` seconds ago."""
-        self._send(
-            RelayedPacket(
-                number=self.number,
-                age_ms=age_in_ms(age),
-                video=isinstance(packet.track, VideoTrack),
-                dts=packet.dts,
-                pts=packet.pts,
-                key=packet.key,
-                data=packet.data,
+    def receive_packets(self, packets: Sequence[MediaPacket], now: float) -> None:
+        """Send packets that came together."""
+        self._last_sent, age_ms = now, self._age_ms(now)
+        for packet in packets:
+            self._send(
+                RelayedPacket(
+                    number=self.number,
+                    age_ms=age_ms,
+                    video=isinstance(packet.track, VideoTrack),
+                    dts=packet.dts,
+                    pts=packet.pts,
+                    key=packet.key,
+                    data=packet.data,
+                )
             )
-        )
 
-    def send_part(self) -> None:
-        """Report that some of a packet's bytes arrived, but not yet the last."""
-        self._send(PartReceived(number=self.number))
+    def receive_part(self, now: float) -> None:
+        """Report that some of a packet's bytes arrived, unless something was sent just now."""
+        if now - self._last_sent >= _PART_SECONDS:
+            self._last_sent = now
+            self._send(PartReceived(number=self.number))
 
-    def send_unusable(self, cause: str, *, video: bool) -> None:
-        """Report that a packet of `video` or audio arrived that cannot be used."""
-        self._send(PartReceived(number=self.number, video=video, unusable=cause))
+    def receive_unusable(self, cause: str, now: float, *, video: bool) -> None:
+        """Report that packets of `video` or audio arrive that cannot be used."""
+        if now - self._unusable_sent[video] >= _PART_SECONDS:
+            self._unusable_sent[video] = now
+            self._send(PartReceived(number=self.number, video=video, unusable=cause))
 
-    def send_announcement(self) -> None:
+    def picture_announced(self) -> None:
         """Report that the encoder announced a picture."""
         self._send(PartReceived(number=self.number, announced=True))
 
-    def send_jump(self) -> None:
+    def clock_jumped(self) -> None:
         """Report that the encoder's clock restarted."""
         self._send(RelayedJump(number=self.number))
 
@@ -116,7 +128,7 @@ class Attachment:
         """Wait until there is room for older media, or until the link is lost."""
         await self._link.drained()
 
-    def close(self, *, goodbye: bool, reason: CloseReason | None) -> None:
+    def close(self, *, goodbye: bool, reason: CloseReason | None = None) -> None:
         """End the session at the owner; its user is not called."""
         if self.is_open:
             self._send(Close(number=self.number, goodbye=goodbye, reason=reason))
@@ -134,6 +146,9 @@ class Attachment:
     def _send(self, message: Message) -> None:
         if self.is_open:
             self._link.send(message)
+
+    def _age_ms(self, arrived: float) -> int:
+        return age_in_ms(self._clock() - arrived)
 
 
 class OwnerLink:
@@ -200,7 +215,7 @@ class OwnerLink:
         finally:
             del self._answers[attachment.number]
             if not attached:
-                attachment.close(goodbye=False, reason=None)
+                attachment.close(goodbye=False)
         return attachment
 
     def remove(self, attachment: Attachment) -> None:

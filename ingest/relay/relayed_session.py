@@ -40,8 +40,6 @@ _NEXT_CLAIM_SECONDS: Final = 0.25
 _RENEW_SECONDS: Final = 2.0
 # A claim takes milliseconds; whether a slot with another connection gets free is known in 2.5 s.
 _CLAIM_TIMEOUT_SECONDS: Final = 5.0
-# An encoder is alive if something of it came within 0.5 s, the shortest detection of a failure.
-_PART_SECONDS: Final = 0.1
 _SILENT_SECONDS: Final = 2.0  # as long as a link may be
 _UNREACHABLE: Final = "the host that serves this stream cannot be reached: try again"
 
@@ -66,8 +64,9 @@ class OwnerLinks(Protocol):
 class RelayedSession:
     """A publisher's session at the owner of its stream; the `PublisherSession` of its connection.
 
-    It is attached at another host (`_attachment`), at this host (`_local`), or nowhere, while it
-    searches for the stream's owner.
+    It is attached at another host (`_attachment`), at this host (`_is_local`), or nowhere, while it
+    searches for the stream's owner. What arrives goes to `_place` at once, since all before it was
+    sent there.
     """
 
     def __init__(
@@ -90,14 +89,12 @@ class RelayedSession:
         self._ended_owner: int | None = None  # the newest generation whose owner has ended
         self._attachment: Attachment | None = None
         self._last_attachment: Attachment | None = None  # that has ended
-        self._local: SlotSession | None = None
-        self._is_live = False  # what arrives is sent at once, since all before it was sent
+        self._place: PublisherSession | None = None
+        self._is_local = False
         self._has_begun = False
         self._is_announced = False  # a picture
         self._is_renewed = True  # the grant was renewed since the search for the owner began
         self._is_closed = False
-        self._last_sent = 0.0
-        self._unusable_sent = {True: 0.0, False: 0.0}  # by whether it is of video
 
     async def begin(self) -> PublisherSession:
         """Attach the session at the stream's owner, and return what its connection is to call.
@@ -116,78 +113,51 @@ class RelayedSession:
 
     def receive_track(self, track: Track, now: float) -> None:
         """Handle a new decoder configuration."""
-        if self._local is not None:
-            self._local.receive_track(track, now)
-            return
-        self._ring.add_track(track, now)
-        if self._is_live and self._attachment is not None:
-            self._last_sent = now
-            self._attachment.send_track(track)
+        if not self._is_local:
+            self._ring.add_track(track, now)
+        if self._place is not None:
+            self._place.receive_track(track, now)
 
     def receive_packets(self, packets: Sequence[MediaPacket], now: float) -> None:
         """Handle packets that came together, each of the newest track of its kind."""
-        if self._local is not None:
-            self._local.receive_packets(packets, now)
-            return
-        for packet in packets:
-            self._ring.add_packet(packet, now)
-            if self._is_live and self._attachment is not None:
-                self._attachment.send_packet(packet)
-        if self._is_live:
-            self._last_sent = now
+        if not self._is_local:
+            for packet in packets:
+                self._ring.add_packet(packet, now)
+        if self._place is not None:
+            self._place.receive_packets(packets, now)
 
     def receive_part(self, now: float) -> None:
         """Handle the arrival of a packet's bytes before its last one."""
-        if self._local is not None:
-            self._local.receive_part(now)
-        elif (
-            self._is_live
-            and self._attachment is not None
-            and now - self._last_sent >= _PART_SECONDS
-        ):
-            self._last_sent = now
-            self._attachment.send_part()
+        if self._place is not None:
+            self._place.receive_part(now)
 
     def receive_unusable(self, cause: str, now: float, *, video: bool) -> None:
         """Handle the arrival of a packet, of `video` or audio, that cannot be used."""
-        if self._local is not None:
-            self._local.receive_unusable(cause, now, video=video)
-        elif (
-            self._is_live
-            and self._attachment is not None
-            and now - self._unusable_sent[video] >= _PART_SECONDS
-        ):
-            self._unusable_sent[video] = now
-            self._attachment.send_unusable(cause, video=video)
+        if self._place is not None:
+            self._place.receive_unusable(cause, now, video=video)
 
     def picture_announced(self) -> None:
         """Handle the announcement of a picture, which every owner gets."""
-        if self._local is not None:
-            self._local.picture_announced()
-            return
         self._is_announced = True
-        if self._attachment is not None:
-            self._attachment.send_announcement()
+        place = self._place or self._attachment
+        if place is not None:
+            place.picture_announced()
 
     def clock_jumped(self) -> None:
         """Handle a restart of the encoder's clock."""
-        if self._local is not None:
-            self._local.clock_jumped()
-            return
-        self._ring.clock_jumped(self._clock())
-        if self._is_live and self._attachment is not None:
-            self._attachment.send_jump()
+        if not self._is_local:
+            self._ring.clock_jumped(self._clock())
+        if self._place is not None:
+            self._place.clock_jumped()
 
     def close(self, *, goodbye: bool, reason: CloseReason | None = None) -> None:
         """End the session; without a `reason`, `goodbye` distinguishes a farewell from a loss."""
         self._is_closed = True
         self._ring.clear()
-        local, self._local = self._local, None
-        attachment, self._attachment = self._attachment, None
-        if local is not None:
-            local.close(goodbye=goodbye, reason=reason)
-        if attachment is not None:
-            attachment.close(goodbye=goodbye, reason=reason)
+        place = self._place or self._attachment
+        self._place = self._attachment = None
+        if place is not None:
+            place.close(goodbye=goodbye, reason=reason)
 
     # -- what the owner sends ---------------------------------------------------------------------
 
@@ -200,7 +170,7 @@ class RelayedSession:
         """Disconnect the encoder if the owner demands it, else search for the stream's owner."""
         if attachment is not self._attachment:
             return
-        self._attachment, self._is_live = None, False
+        self._attachment = self._place = None
         self._last_attachment = attachment
         farewell = attachment.farewell
         if farewell is not None and not farewell.moved:
@@ -297,7 +267,7 @@ class RelayedSession:
         if local is None and remote is None and may_own and self._owner == owner:
             local = await _or_occupied(self._attach_here())
         if local is not None and isinstance(remote, Attachment):
-            remote.close(goodbye=False, reason=None)
+            remote.close(goodbye=False)
         place = remote if local is None else local
         if isinstance(place, SlotOccupied):
             raise place
@@ -345,7 +315,7 @@ class RelayedSession:
     async def _relay_to(self, attachment: Attachment) -> None:
         """Send the owner what it lacks, and from then on what arrives."""
         if self._is_closed:
-            attachment.close(goodbye=False, reason=None)
+            attachment.close(goodbye=False)
             return
         self._has_begun = True
         self._attachment = attachment
@@ -354,48 +324,32 @@ class RelayedSession:
             return
         log.info("relayed", extra=self._log_fields(owner=attachment.address))
         if self._is_announced:
-            attachment.send_announcement()
+            attachment.picture_announced()
         last = self._last_attachment
         is_same_ownership = last is not None and last.generation == attachment.generation
         received_until = last.last_received if last is not None and is_same_ownership else None
         arrivals, position = self._ring.read_lacking(self._clock(), received_until)
         while arrivals:
             for arrival in arrivals:
-                self._send(attachment, arrival)
+                _pass_on(arrival, attachment)
                 await attachment.drained()
                 if self._attachment is not attachment:
                     return
             arrivals, position = self._ring.read_from(position)
-        self._is_live = True
-
-    def _send(self, attachment: Attachment, arrival: Arrival) -> None:
-        age = self._clock() - arrival.at
-        match arrival.item:
-            case MediaPacket() as packet:
-                attachment.send_packet(packet, age)
-            case Jump():
-                attachment.send_jump()
-            case track:
-                attachment.send_track(track, age)
+        self._place = attachment
 
     def _continue_here(self, session: SlotSession) -> None:
         """Pass what is not stored, and from then on what arrives, to a session of this host."""
         if self._is_closed:
             session.close(goodbye=False)
             return
-        self._local = session
+        self._place, self._is_local = session, True
         arrivals, _ = self._ring.read_lacking(self._clock())
         log.warning("stream taken over", extra=self._log_fields(arrivals=len(arrivals)))
         if self._is_announced:
             session.picture_announced()
         for arrival in arrivals:
-            match arrival.item:
-                case MediaPacket() as packet:
-                    session.receive_packets((packet,), arrival.at)
-                case Jump():
-                    session.clock_jumped()
-                case track:
-                    session.receive_track(track, arrival.at)
+            _pass_on(arrival, session)
         self._ring.clear()
 
     def _disconnect(self, reason: str) -> None:
@@ -408,6 +362,16 @@ class RelayedSession:
         grant = self._grant
         fields: dict[str, object] = {"stream": grant.hash, "slot": str(grant.slot)}
         return {**fields, "peer": self._publisher.peer, **more}
+
+
+def _pass_on(arrival: Arrival, place: PublisherSession) -> None:
+    match arrival.item:
+        case MediaPacket() as packet:
+            place.receive_packets((packet,), arrival.at)
+        case Jump():
+            place.clock_jumped()
+        case track:
+            place.receive_track(track, arrival.at)
 
 
 async def _or_occupied(place: Awaitable[T]) -> T | SlotOccupied:

@@ -10,16 +10,13 @@ from typing import Final
 import msgspec
 
 from media.codecs import av1, hevc, opus, vp9
-from media.codecs.aac import AacError, AudioSpecificConfig
-from media.codecs.ac3 import Ac3Error, Ac3Frame
-from media.codecs.av1 import Av1Error
+from media.codecs.aac import AudioSpecificConfig
+from media.codecs.ac3 import Ac3Frame
 from media.codecs.avc import AvcConfig
-from media.codecs.flac import FlacError, FlacInfo
-from media.codecs.hevc import HevcConfig, HevcError
-from media.codecs.mp3 import Mp3Error, Mp3Frame
-from media.codecs.opus import OpusError
-from media.codecs.sps import AvcError
-from media.codecs.vp9 import Vp9Error
+from media.codecs.bits import CodecError
+from media.codecs.flac import FlacInfo
+from media.codecs.hevc import HevcConfig
+from media.codecs.mp3 import Mp3Frame
 from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
 
 VIDEO_FOURCCS: Final = {codec.value.encode(): codec for codec in VideoCodec}
@@ -28,9 +25,6 @@ AUDIO_FOURCCS: Final = {codec.value.encode(): codec for codec in AudioCodec}
 # Real configurations are below 3 KiB (x265 writes its settings into hvcC), and parameter sets are
 # bounded.
 _MAX_CONFIGURATION: Final = 64 << 10
-_BROKEN: Final = (
-    AvcError, HevcError, Av1Error, Vp9Error, AacError, OpusError, FlacError, Ac3Error, Mp3Error,
-)  # fmt: skip
 
 
 class UnreadableConfiguration(Exception):
@@ -60,7 +54,7 @@ class VideoTrackState:
             return None
         try:
             size = self._configured_size(codec, config)
-        except _BROKEN as error:
+        except CodecError as error:
             raise UnreadableConfiguration(str(error)) from error
         self._codec, self._config, self.track = codec, config, None
         return self._set_track(codec, size) if size is not None else None
@@ -107,7 +101,7 @@ class VideoTrackState:
             return None, False
         try:
             size = vp9.keyframe_size(data)
-        except Vp9Error:
+        except CodecError:
             return None, False
         track = self.track
         is_unchanged = track is not None and (track.width, track.height) == size
@@ -117,7 +111,7 @@ class VideoTrackState:
         """Return the track of a keyframe, for configurations without a sequence header."""
         try:
             size = av1.sequence_size(data)
-        except Av1Error:
+        except CodecError:
             return None
         return self._set_track(VideoCodec.AV1, size) if size is not None else None
 
@@ -154,7 +148,7 @@ class AudioTrackState:
             return None  # described by its packets
         try:
             return self._set_track(codec, read(config))
-        except _BROKEN as error:
+        except CodecError as error:
             raise UnreadableConfiguration(str(error)) from error
 
     def inspect(self, codec: AudioCodec, data: bytes) -> AudioTrack | None:
@@ -169,7 +163,7 @@ class AudioTrackState:
             return None
         try:
             return self._set_track(codec, read_header(data))
-        except _BROKEN:
+        except CodecError:
             return None
 
     def _set_track(self, codec: AudioCodec, facts: _Facts) -> AudioTrack | None:
@@ -182,45 +176,27 @@ class AudioTrackState:
         return track
 
 
-def _aac(config: bytes) -> _Facts:
-    facts = AudioSpecificConfig.parse(config)
-    return _Facts(facts.rate, facts.channels, config)
+def _facts(
+    header: AudioSpecificConfig | FlacInfo | Ac3Frame | Mp3Frame, config: bytes = b""
+) -> _Facts:
+    return _Facts(header.rate, header.channels, config)
 
 
 def _opus(config: bytes) -> _Facts:
     return _Facts(opus.RATE, opus.channels_of(config), config)
 
 
-def _flac(config: bytes) -> _Facts:
-    facts = FlacInfo.parse(config)
-    return _Facts(facts.rate, facts.channels, facts.config)
-
-
-def _opus_packet(data: bytes) -> _Facts:
-    return _opus(opus.header_for(data))
-
-
-def _ac3_frame(data: bytes) -> _Facts:
-    facts = Ac3Frame.parse(data)
-    return _Facts(facts.rate, facts.channels, b"")
-
-
-def _mp3_frame(data: bytes) -> _Facts:
-    facts = Mp3Frame.parse(data)
-    return _Facts(facts.rate, facts.channels, b"")
-
-
 _Reader = Callable[[bytes], _Facts]
 _CONFIG_READERS: Final[dict[AudioCodec, _Reader]] = {
-    AudioCodec.AAC: _aac,
+    AudioCodec.AAC: lambda config: _facts(AudioSpecificConfig.parse(config), config),
     AudioCodec.OPUS: _opus,
-    AudioCodec.FLAC: _flac,
+    AudioCodec.FLAC: lambda config: _facts(info := FlacInfo.parse(config), info.config),
 }
 _PACKET_READERS: Final[dict[AudioCodec, _Reader]] = {
-    AudioCodec.OPUS: _opus_packet,
-    AudioCodec.AC3: _ac3_frame,
-    AudioCodec.EAC3: _ac3_frame,
-    AudioCodec.MP3: _mp3_frame,
+    AudioCodec.OPUS: lambda data: _opus(opus.header_for(data)),
+    AudioCodec.AC3: lambda data: _facts(Ac3Frame.parse(data)),
+    AudioCodec.EAC3: lambda data: _facts(Ac3Frame.parse(data)),
+    AudioCodec.MP3: lambda data: _facts(Mp3Frame.parse(data)),
 }
 
 

@@ -1,6 +1,6 @@
 """Parses and builds the AudioSpecificConfig, the decoder configuration of AAC.
 
-Any bytes give a value or `AacError`. Rates are in Hz, frame lengths in samples a channel.
+Any bytes give a value or `CodecError`. Rates are in Hz, frame lengths in samples a channel.
 Sources: ISO/IEC 14496-3, 1.6.2.1 (AudioSpecificConfig), 1.6.6 (SBR and PS signalling), 4.4.1
 (GASpecificConfig) and 4.4.1.1 (program_config_element).
 """
@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from media.codecs.bits import BitReader
+from media.codecs.bits import BitReader, CodecError
 
 AAC_LC: Final = 2
 _SBR, _PS = 5, 29
@@ -31,10 +31,6 @@ _CHANNELS: Final = {
 }  # fmt: skip
 _SBR_SYNC: Final = 0x2B7
 _PS_SYNC: Final = 0x548
-
-
-class AacError(ValueError):
-    """The bytes are not a supported AudioSpecificConfig: the source's fault."""
 
 
 class AudioSpecificConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,9 +61,9 @@ class AudioSpecificConfig(msgspec.Struct, frozen=True, kw_only=True):
         """Parse an AudioSpecificConfig; bytes after its end are ignored.
 
         Raises:
-            AacError: it is truncated, or has a reserved value.
+            CodecError: it is truncated, or has a reserved value.
         """
-        bits = BitReader(data, AacError)
+        bits = BitReader(data)
         object_type = _object_type(bits)
         rate = core_rate = _rate(bits)
         layout = bits.u(4)
@@ -80,7 +76,7 @@ class AudioSpecificConfig(msgspec.Struct, frozen=True, kw_only=True):
         program = layout == 0
         channels = 0 if program else _CHANNELS.get(layout, 0)
         if not program and not channels:
-            raise AacError(f"channel configuration {layout}")
+            raise CodecError(f"channel configuration {layout}")
         frame_length = 1024
         if object_type in _GENERAL:
             frame_length, counted = _general(bits, object_type, program)
@@ -105,13 +101,13 @@ def build(rate: int, channels: int) -> bytes:
     """Return the AudioSpecificConfig of AAC-LC with frames of 1024 samples.
 
     Raises:
-        AacError: no channel configuration has that many channels, or the rate is out of bounds.
+        CodecError: no channel configuration has that many channels, or the rate is out of bounds.
     """
     layout = next((number for number, count in _CHANNELS.items() if count == channels), 0)
     if not layout:
-        raise AacError(f"{channels} channels")
+        raise CodecError(f"{channels} channels")
     if not 0 < rate <= _MAX_RATE:
-        raise AacError(f"a rate of {rate} Hz")
+        raise CodecError(f"a rate of {rate} Hz")
     if rate in _RATES:
         return (AAC_LC << 11 | _RATES.index(rate) << 7 | layout << 3).to_bytes(2, "big")
     escaped = AAC_LC << 35 | _ESCAPE_RATE << 31 | rate << 7 | layout << 3
@@ -122,7 +118,7 @@ def _object_type(bits: BitReader) -> int:
     number = bits.u(5)
     number = 32 + bits.u(6) if number == 31 else number
     if number == 0:
-        raise AacError("object type 0")
+        raise CodecError("object type 0")
     return number
 
 
@@ -132,7 +128,7 @@ def _rate(bits: BitReader) -> int:
         return _RATES[index]
     rate = bits.u(24) if index == _ESCAPE_RATE else 0
     if not 0 < rate <= _MAX_RATE:
-        raise AacError("a reserved sampling frequency")
+        raise CodecError("a reserved sampling frequency")
     return rate
 
 

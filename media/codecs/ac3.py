@@ -1,6 +1,6 @@
 """Parses the frame headers of AC-3 and Enhanced AC-3.
 
-Any bytes give a value or `Ac3Error`. `rate` in Hz.
+Any bytes give a value or `CodecError`. `rate` in Hz.
 Source: ATSC A/52, 5.3.1 and 5.3.2 (AC-3), E.2.2 (Enhanced AC-3), table 5.8 (channels).
 """
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from media.codecs.bits import BitReader
+from media.codecs.bits import BitReader, CodecError
 
 _SYNC: Final = 0x0B77
 _RATES: Final = (48_000, 44_100, 32_000)
@@ -16,10 +16,6 @@ _CHANNELS: Final = (2, 1, 2, 3, 3, 4, 4, 5)  # by acmod, without the LFE channel
 _BSID_OFFSET: Final = 5  # of the byte whose first five bits are bsid, in both formats
 _LAST_AC3, _LAST = 10, 16  # bsid
 _FULL_RATE_BSID: Final = 8  # bsid above which AC-3 halves its rates
-
-
-class Ac3Error(ValueError):
-    """The bytes are not a frame of AC-3 or E-AC-3: the source's fault."""
 
 
 class Ac3Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,21 +30,21 @@ class Ac3Frame(msgspec.Struct, frozen=True, kw_only=True):
         """Parse the header of a frame.
 
         Raises:
-            Ac3Error: there is none, it is truncated, or has a reserved value.
+            CodecError: there is none, it is truncated, or has a reserved value.
         """
         if len(data) <= _BSID_OFFSET or int.from_bytes(data[:2], "big") != _SYNC:
-            raise Ac3Error("no sync word")
+            raise CodecError("no sync word")
         bsid = data[_BSID_OFFSET] >> 3
         if bsid > _LAST:
-            raise Ac3Error(f"bit stream {bsid}")
-        bits = BitReader(data[:8], Ac3Error, start=32)
+            raise CodecError(f"bit stream {bsid}")
+        bits = BitReader(data[:8], start=32)
         return _plain(bits, bsid) if bsid <= _LAST_AC3 else _enhanced(bits)
 
 
 def _plain(bits: BitReader, bsid: int) -> Ac3Frame:
     code = bits.u(2)
     if code == len(_RATES):
-        raise Ac3Error("a reserved rate")
+        raise CodecError("a reserved rate")
     bits.u(14)
     mode = bits.u(3)
     if mode & 1 and mode != 1:
@@ -64,7 +60,7 @@ def _plain(bits: BitReader, bsid: int) -> Ac3Frame:
 def _enhanced(bits: BitReader) -> Ac3Frame:
     code, blocks = bits.u(2), bits.u(2)
     if code == len(_RATES) == blocks:
-        raise Ac3Error("a reserved rate")
+        raise CodecError("a reserved rate")
     # If the first code is 3, the second selects a half rate.
     rate = _RATES[blocks] // 2 if code == len(_RATES) else _RATES[code]
     return Ac3Frame(enhanced=True, rate=rate, channels=_CHANNELS[bits.u(3)] + bits.u(1))

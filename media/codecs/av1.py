@@ -2,7 +2,7 @@
 
 Not a decoder: only the first bits of a frame header are read. Temporal units are in the
 low-overhead format: consecutive OBUs, of which the last may omit its size. Any bytes give a value
-or `Av1Error`.
+or `CodecError`.
 Sources: AV1 Bitstream & Decoding Process, 5.3 (OBU header), 5.5 (sequence header), 5.9.2 (frame
 header); AV1 Codec ISO Media File Format Binding, 2.3 (av1C).
 """
@@ -10,7 +10,7 @@ header); AV1 Codec ISO Media File Format Binding, 2.3 (av1C).
 from collections.abc import Iterator
 from typing import Final
 
-from media.codecs.bits import BitReader
+from media.codecs.bits import BitReader, CodecError
 from media.codecs.sps import MAX_SIDE
 
 _SEQUENCE_HEADER, _FRAME_HEADER, _FRAME = 1, 3, 6  # obu_type, 6.2.2
@@ -23,18 +23,14 @@ _MOST_UNITS: Final = 64
 _TIER_FROM_LEVEL: Final = 8  # seq_level_idx from which there is a tier
 
 
-class Av1Error(ValueError):
-    """The bytes are not AV1 of the expected form: the source's fault."""
-
-
 def config_size(data: bytes) -> tuple[int, int] | None:
     """Return the width and height of an AV1CodecConfigurationRecord; None if it has none.
 
     Raises:
-        Av1Error: it is not such a record, or its sequence header is invalid.
+        CodecError: it is not such a record, or its sequence header is invalid.
     """
     if len(data) < _CONFIG_BYTES or data[0] != _MARKER:
-        raise Av1Error("no av1C record of version 1")
+        raise CodecError("no av1C record of version 1")
     return sequence_size(data[_CONFIG_BYTES:])
 
 
@@ -42,11 +38,11 @@ def sequence_size(data: bytes) -> tuple[int, int] | None:
     """Return the largest width and height of the sequence header among OBUs, if there is one.
 
     Raises:
-        Av1Error: an OBU or the sequence header is invalid.
+        CodecError: an OBU or the sequence header is invalid.
     """
     for kind, start, end in _units(data):
         if kind == _SEQUENCE_HEADER:
-            return _size(BitReader(data[start:end], Av1Error))
+            return _size(BitReader(data[start:end]))
     return None
 
 
@@ -56,7 +52,7 @@ def is_random_access(data: bytes) -> bool:
         for kind, start, end in _units(data):
             if kind in (_FRAME_HEADER, _FRAME):
                 return start < end and data[start] >> 4 == _KEY_AND_SHOWN
-    except Av1Error:
+    except CodecError:
         pass
     return False
 
@@ -69,14 +65,14 @@ def _units(data: bytes) -> Iterator[tuple[int, int, int]]:
             return
         head = data[place]
         if head & 0x80:
-            raise Av1Error("an OBU that begins with the forbidden bit")
+            raise CodecError("an OBU that begins with the forbidden bit")
         place += 2 if head & 4 else 1
         size = total - place
         if head & 2:
             size, place = _leb128(data, place)
         end = place + size
         if size < 0 or end > total:
-            raise Av1Error("an OBU is cut off")
+            raise CodecError("an OBU is cut off")
         yield head >> 3 & 15, place, end
         place = end
 
@@ -92,7 +88,7 @@ def _leb128(data: bytes, place: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return value, place
-    raise Av1Error("an OBU's size is cut off")
+    raise CodecError("an OBU's size is cut off")
 
 
 def _size(bits: BitReader) -> tuple[int, int]:
@@ -104,7 +100,7 @@ def _size(bits: BitReader) -> tuple[int, int]:
     across, down = bits.u(4) + 1, bits.u(4) + 1
     width, height = bits.u(across) + 1, bits.u(down) + 1
     if width > MAX_SIDE or height > MAX_SIDE:
-        raise Av1Error(f"a picture of {width} x {height}")
+        raise CodecError(f"a picture of {width} x {height}")
     return width, height
 
 

@@ -1,7 +1,7 @@
 """Parses the parts of H.264 that a packager needs: decoder configurations, sizes, NAL units.
 
 Not a decoder: only the first byte of a slice is read. Access units and configurations have length
-prefixes (AVCC), never start codes (Annex B). Any bytes give a value or `AvcError`.
+prefixes (AVCC), never start codes (Annex B). Any bytes give a value or `CodecError`.
 Sources: ISO/IEC 14496-15, 5.3.3.1 (avcC); ISO/IEC 14496-10, 7.3.1 and 7.4.1 (NAL units).
 """
 
@@ -12,7 +12,8 @@ from fractions import Fraction
 import msgspec
 
 from media.codecs import sps as parameters
-from media.codecs.sps import BASELINE, SPS, AvcError, parse_sps
+from media.codecs.bits import CodecError
+from media.codecs.sps import BASELINE, SPS, parse_sps
 
 _IDR = 5  # nal_unit_type, table 7-1
 PPS = 8
@@ -85,19 +86,19 @@ class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
         """Parse an AVCDecoderConfigurationRecord.
 
         Raises:
-            AvcError: it is invalid, has no parameter sets, or its picture size is out of bounds.
+            CodecError: it is invalid, has no parameter sets, or its picture size is out of bounds.
         """
         if len(data) < 7 or data[0] != 1:
-            raise AvcError("no avcC record of version 1")
+            raise CodecError("no avcC record of version 1")
         length_size = (data[4] & 3) + 1
         if length_size == 3:
-            raise AvcError("NAL unit lengths of 3 bytes")
+            raise CodecError("NAL unit lengths of 3 bytes")
         sps, place = _sets(data, 6, data[5] & 0x1F, SPS)
         if place >= len(data):
-            raise AvcError("the record ends before its picture parameter sets")
+            raise CodecError("the record ends before its picture parameter sets")
         pps, _ = _sets(data, place + 1, data[place], PPS)
         if not sps or not pps:
-            raise AvcError("a record without parameter sets")
+            raise CodecError("a record without parameter sets")
         facts = parse_sps(sps[0])
         return cls(
             # From the SPS, not from the record: some encoders write constants into the latter.
@@ -122,7 +123,7 @@ def without_timing(data: bytes) -> bytes:
     """Return an AVCDecoderConfigurationRecord whose parameter sets name no frame rate.
 
     Raises:
-        AvcError: as `AvcConfig.parse`.
+        CodecError: as `AvcConfig.parse`.
     """
     config = AvcConfig.parse(data)
     _, end = _sets(data, 6, len(config.sps), SPS)
@@ -134,7 +135,7 @@ def nal_units(data: bytes, length_size: int) -> list[bytes]:
     """Return an access unit's NAL units without lengths and without empty units.
 
     Raises:
-        AvcError: a length exceeds the data.
+        CodecError: a length exceeds the data.
     """
     return [data[start:end] for start, end in _spans(data, length_size)]
 
@@ -146,7 +147,7 @@ def is_idr(data: bytes, length_size: int) -> bool:
     for processes that must not be held up.
 
     Raises:
-        AvcError: a length exceeds the data.
+        CodecError: a length exceeds the data.
     """
     has_idr = False
     for start, _ in _spans(data, length_size):
@@ -175,7 +176,7 @@ def is_picture(data: bytes, length_size: int) -> bool:
     """Return whether an access unit has a slice, and no unit with the forbidden bit (7.4.1).
 
     Raises:
-        AvcError: a length exceeds the data.
+        CodecError: a length exceeds the data.
     """
     has_slice, whole = False, True
     for start, _ in _spans(data, length_size):
@@ -189,10 +190,10 @@ def _spans(data: bytes, length_size: int) -> Iterator[tuple[int, int]]:
     while place < total:
         start = place + length_size
         if start > total:
-            raise AvcError("a NAL unit's length is cut off")
+            raise CodecError("a NAL unit's length is cut off")
         place = start + int.from_bytes(data[place:start], "big")
         if place > total:
-            raise AvcError("a NAL unit is cut off")
+            raise CodecError("a NAL unit is cut off")
         if place > start:
             yield start, place
 
@@ -203,8 +204,8 @@ def _sets(data: bytes, place: int, count: int, kind: int) -> tuple[tuple[bytes, 
         start = place + 2
         place = start + int.from_bytes(data[place:start], "big")
         if start > len(data) or place > len(data):
-            raise AvcError("the record ends within a parameter set")
+            raise CodecError("the record ends within a parameter set")
         if place == start or data[start] & 0x1F != kind:
-            raise AvcError("a parameter set of another kind")
+            raise CodecError("a parameter set of another kind")
         sets.append(data[start:place])
     return tuple(sets), place

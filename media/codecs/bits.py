@@ -1,15 +1,18 @@
-"""A bit reader, most significant bit first.
+"""A bit reader, most significant bit first, and the error of what cannot be read.
 
 Sources: ISO/IEC 14496-10, 7.2 and 9.1 (Exp-Golomb codes).
 """
 
 
-class BitReader:
-    """Reads numbers from a bit string; a read past the end raises the given error class."""
+class CodecError(ValueError):
+    """The bytes are not of the expected form: the source's fault."""
 
-    def __init__(self, data: bytes, error: type[ValueError], start: int = 0) -> None:
+
+class BitReader:
+    """Reads numbers from a bit string; a read past the end raises `CodecError`."""
+
+    def __init__(self, data: bytes, start: int = 0) -> None:
         self._data = data
-        self._error = error
         self._place = start
         self._end = len(data) * 8
 
@@ -27,7 +30,7 @@ class BitReader:
         """Read an unsigned number of `count` bits."""
         start, end = self._place, self._place + count
         if end > self._end:
-            raise self._error("cut off in the middle of a value")
+            raise CodecError("cut off in the middle of a value")
         self._place = end
         window = int.from_bytes(self._data[start >> 3 : (end + 7) >> 3], "big")
         return window >> (-end & 7) & ((1 << count) - 1)
@@ -42,10 +45,10 @@ class BitReader:
         while not self.u(1):
             zeros += 1
             if zeros > 32:
-                raise self._error("an Exp-Golomb number of more than 32 bits")
+                raise CodecError("an Exp-Golomb number of more than 32 bits")
         value = (1 << zeros) - 1 + self.u(zeros)
         if value > most:
-            raise self._error(f"{value} where at most {most} is allowed")
+            raise CodecError(f"{value} where at most {most} is allowed")
         return value
 
     def se(self, most: int = 1 << 31) -> int:

@@ -1,6 +1,6 @@
 """Parses FLAC's STREAMINFO: rate, channels, and the decoder configuration.
 
-Any bytes give a value or `FlacError`.
+Any bytes give a value or `CodecError`.
 Source: RFC 9639, 8.2 (STREAMINFO), 8.1 (the header of a metadata block).
 """
 
@@ -8,14 +8,12 @@ from typing import Final
 
 import msgspec
 
+from media.codecs.bits import CodecError
+
 _MAGIC: Final = b"fLaC"
 _BLOCK_HEADER_BYTES: Final = 4
 _STREAMINFO_BYTES: Final = 34
 _MOST_CHANNELS_BITS: Final = 7
-
-
-class FlacError(ValueError):
-    """The bytes are not a STREAMINFO: the source's fault."""
 
 
 class FlacInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,16 +32,16 @@ class FlacInfo(msgspec.Struct, frozen=True, kw_only=True):
         """Parse a STREAMINFO, alone or after "fLaC" and the block header.
 
         Raises:
-            FlacError: it is missing or truncated, or has no rate.
+            CodecError: it is missing or truncated, or has no rate.
         """
         if data.startswith(_MAGIC):
             data = data[len(_MAGIC) + _BLOCK_HEADER_BYTES :]
         if len(data) < _STREAMINFO_BYTES:
-            raise FlacError("no STREAMINFO")
+            raise CodecError("no STREAMINFO")
         packed = int.from_bytes(data[10:18], "big")
         rate = packed >> 44
         if not rate:
-            raise FlacError("a rate of 0 Hz")
+            raise CodecError("a rate of 0 Hz")
         constant = (packed >> 36 << 36).to_bytes(8, "big")
         return cls(
             rate=rate,

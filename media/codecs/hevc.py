@@ -1,7 +1,7 @@
 """Parses the parts of H.265 needed at ingest: configurations, sizes, random access points.
 
 Not a decoder: slices are never read. Access units have length prefixes, never start codes. Any
-bytes give a value or `HevcError`.
+bytes give a value or `CodecError`.
 Sources: ISO/IEC 14496-15, 8.3.3.1 (hvcC); ITU-T H.265, 7.3.1.2 (NAL units), 7.3.2.2 (SPS), 7.3.3
 (profile, tier and level), table 7-1 (types).
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from media.codecs.bits import BitReader
+from media.codecs.bits import BitReader, CodecError
 from media.codecs.sps import MAX_SIDE, SUBSAMPLING
 
 _SPS: Final = 33
@@ -22,10 +22,6 @@ _MOST_UNITS: Final = 64
 _RECORD_BYTES: Final = 23  # before the arrays of parameter sets
 # As for H.264: scaling lists and reference picture sets are the longest parts.
 _MAX_SPS: Final = 4_096
-
-
-class HevcError(ValueError):
-    """The bytes are not H.265 of the expected form: the source's fault."""
 
 
 class HevcConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,14 +40,14 @@ class HevcConfig(msgspec.Struct, frozen=True, kw_only=True):
         """Parse an HEVCDecoderConfigurationRecord.
 
         Raises:
-            HevcError: it is invalid, has no SPS, or its picture size is out of bounds.
+            CodecError: it is invalid, has no SPS, or its picture size is out of bounds.
         """
         # Version 0 predates the standard; some encoders still write it.
         if len(data) < _RECORD_BYTES or data[0] > 1:
-            raise HevcError("no hvcC record of version 1")
+            raise CodecError("no hvcC record of version 1")
         length_size = (data[21] & 3) + 1
         if length_size == 3:
-            raise HevcError("NAL unit lengths of 3 bytes")
+            raise CodecError("NAL unit lengths of 3 bytes")
         width, height = _size(_first_sps(data))
         return cls(length_size=length_size, width=width, height=height)
 
@@ -81,18 +77,18 @@ def _first_sps(data: bytes) -> bytes:
             start = place + 2
             place = start + int.from_bytes(data[place:start], "big")
             if place > len(data):
-                raise HevcError("the record ends within a parameter set")
+                raise CodecError("the record ends within a parameter set")
             if kind == _SPS:
                 return data[start:place]
-    raise HevcError("a record without a sequence parameter set")
+    raise CodecError("a record without a sequence parameter set")
 
 
 def _size(unit: bytes) -> tuple[int, int]:
     """Return the cropped width and height of an SPS."""
     if not 4 <= len(unit) <= _MAX_SPS or unit[0] >> 1 & 0x3F != _SPS:
-        raise HevcError("no sequence parameter set")
+        raise CodecError("no sequence parameter set")
     # Emulation prevention (7.4.2): encoders insert a 3 after two zeros.
-    bits = BitReader(unit.replace(b"\x00\x00\x03", b"\x00\x00"), HevcError, start=16)
+    bits = BitReader(unit.replace(b"\x00\x00\x03", b"\x00\x00"), start=16)
     bits.u(4)
     layers = bits.u(3)
     bits.flag()
@@ -107,7 +103,7 @@ def _size(unit: bytes) -> tuple[int, int]:
         width -= across * (left + right)
         height -= down * (top + bottom)
     if width <= 0 or height <= 0:
-        raise HevcError(f"a picture of {width} x {height}")
+        raise CodecError(f"a picture of {width} x {height}")
     return width, height
 
 

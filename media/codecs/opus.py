@@ -1,10 +1,12 @@
 """Parses and builds Opus' identification header.
 
-The output rate of a decoder is always 48 kHz. Any bytes give a value or `OpusError`.
+The output rate of a decoder is always 48 kHz. Any bytes give a value or `CodecError`.
 Sources: RFC 7845, 5.1 (identification header); RFC 6716, 3.1 (the first byte of a packet).
 """
 
 from typing import Final
+
+from media.codecs.bits import CodecError
 
 RATE: Final = 48_000
 _MAGIC: Final = b"OpusHead"
@@ -16,25 +18,21 @@ _MOST_CHANNELS: Final = 8
 _STEREO: Final = 0x04  # of a packet's first byte
 
 
-class OpusError(ValueError):
-    """The bytes are not a supported identification header: the source's fault."""
-
-
 def channels_of(header: bytes) -> int:
     """Return the number of channels of an identification header.
 
     Raises:
-        OpusError: it is invalid, is truncated, or has more than eight channels.
+        CodecError: it is invalid, is truncated, or has more than eight channels.
     """
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
-        raise OpusError("no OpusHead")
+        raise CodecError("no OpusHead")
     if header[len(_MAGIC)] >> 4:  # the major version; readers must reject unknown ones
-        raise OpusError("an OpusHead of another version")
+        raise CodecError("an OpusHead of another version")
     channels, mapped = header[_CHANNELS], header[_FAMILY] != 0
     if not 1 <= channels <= _MOST_CHANNELS or (channels > 2 and not mapped):
-        raise OpusError(f"{channels} channels")
+        raise CodecError(f"{channels} channels")
     if mapped and len(header) < _HEADER_BYTES + 2 + channels:
-        raise OpusError("an OpusHead without its channel mapping")
+        raise CodecError("an OpusHead without its channel mapping")
     return channels
 
 
@@ -42,9 +40,9 @@ def header_for(packet: bytes) -> bytes:
     """Return an identification header for a packet of a stream that has none.
 
     Raises:
-        OpusError: the packet is empty.
+        CodecError: the packet is empty.
     """
     if not packet:
-        raise OpusError("an empty packet")
+        raise CodecError("an empty packet")
     channels = 2 if packet[0] & _STEREO else 1
     return _MAGIC + bytes((1, channels, 0, 0)) + RATE.to_bytes(4, "little") + bytes(3)

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from media.codecs.avc import PPS, AvcConfig, nal_units
-from media.codecs.bits import BitReader
-from media.codecs.sps import SPS, AvcError
+from media.codecs.bits import BitReader, CodecError
+from media.codecs.sps import SPS
 
 _DELIMITER: Final = 9  # nal_unit_type; it comes before everything else in an access unit
 # Of all sets of a track: encoders need 30 to 100. A hostile one could make its configuration of
@@ -35,7 +35,7 @@ class ParameterSets:
         self._most = min(_MOST_BYTES, 256**config.length_size - 1)
         try:
             self._sets = _by_identifier((*config.sps, *config.pps))
-        except AvcError:
+        except CodecError:
             self._sets: _Sets = {}
 
     def complete(self, data: bytes) -> bytes:
@@ -47,7 +47,7 @@ class ParameterSets:
         try:
             units = nal_units(data, self._length_size)
             own = _by_identifier(units)
-        except AvcError:
+        except CodecError:
             return data
         sets = self._sets | own
         if sum(map(len, sets.values())) > self._most:
@@ -66,12 +66,12 @@ def _by_identifier(units: Iterable[bytes]) -> _Sets:
     """Return the parameter sets among NAL units.
 
     Raises:
-        AvcError: one of them has no valid identifier.
+        CodecError: one of them has no valid identifier.
     """
     sets: _Sets = {}
     for unit in units:
         kind = unit[0] & 0x1F
         if kind in _ID_BITS:
-            bits = BitReader(unit[:16], AvcError, start=_ID_BITS[kind])
+            bits = BitReader(unit[:16], start=_ID_BITS[kind])
             sets[kind, bits.ue(_MOST_ID[kind])] = unit
     return sets

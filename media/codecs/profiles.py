@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from media.codecs.avc import AvcConfig
-from media.codecs.sps import AvcError
+from media.codecs.bits import CodecError
 from media.track import AudioCodec, VideoCodec, VideoTrack
 
 VIDEO_NAMES: Final = {
@@ -69,7 +69,7 @@ def profile_of(track: VideoTrack) -> VideoProfile:
 def _avc(config: bytes) -> VideoProfile:
     try:
         facts = AvcConfig.parse(config)
-    except AvcError:
+    except CodecError:
         return VideoProfile()
     rate = facts.frame_rate
     return VideoProfile(

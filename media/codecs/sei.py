@@ -19,7 +19,7 @@ def is_rotated(data: bytes, length_size: int) -> bool:
     truncated SEI gives False.
 
     Raises:
-        AvcError: a NAL unit's length exceeds the data.
+        CodecError: a NAL unit's length exceeds the data.
     """
     return any(
         _requests_rotation(unit.replace(b"\x00\x00\x03", b"\x00\x00"))

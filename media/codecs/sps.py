@@ -1,6 +1,6 @@
 """Parses H.264's sequence parameter set: the picture's size, sampling and timing.
 
-It can also take the frame rate out. Numbers are bounded. Any bytes give a value or `AvcError`.
+It can also take the frame rate out. Numbers are bounded. Any bytes give a value or `CodecError`.
 Sources: ISO/IEC 14496-10, 7.3.2.1.1 (syntax), 7.4.1 (escapes), 7.4.2.1.1 (bounds), Annex E (VUI).
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from media.codecs.bits import BitReader
+from media.codecs.bits import BitReader, CodecError
 
 MAX_SIDE: Final = (
     16_384  # level 6.2 ends at 16 880 luma samples a side; larger than any live stream
@@ -39,10 +39,6 @@ _EXTENDED_ASPECT: Final = 255
 _TIMING_BITS: Final = 66
 # Two zeros that a small byte follows.
 _ESCAPED: Final = re.compile(rb"\x00\x00(?=[\x00-\x03])")
-
-
-class AvcError(ValueError):
-    """The bytes are not H.264 of the expected form: the source's fault."""
 
 
 class Vui(msgspec.Struct):
@@ -78,11 +74,11 @@ def parse_sps(unit: bytes) -> Sps:
     """Parse the NAL unit of a sequence parameter set.
 
     Raises:
-        AvcError: it is another unit, is truncated, or has a value out of bounds.
+        CodecError: it is another unit, is truncated, or has a value out of bounds.
     """
     if not 4 <= len(unit) <= _MAX_SPS or unit[0] & 0x1F != SPS:
-        raise AvcError("no sequence parameter set")
-    bits = BitReader(_unescaped(unit), AvcError, start=8)
+        raise CodecError("no sequence parameter set")
+    bits = BitReader(_unescaped(unit), start=8)
     profile = bits.u(8)
     bits.u(16)
     bits.ue(31)
@@ -111,7 +107,7 @@ def parse_sps(unit: bytes) -> Sps:
     width -= across * (left + right)
     height = rows * fields - down * fields * (top + bottom)
     if not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE):
-        raise AvcError(f"a picture of {width} x {height}")
+        raise CodecError(f"a picture of {width} x {height}")
     vui = Vui()
     if bits.flag():
         _read_vui(bits, vui)
@@ -130,7 +126,7 @@ def without_timing(unit: bytes) -> bytes:
     """Return a sequence parameter set that names no frame rate; the unit itself if it names none.
 
     Raises:
-        AvcError: as `parse_sps`.
+        CodecError: as `parse_sps`.
     """
     place = parse_sps(unit).vui.timing
     if place is None:
@@ -200,7 +196,7 @@ def _read_vui(bits: BitReader, vui: Vui) -> None:
             for _ in range(4):
                 bits.ue(16)
             vui.reorder = bits.ue(16)
-    except AvcError:
+    except CodecError:
         return
 
 

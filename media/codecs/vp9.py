@@ -1,22 +1,18 @@
 """Parses the parts of VP9 needed at ingest: keyframes and their size.
 
 Not a decoder: only the first bytes of a frame's uncompressed header are read. A superframe begins
-with its first frame, so it is read like one. Any bytes give a value or `Vp9Error`.
+with its first frame, so it is read like one. Any bytes give a value or `CodecError`.
 Source: VP9 Bitstream & Decoding Process, 6.2 (uncompressed header), 6.2.2 (colour), 6.2.3 (size).
 """
 
 from typing import Final
 
-from media.codecs.bits import BitReader
+from media.codecs.bits import BitReader, CodecError
 from media.codecs.sps import MAX_SIDE
 
 _MARKER: Final = 2
 _SYNC: Final = 0x49_83_42
 _RGB: Final = 7  # color_space
-
-
-class Vp9Error(ValueError):
-    """The bytes are not a VP9 keyframe of the expected form: the source's fault."""
 
 
 def is_keyframe(frame: bytes) -> bool:
@@ -32,15 +28,15 @@ def keyframe_size(frame: bytes) -> tuple[int, int]:
     """Return the width and height of a keyframe's picture.
 
     Raises:
-        Vp9Error: it is not a keyframe, is truncated, or its picture size is out of bounds.
+        CodecError: it is not a keyframe, is truncated, or its picture size is out of bounds.
     """
     if not is_keyframe(frame):
-        raise Vp9Error("no keyframe")
-    bits = BitReader(frame[:32], Vp9Error, start=2)
+        raise CodecError("no keyframe")
+    bits = BitReader(frame[:32], start=2)
     profile = bits.u(1) | bits.u(1) << 1
     bits.u(5 if profile == 3 else 4)
     if bits.u(24) != _SYNC:
-        raise Vp9Error("a keyframe without its sync code")
+        raise CodecError("a keyframe without its sync code")
     if profile >= 2:
         bits.flag()
     if bits.u(3) == _RGB:
@@ -49,5 +45,5 @@ def keyframe_size(frame: bytes) -> tuple[int, int]:
         bits.u(4 if profile & 1 else 1)
     width, height = bits.u(16) + 1, bits.u(16) + 1
     if width > MAX_SIDE or height > MAX_SIDE:
-        raise Vp9Error(f"a picture of {width} x {height}")
+        raise CodecError(f"a picture of {width} x {height}")
     return width, height

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.free_ports import free_ports
+from tests.support.in_thread import in_thread
 from tests.support.waiting import poll
 
 pytestmark = pytest.mark.real
@@ -73,13 +74,8 @@ def greeting(address: tuple[str, int], name: bytes) -> Generator[None]:
                 with connection:
                     connection.sendall(name)
 
-        thread = threading.Thread(target=accept)
-        thread.start()
-        try:
+        with in_thread(accept, over.set):
             yield
-        finally:
-            over.set()
-            thread.join()
 
 
 def reached(port: int) -> str:

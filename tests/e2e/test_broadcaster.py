@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -31,6 +30,7 @@ from tests.support.e2e.websocket_clients import (
     publish,
 )
 from tests.support.free_ports import free_port
+from tests.support.in_thread import in_thread
 from tests.support.redis_server import RedisServer, redis_server
 
 pytestmark = pytest.mark.e2e
@@ -249,14 +249,9 @@ def page_on_another_origin(folder: Path, order: object, packages: Path) -> Gener
     (folder / "index.html").write_text(PAGE.replace("ORDER", json.dumps(order)))
     quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": _silent})
     handler = functools.partial(quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://localhost:{server.server_port}/"
-        finally:
-            server.shutdown()
-            thread.join()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    with server, in_thread(server.serve_forever, server.shutdown):
+        yield f"http://localhost:{server.server_port}/"
 
 
 def test_a_page_on_another_origin_receives_public_and_private_channels_in_chromium(

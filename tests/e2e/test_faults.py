@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -28,6 +27,7 @@ from tests.support.e2e.hls_reader import multivariant
 from tests.support.e2e.publishers import persisting
 from tests.support.e2e.service import ServiceProcess, service
 from tests.support.e2e.uploaded_videos import completed, upload
+from tests.support.in_thread import in_thread
 from tests.support.postgres import PostgresServer
 from tests.support.redis_server import redis_server
 from tests.support.storage.full_disk import MIB, small_disk
@@ -196,13 +196,8 @@ class KeepingViewer(PlaylistArchive):
 def viewing(stream: EncoderPair) -> Generator[KeepingViewer]:
     """Watch a stream for the length of the block."""
     viewer = KeepingViewer(stream.playlist)
-    thread = threading.Thread(target=viewer.run, name="viewer")
-    thread.start()
-    try:
+    with in_thread(viewer.run, viewer.stop):
         yield viewer
-    finally:
-        viewer.stop()
-        thread.join()
 
 
 def lost_pictures(viewer: KeepingViewer, folder: Path) -> int:

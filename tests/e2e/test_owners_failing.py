@@ -26,6 +26,7 @@ from tests.support.e2e.listed_segments import ListedSegments, watching
 from tests.support.e2e.network_namespaces import ALSO_HERE, HERE, NetworkHost, network
 from tests.support.e2e.publishers import ffmpeg, persisting, publishing
 from tests.support.e2e.written_once import WrittenOnce
+from tests.support.in_thread import in_thread
 from tests.support.postgres import running_postgres
 from tests.support.redis_server import redis_server
 from tests.support.storage.s3_server import running_s3
@@ -73,13 +74,8 @@ class MovingEncoder:
 
 @contextmanager
 def running(encoder: MovingEncoder) -> Generator[MovingEncoder]:
-    thread = threading.Thread(target=encoder.run, name="moving encoder")
-    thread.start()
-    try:
+    with in_thread(encoder.run, encoder.stop):
         yield encoder
-    finally:
-        encoder.stop()
-        thread.join()
 
 
 class Owners:

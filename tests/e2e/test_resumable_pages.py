@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import pytest
 from tests.e2e.test_resumable import JsonObject, MiB, sum_of, written
 from tests.support.browser import Chromium
 from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
+from tests.support.in_thread import in_thread
 
 pytestmark = pytest.mark.e2e
 
@@ -36,14 +36,9 @@ def site(folder: Path) -> Generator[str]:
     """Serve a folder as a website on another origin."""
     quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": _silent})
     handler = functools.partial(quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://localhost:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    with server, in_thread(server.serve_forever, server.shutdown):
+        yield f"http://localhost:{server.server_port}"
 
 
 def arrived(running: ServiceProcess) -> str:

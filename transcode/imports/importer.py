@@ -10,13 +10,15 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import ClassVar, Final
 
 import msgspec
 
 from media.no_op import do_nothing_async
+from media.stream_keys import PublicHash
 from outbound.http_client import CheckedClient, FetchRefused
 from outbound.policy import BadWebAddress, parse_web_address
 from storage.catalog.records.videos import VideoFile
@@ -27,13 +29,12 @@ from storage.file_intake import FileRefused, Probe, probe_source
 from storage.leases import Lease
 from storage.objects import addresses
 from storage.objects.base import ObjectError, StoreFull
-from storage.objects.resumable_file import FileStillLocked, ResumableFile
+from storage.objects.resumable_file import FileStillLocked, ResumableFile, open_resumable_file
 from storage.objects.store import MediaStore
 from storage.workers.context import WorkContext
 from storage.workers.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
 from storage.workers.worker_pool import WorkSource
 from transcode.imports.download import DownloadLimits, FileVersion, download
-from transcode.imports.partial_file import open_partial_file
 
 log = logging.getLogger(__name__)
 
@@ -254,3 +255,44 @@ class ImportJob(LeasedTask[ImportContext, VideoFile]):
         if size is not None and not self._is_size_recorded:
             self._is_size_recorded = True
             await self._require_quota(0)
+
+
+@asynccontextmanager
+async def open_partial_file(
+    objects: MediaStore,
+    hash_: PublicHash,
+    *,
+    attempt: int,
+    received: int,
+    max_bytes: int,
+    min_free_bytes: int,
+    wait_seconds: float = 1.0,
+) -> AsyncGenerator[ResumableFile]:
+    """Open the file of a video's import for the length of the block, with up to `received` bytes.
+
+    It survives the block and the process, and is locked while an attempt writes to it. How many of
+    its bytes count, and of which version of the file they are, is in the row of the import. If a
+    worker that lost its lease still holds it after `wait_seconds`, the attempt begins a separate
+    file. `min_free_bytes` of the disk stay free.
+
+    Raises:
+        FileStillLocked: the attempt's own file is held, too.
+        StoreFull, StoreFailed: the file cannot be created.
+    """
+    open_file = partial(
+        open_resumable_file,
+        objects,
+        final_address=addresses.imported_source(hash_, attempt),
+        max_bytes=max_bytes,
+        min_free_bytes=min_free_bytes,
+        wait_seconds=wait_seconds,
+    )
+    async with AsyncExitStack() as stack:
+        try:
+            file = await stack.enter_async_context(open_file(addresses.partial_import(hash_)))
+        except FileStillLocked:
+            own_address = addresses.partial_import(hash_, attempt)
+            file = await stack.enter_async_context(open_file(own_address))
+            received = 0
+        await file.truncate(received)
+        yield file

@@ -1,17 +1,19 @@
 """Probes an uploaded file in a sandboxed engine.
 
-The probe of an upload gets a few seconds, and as many before that to wait for a place. The probe of
-a worker may take as long as it reads: a recording of 20 GB that was never closed is read to its
-end.
+No more than `MAX_PROBES` files are opened at once; the others wait. The probe of an upload gets a
+few seconds, and as many before that to wait for a place. The probe of a worker may take as long as
+it reads: a recording of 20 GB that was never closed is read to its end.
 """
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from asyncio import AbstractEventLoop
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
+from weakref import WeakKeyDictionary
 
-from transcode.inspect.concurrency import probe_place
 from transcode.protocol.engine_process import SILENT_SECONDS
 from transcode.protocol.file_engine import file_engine
 from transcode.protocol.messages import FILE_NOT_READ, Probed, Refused, Trouble, WireError
@@ -20,6 +22,9 @@ log = logging.getLogger(__name__)
 
 # The upload's response waits for it. A file of 500 MB with its index at the end takes 0.2 s.
 PROBE_SECONDS: Final = 5.0
+# Each probe may use 1 GiB of memory, and hostile files do; a good file takes 0.3 s.
+MAX_PROBES: Final = 4
+_places: WeakKeyDictionary[AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _BROKE_IT: Final = "The file cannot be read: it makes the reader fail."
 
 
@@ -37,6 +42,14 @@ class NotMedia(ProbeError):
 
 class ProbeTimeout(ProbeError):
     """The probe did not end in time, or failed for another reason: the file may be good."""
+
+
+@asynccontextmanager
+async def probe_place() -> AsyncGenerator[None, None]:
+    """Wait for one of this event loop's `MAX_PROBES` places and hold it within the block."""
+    places = _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_PROBES))
+    async with places:
+        yield
 
 
 async def probe(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from media.ladder import STANDARD_LABELS, Ladder, Rendition, ladder_for
-from transcode.inspect.concurrency import probe_place
+from transcode.inspect.probe import probe_place
 from transcode.protocol.file_engine import file_engine
 from transcode.protocol.messages import FileOrder, Poster, Refused
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from media.codecs.avc import AvcConfig, first_slice_is_idr
-from media.codecs.sps import AvcError
+from media.codecs.bits import CodecError
 from media.hls.playlist import TARGET_SECONDS
 from media.packet import MediaPacket
 from media.track import Track, VideoCodec, VideoTrack
@@ -47,7 +47,7 @@ class KeyframeMonitor:
         if track.codec is VideoCodec.AVC:
             try:
                 self._length_size = AvcConfig.parse(track.config).length_size
-            except AvcError:
+            except CodecError:
                 return
 
     def follow(self, tracks: tuple[Track, ...]) -> None:

@@ -30,7 +30,7 @@ from storage.catalog.videos.spans import Spans
 from storage.catalog.videos.transcoding import Transcoding
 from storage.errors import CatalogError
 from storage.leases import Lease
-from storage.objects.addresses import video, video_poster
+from storage.objects.addresses import video
 from storage.objects.base import Objects
 from storage.workers.context import WorkContext
 from storage.workers.leased_task import Postponed
@@ -49,9 +49,8 @@ from transcode.vod.asset_plan import (
 from transcode.vod.attempt_cleanup import mark_replaced
 from transcode.vod.core_budget import CoreBudget
 from transcode.vod.engine_task import EngineOutcome, run_engine
+from transcode.vod.images import PosterError, VodImages, make_images, store_images
 from transcode.vod.playlists import write_playlists
-from transcode.vod.posters import PosterError, VodImages, make_posters
-from transcode.vod.previews import store_previews
 from transcode.vod.rendition_store import MadePiece, RenditionStore
 from transcode.vod.subtitles import read_subtitles, store_subtitles
 
@@ -131,7 +130,10 @@ class AssetAttempt:
         await self._plan(probed, order)
         outcome = await self._encode(path, order, probed)
         stills = await self._posters(path, outcome)
-        preview_size = await self._store_images(stills)
+        folders = self._poster_folder, self._preview_folder
+        preview_size = await store_images(
+            self._context.objects, self._work.hash, stills, *folders, self._claimed_us
+        )
         subtitles = await self._subtitles(path, probed, outcome)
         return Original(
             ladder=self._ladder,
@@ -296,24 +298,13 @@ class AssetAttempt:
 
     async def _posters(self, path: Path, outcome: EngineOutcome) -> VodImages:
         try:
-            return await make_posters(
+            return await make_images(
                 self._work.hash, path, self._ladder, length_us=self._claimed_us
             )
         except (NotMedia, PosterError) as error:
             log.warning("no posters", extra={"video": self._work.hash, "cause": str(error)})
             outcome.warnings["no posters"] = 1
             return VodImages(posters=())
-
-    async def _store_images(self, stills: VodImages) -> int:
-        """Store posters and previews; return the bytes of the previews."""
-        objects, hash_ = self._context.objects, self._work.hash
-        for still in stills.posters:
-            await objects.put(video_poster(hash_, self._poster_folder, still.label), still.data)
-        if stills.previews is None:
-            return 0
-        return await store_previews(
-            objects, hash_, self._preview_folder, stills.previews, self._claimed_us
-        )
 
     async def _subtitles(
         self, path: Path, probed: Probed, outcome: EngineOutcome

@@ -27,11 +27,7 @@ from storage.catalog.records.transcoding import MadePreviews, PreviewWork
 from storage.catalog.videos.jobs import PREVIEWS
 from storage.catalog.videos.previews import RecordingPreviews
 from storage.leases import Lease
-from storage.objects.addresses import (
-    video_folder,
-    video_poster,
-    video_variants,
-)
+from storage.objects.addresses import video_folder, video_variants
 from storage.objects.base import ObjectError, ObjectMissing, Objects
 from storage.workers.context import WorkContext
 from storage.workers.leased_task import AttemptFailed, InputRefused, LeasedTask, TaskEvents
@@ -46,7 +42,7 @@ from transcode.protocol.engine_process import (
 from transcode.protocol.file_messages import Keyframe, PosterKeyframe, PreviewOrder
 from transcode.protocol.messages import Poster, Previews, WireError
 from transcode.vod.attempt_cleanup import remove_folders
-from transcode.vod.previews import store_previews
+from transcode.vod.images import VodImages, store_images
 
 log = logging.getLogger(__name__)
 
@@ -135,13 +131,6 @@ class PreviewMaker(WorkSource[PreviewContext]):
         await PreviewJob(self.context, work, held).run()
 
 
-class _MadeImages(msgspec.Struct, frozen=True):
-    """What an engine made of keyframes."""
-
-    previews: Previews | None
-    posters: tuple[Poster, ...]
-
-
 class PreviewJob(LeasedTask[PreviewContext, MadePreviews]):
     """One attempt at the previews of a recording.
 
@@ -208,15 +197,12 @@ class PreviewJob(LeasedTask[PreviewContext, MadePreviews]):
         folder = address.rpartition("/")[0]
         return _SampledRendition(folder, playlist.duration, sampled_segments(playlist))
 
-    async def _store(self, images: _MadeImages, length_us: int) -> MadePreviews:
+    async def _store(self, images: VodImages, length_us: int) -> MadePreviews:
         hash_, objects, attempt = self._work.hash, self._context.objects, self.held.attempt
         previews, posters = self._folder(attempt), self._poster_folder(attempt)
-        size = 0
+        size = await store_images(objects, hash_, images, posters, previews, length_us)
         if images.previews is not None:
-            size = await store_previews(objects, hash_, previews, images.previews, length_us)
             await objects.make_durable(video_folder(hash_, previews))
-        for poster in images.posters:
-            await objects.put(video_poster(hash_, posters, poster.label), poster.data)
         if images.posters:
             await objects.make_durable(video_folder(hash_, posters))
         return MadePreviews(
@@ -231,7 +217,7 @@ class PreviewJob(LeasedTask[PreviewContext, MadePreviews]):
         shown: Sequence[Variant],
         smallest: _SampledRendition,
         largest: _SampledRendition | None,
-    ) -> _MadeImages:
+    ) -> VodImages:
         """Make previews of the keyframes of `smallest`, and posters of those of `largest`."""
         order = PreviewOrder(width=shown[-1].width, height=shown[-1].height, rungs=_rungs(shown))
         previews: Previews | None = None
@@ -257,7 +243,7 @@ class PreviewJob(LeasedTask[PreviewContext, MadePreviews]):
             facts = {**self.facts, "status": status, "cause": repr(failure)}
             log.warning("engine lost", extra=facts)
             raise AttemptFailed(_BROKE)
-        return _MadeImages(previews, tuple(posters))
+        return VodImages(previews=previews, posters=tuple(posters))
 
     async def _send_candidates(self, engine: EngineProcess, rendition: _SampledRendition) -> None:
         """Send the keyframes of which the best becomes the poster, from all over the video."""

@@ -8,6 +8,7 @@ import pytest
 from media.ladder import AUDIO_RENDITION
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoRecord
+from storage.catalog.videos.recordings import Recordings
 from tests.support.sql import run_sql
 from tests.support.storage.engine_reports import (
     HASH,
@@ -359,12 +360,14 @@ async def test_a_recording_that_another_host_has_just_begun_is_not_over(tmp_path
 async def test_a_fault_of_the_search_for_ended_runs_ends_no_recording_of_a_present_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    async def find_none(_: Recordings) -> list[None]:
+        return [None]  # a bug of ours: it finds rows that are none
+
     async with run_recorder(tmp_path) as fixture:
         publication, maker = await fixture.on_air(3, maker=ReportMaker(TOP, LOW))
         await fixture.caught_up(publication)
         with monkeypatch.context() as faulty:
-            # A bug of ours: it finds rows that are none.
-            faulty.setattr(fixture.catalog.recordings, "find_all", lambda: asyncio.sleep(0, [None]))
+            faulty.setattr(Recordings, "find_all", find_none)
             for _ in range(2):
                 fixture.recorder.check_ended()
                 await until(lambda: "recordings not listed" in caplog.text)

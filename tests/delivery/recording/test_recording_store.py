@@ -198,7 +198,7 @@ async def test_the_steps_of_each_time_are_found(objects: DiskObjects, lost: int 
     numbers = {number for number in range(PAGES * OF_A_PAGE) if number // OF_A_PAGE != lost}
     for start in range(0, 40, 3):
         for end in range(start + 1, 41, 3):
-            sequences = [one.sequence for one in await store.find_steps(time(start, end))]
+            sequences = [one.sequence for one in await store.pages.find(time(start, end))]
             wanted = set(range(start // 2, -(-end // 2))) & numbers
             assert wanted <= set(sequences), (start, end)
             assert sequences == sorted(set(sequences))
@@ -206,11 +206,11 @@ async def test_the_steps_of_each_time_are_found(objects: DiskObjects, lost: int 
 
 async def test_of_another_time_nothing_is_found(objects: DiskObjects) -> None:
     empty = await load(objects)
-    assert await empty.begin_us() is None
-    assert await empty.find_steps(time(0, 10)) == []
+    assert await empty.pages.begin_us() is None
+    assert await empty.pages.find(time(0, 10)) == []
     store = await recorded(objects)
-    assert await store.begin_us() == time(0, 0).from_us
-    assert await store.find_steps(time(40, 50)) == []
+    assert await store.pages.begin_us() == time(0, 0).from_us
+    assert await store.pages.find(time(40, 50)) == []
 
 
 class CountingDisk(DiskObjects):
@@ -232,7 +232,7 @@ async def test_a_long_recording_is_not_read_in_whole(tmp_path: Path) -> None:
             await store.write_page()
         for start in (0, 60, 126):
             disk.read = 0
-            sequences = [one.sequence for one in await store.find_steps(time(start, start + 2))]
+            sequences = [one.sequence for one in await store.pages.find(time(start, start + 2))]
             assert start // 2 in sequences
             # Six or seven to find the first one, and eight at once from there.
             assert disk.read <= 15

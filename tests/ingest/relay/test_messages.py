@@ -5,27 +5,29 @@ import random
 import msgspec
 import pytest
 
-from ingest.relay.frames import HEADER_BYTES, FrameReader, RelayProtocolError
 from ingest.relay.messages import (
+    HEADER_BYTES,
     MAX_AGE_MS,
     Attach,
     Attached,
     AttachRefused,
     Close,
     Disconnect,
+    FrameReader,
     Hello,
     Message,
     PartReceived,
     Ping,
+    RelayedGrant,
     RelayedJump,
     RelayedPacket,
     RelayedTrack,
+    RelayProtocolError,
     Stored,
     age_in_ms,
     decode,
     encode,
 )
-from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.failover import Mode, Policy
 from ingest.stream.ports import Grant
 from ingest.stream.slot_session import CloseReason

@@ -19,12 +19,12 @@ from ingest.relay.messages import (
     Disconnect,
     Message,
     PartReceived,
+    RelayedGrant,
     RelayedJump,
     RelayedPacket,
     RelayedTrack,
     Stored,
 )
-from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.slot_session import CloseReason
 from media.loop_lag import LoopLag
 from tests.ingest.relay.test_link import User

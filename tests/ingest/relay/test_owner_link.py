@@ -16,13 +16,13 @@ from ingest.relay.messages import (
     Close,
     Disconnect,
     PartReceived,
+    RelayedGrant,
     RelayedJump,
     RelayedPacket,
     RelayedTrack,
     Stored,
 )
 from ingest.relay.owner_link import Attachment, OwnerLink, OwnerUnreachable
-from ingest.relay.relayed_grant import RelayedGrant
 from ingest.stream.live_stream import SlotOccupied
 from ingest.stream.slot_session import CloseReason
 from media.loop_lag import LoopLag
@@ -91,15 +91,17 @@ async def test_a_session_is_attached_and_its_media_are_sent() -> None:
         assert attachment.generation == 6
         assert attachment.address == "192.0.2.9:1937"
         packet = MediaPacket(track=AUDIO, dts=1, pts=2, key=True, data=b"s")
-        attachment.send_track(VIDEO)
-        attachment.send_track(AUDIO, 1.5)
-        attachment.send_packet(packet)
-        attachment.send_packet(packet, 1e9)
-        attachment.send_packet(packet, -0.1)
-        attachment.send_part()
-        attachment.send_unusable("odd", video=True)
-        attachment.send_announcement()
-        attachment.send_jump()
+        now = asyncio.get_running_loop().time()
+        attachment.receive_track(VIDEO, now)
+        attachment.receive_track(AUDIO, now - 1.5)
+        attachment.receive_packets([packet], now)
+        attachment.receive_packets([packet], now - 1e9)
+        attachment.receive_packets([packet], now + 0.1)
+        for later in (0.15, 0.25):  # the first part is soon after a packet
+            attachment.receive_part(now + later)
+            attachment.receive_unusable("odd", now + later, video=True)
+        attachment.picture_announced()
+        attachment.clock_jumped()
         await asyncio.sleep(0.05)
         sound = RelayedPacket(number=0, age_ms=0, video=False, dts=1, pts=2, key=True, data=b"s")
         old = RelayedPacket(
@@ -112,6 +114,7 @@ async def test_a_session_is_attached_and_its_media_are_sent() -> None:
             sound,
             old,
             sound,
+            PartReceived(number=0, video=True, unusable="odd"),
             PartReceived(number=0),
             PartReceived(number=0, video=True, unusable="odd"),
             PartReceived(number=0, announced=True),
@@ -176,7 +179,7 @@ async def test_a_link_that_is_lost_ends_all_sessions_and_attempts() -> None:
         assert len(session.ended) == len(each.closed) == 1
         assert not attachment.is_open
         assert attachment.farewell is None
-        attachment.send_part()  # has no effect
+        attachment.picture_announced()  # has no effect
 
 
 @virtual_sockets

@@ -17,7 +17,8 @@ from media.codecs.avc import (
     nal_units,
     without_timing,
 )
-from media.codecs.sps import MAX_SIDE, AvcError
+from media.codecs.bits import CodecError
+from media.codecs.sps import MAX_SIDE
 from media.hls.fmp4 import Sample
 from tests.support.media.avc_records import config_of
 
@@ -99,7 +100,7 @@ def test_a_record_made_of_its_sets_is_the_same_record() -> None:
 
 @pytest.mark.parametrize("length", range(len(RECORD) - 4))
 def test_a_record_that_is_cut_off_is_refused(length: int) -> None:
-    with pytest.raises(AvcError):
+    with pytest.raises(CodecError):
         AvcConfig.parse(RECORD[:length])
 
 
@@ -114,7 +115,7 @@ def test_a_record_that_is_cut_off_is_refused(length: int) -> None:
     ],
 )
 def test_what_is_no_record_is_refused(data: bytes, why: str) -> None:
-    with pytest.raises(AvcError, match=why):
+    with pytest.raises(CodecError, match=why):
         AvcConfig.parse(data)
 
 
@@ -122,7 +123,7 @@ def test_what_is_no_record_is_refused(data: bytes, why: str) -> None:
 def test_a_damaged_record_gives_a_bounded_picture_or_the_error(offset: int, byte: int) -> None:
     try:
         config = AvcConfig.parse(RECORD[:offset] + bytes((byte,)) + RECORD[offset + 1 :])
-    except AvcError:
+    except CodecError:
         return
     assert 0 < config.width <= MAX_SIDE
     assert 0 < config.height <= MAX_SIDE
@@ -133,7 +134,7 @@ def test_any_bytes_give_a_config_or_the_error(data: bytes) -> None:
     for record in (data, b"\x01\x64\x00\x1f\xff" + data):
         try:
             assert AvcConfig.parse(record).sps
-        except AvcError:
+        except CodecError:
             continue
 
 
@@ -186,8 +187,8 @@ def test_an_open_gops_keyframe_is_no_idr(video: Encode) -> None:
 def test_any_access_unit_gives_an_answer_or_the_error(data: bytes, size: int) -> None:
     try:
         units = nal_units(data, size)
-    except AvcError:
-        with pytest.raises(AvcError):
+    except CodecError:
+        with pytest.raises(CodecError):
             is_idr(data, size)
         assert first_slice_is_idr(data, size) in (True, False)
         return
@@ -199,10 +200,10 @@ def test_any_access_unit_gives_an_answer_or_the_error(data: bytes, size: int) ->
 @pytest.mark.parametrize("missing", [1, 3, 4, 6])
 def test_a_truncated_access_unit_is_refused(missing: int) -> None:
     whole = unit(SEI, IDR)
-    with pytest.raises(AvcError):
+    with pytest.raises(CodecError):
         is_idr(whole[:-missing], 4)
     assert not first_slice_is_idr(whole[:-missing], 4)
-    with pytest.raises(AvcError):
+    with pytest.raises(CodecError):
         nal_units(whole[:-missing], 4)
 
 
@@ -223,7 +224,7 @@ def test_a_picture_has_a_slice_and_no_broken_unit(parts: tuple[bytes, ...], expe
 def test_a_picture_that_is_cut_off_is_none() -> None:
     whole = unit(AUD, IDR)
     for missing in range(1, len(IDR) + 4):
-        with pytest.raises(AvcError):
+        with pytest.raises(CodecError):
             is_picture(whole[:-missing], 4)
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.codecs.hevc import HevcConfig, HevcError, is_random_access
+from media.codecs.bits import CodecError
+from media.codecs.hevc import HevcConfig, is_random_access
 
 VPS = bytes.fromhex("40010c01ffff01600000030090000003000003001e959009")
 # 160 x 90: coded as 160 x 96, cropped.
@@ -105,7 +106,7 @@ def test_sizes_are_read(unit: bytes, size: tuple[int, int]) -> None:
     ],
 )
 def test_what_is_no_record_is_an_error(data: bytes) -> None:
-    with pytest.raises(HevcError):
+    with pytest.raises(CodecError):
         HevcConfig.parse(data)
 
 
@@ -152,7 +153,7 @@ def test_any_damage_gives_a_size_or_an_error(data: bytes, offset: int, lost: int
     for damaged in (data, HEAD + data, RECORD[:offset] + data + RECORD[offset + lost :]):
         try:
             config = HevcConfig.parse(damaged)
-        except HevcError:
+        except CodecError:
             continue
         assert 0 < config.width <= 16_384
         assert 0 < config.height <= 16_384

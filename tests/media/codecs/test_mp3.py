@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from media.codecs.mp3 import Mp3Error, Mp3Frame
+from media.codecs.bits import CodecError
+from media.codecs.mp3 import Mp3Frame
 
 
 def frame(version: int, rate: int, mode: int, layer: int = 1, bitrate: int = 5) -> bytes:
@@ -40,7 +41,7 @@ def test_rate_and_channels_are_read(data: bytes, rate: int, channels: int) -> No
     ],
 )
 def test_what_is_no_frame_is_an_error(data: bytes) -> None:
-    with pytest.raises(Mp3Error):
+    with pytest.raises(CodecError):
         Mp3Frame.parse(data)
 
 
@@ -48,7 +49,7 @@ def test_what_is_no_frame_is_an_error(data: bytes) -> None:
 def test_any_bytes_give_facts_or_an_error(data: bytes) -> None:
     try:
         frame = Mp3Frame.parse(data)
-    except Mp3Error:
+    except CodecError:
         return
     assert 8_000 <= frame.rate <= 48_000
     assert frame.channels in (1, 2)

@@ -23,6 +23,7 @@ from av import VideoFrame
 from tests.support.e2e.hls_reader import CollectedRendition, collect, multivariant
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.strict_player import timeline
+from tests.support.in_thread import in_thread
 
 # Wide and low: the ladders are those of 360p, 480p and 720p, with a quarter of the pixels.
 ONE_RUNG = "432x128"  # passed through: too wide for 240p
@@ -264,13 +265,8 @@ def archiving(url: str, *, patient: bool = False) -> Generator[PlaylistArchive]:
     With `patient`, the stream may have no playlist at first.
     """
     archive = PlaylistArchive(url, patient=patient)
-    thread = threading.Thread(target=archive.run, name="keeper")
-    thread.start()
-    try:
+    with in_thread(archive.run, archive.stop):
         yield archive
-    finally:
-        archive.stop()
-        thread.join()
     assert archive.fault is None, archive.fault
 
 

@@ -3,10 +3,11 @@
 To a browser, `localhost` and `127.0.0.1` are two sites.
 """
 
-import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.support.in_thread import in_thread
 
 
 @contextmanager
@@ -28,11 +29,6 @@ def site(pages: Mapping[str, str], headers: Mapping[str, str] | None = None) -> 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # as above
             """Log nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), PageHandler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://localhost:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), PageHandler)
+    with server, in_thread(server.serve_forever, server.shutdown):
+        yield f"http://localhost:{server.server_port}"

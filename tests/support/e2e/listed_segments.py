@@ -19,6 +19,7 @@ from media.hls.timeline import Timeline
 from tests.support.e2e.hls_reader import addresses
 from tests.support.e2e.service import fetch
 from tests.support.hls.timeline_parser import parse_timeline
+from tests.support.in_thread import in_thread
 
 _LOOK_SECONDS = 0.2
 
@@ -147,10 +148,5 @@ class ListedSegments:
 def watching(url: str) -> Generator[ListedSegments]:
     """Watch a stream for the length of the block."""
     listed = ListedSegments(url)
-    thread = threading.Thread(target=listed.run, name="listed segments")
-    thread.start()
-    try:
+    with in_thread(listed.run, listed.stop):
         yield listed
-    finally:
-        listed.stop()
-        thread.join()

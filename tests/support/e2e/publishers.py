@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.e2e.service import SCALE
+from tests.support.in_thread import in_thread
 from tests.support.made_media import make_file
 
 INSTALL = {
@@ -98,13 +99,8 @@ def persisting(command: list[str]) -> Generator[None]:
                     pass
             over.wait(0.3)
 
-    thread = threading.Thread(target=insist, name="encoder")
-    thread.start()
-    try:
+    with in_thread(insist, over.set):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @contextmanager

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from tests.support.in_thread import in_thread
+
 
 @contextmanager
 def repeating(step: Callable[[], object], seconds: float) -> Generator[None]:
@@ -19,12 +21,7 @@ def repeating(step: Callable[[], object], seconds: float) -> Generator[None]:
                 errors.append(error)
                 return
 
-    thread = threading.Thread(target=repeat, name="repeating")
-    thread.start()
-    try:
+    with in_thread(repeat, over.set):
         yield
-    finally:
-        over.set()
-        thread.join()
     if errors:
         raise errors[0]

@@ -16,6 +16,7 @@ from media.hls.playlist import MediaPlaylist
 from media.ticks import VIDEO_SCALE
 from tests.support.e2e.service import Answer, fetch
 from tests.support.e2e.strict_player import Follower
+from tests.support.in_thread import in_thread
 from tests.support.waiting import SCALE
 
 _PATIENCE: Final = 1.0 * SCALE  # seconds to wait for one host
@@ -141,10 +142,5 @@ class LowLatencyViewer:
 @contextmanager
 def waiting(viewer: LowLatencyViewer) -> Generator[LowLatencyViewer]:
     """Watch a stream at low latency for the length of the block."""
-    thread = threading.Thread(target=viewer.run, name="low latency")
-    thread.start()
-    try:
+    with in_thread(viewer.run, viewer.stop):
         yield viewer
-    finally:
-        viewer.stop()
-        thread.join()

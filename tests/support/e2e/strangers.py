@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from tests.support.e2e.hostile_peer import Target
+from tests.support.in_thread import in_thread
 from tests.support.ingest import rtmp_peer
 
 _WRONG_KEY: Final = "AbCdEfGhIjKl_00000000-1111-2222-3333-444444444444"
@@ -145,10 +146,5 @@ def attacking(target: AttackedPorts) -> Generator[AttackLog]:
                 attacks.broken.append(f"{attack.__name__}: {error}")
             attacks.count += 1
 
-    thread = threading.Thread(target=attack_on, name="strangers")
-    thread.start()
-    try:
+    with in_thread(attack_on, over.set):
         yield attacks
-    finally:
-        over.set()
-        thread.join()

@@ -18,6 +18,7 @@ from media.hls import m3u8
 from media.hls.playlist import MediaPlaylist, MultivariantPlaylist
 from media.no_op import do_nothing
 from tests.support.e2e.service import Answer, fetch
+from tests.support.in_thread import in_thread
 
 _LOOK_SECONDS = 0.25
 _AWAY = (urllib.error.URLError, HTTPException, OSError)
@@ -204,13 +205,8 @@ def following(url: str) -> Generator[Follower]:
 @contextmanager
 def keeping_up(follower: Follower) -> Generator[Follower]:
     """Run a follower for the length of the block, and check that the stream was consistent."""
-    thread = threading.Thread(target=follower.run, name="follower")
-    thread.start()
-    try:
+    with in_thread(follower.run, follower.stop):
         yield follower
         time.sleep(2 * _LOOK_SECONDS)
-    finally:
-        follower.stop()
-        thread.join()
     assert follower.faults == []
     assert follower.looks > 0

@@ -13,6 +13,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
+from tests.support.in_thread import in_thread
+
 _STOP_SECONDS: Final = 5.0
 _PIECE: Final = 16 * 1024
 _LINGER: Final = struct.pack("ii", 1, 0)  # closing sends a reset
@@ -150,11 +152,6 @@ class Relay:
 def relaying(target: int, sent: bytearray | None = None) -> Generator[Relay]:
     """Relay to a port for the length of the block; what is sent to it is added to `sent`."""
     relay = Relay(target, sent)
-    thread = threading.Thread(target=relay.run, name="relay")
-    thread.start()
-    try:
+    with in_thread(relay.run, relay.stop):
         relay.started()
         yield relay
-    finally:
-        relay.stop()
-        thread.join()

@@ -6,7 +6,7 @@ from media.codecs.sps import PROFILES_WITH_CHROMA, parse_sps
 def config_of(sps: bytes, pps: bytes) -> bytes:
     """Return the decoder configuration record of an SPS and a PPS, with 4-byte lengths.
 
-    Luma and chroma have one bit depth. Raises AvcError if the SPS is invalid.
+    Luma and chroma have one bit depth. Raises CodecError if the SPS is invalid.
     """
     facts = parse_sps(sps)
     record = bytes((1, sps[1], sps[2], sps[3], 0xFF, 0xE1))

@@ -19,7 +19,7 @@ from media.stream_events import StreamEvent
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoQuery, VideoRecord, WholeVideo
-from storage.catalog.videos.recordings import MadeRecording, RecordingRow
+from storage.catalog.videos.recordings import MadeRecording, RecordingRow, Recordings
 from storage.objects.disk import DiskObjects
 from tests.support.manual_clock import ManualClock
 from tests.support.sql import migrated, run_sql
@@ -39,24 +39,18 @@ from tests.support.waiting import until
 DAY_US = 86_400_000_000
 
 
-class FailingRecordingCatalog:
-    """The real catalog, which fails together with the disk."""
+class FailingRecordings(Recordings):
+    """Those of a catalog, which fail together with the disk."""
 
     def __init__(self, catalog: Catalog, objects: FailingObjects) -> None:
-        self._recordings = catalog.recordings
+        vars(self).update(vars(catalog.recordings))
         self._objects = objects
-
-    async def find(self, stream: str, run: str) -> RecordingRow | None:
-        return await self._recordings.find(stream, run)
-
-    async def find_all(self) -> tuple[RecordingRow, ...]:
-        return await self._recordings.find_all()
 
     async def begin(
         self, stream: str, run: str, keep_days: int, now_us: int
     ) -> RecordingRow | None:
         self._objects.count()
-        return await self._recordings.begin(stream, run, keep_days, now_us)
+        return await super().begin(stream, run, keep_days, now_us)
 
     async def finish(
         self,
@@ -66,11 +60,11 @@ class FailingRecordingCatalog:
         name_of: Callable[[str], str],
     ) -> int | None:
         self._objects.count()
-        return await self._recordings.finish(recording, made, now_us, name_of)
+        return await super().finish(recording, made, now_us, name_of)
 
     async def remove(self, recording: int) -> bool:
         self._objects.count()
-        return await self._recordings.remove(recording)
+        return await super().remove(recording)
 
 
 class RecorderFixture(msgspec.Struct):
@@ -214,7 +208,7 @@ class RecorderFixture(msgspec.Struct):
         assert named | {self.disk.path(address) for address in pages} == files or not exact
         # The pages have each step of the playlists, as clips need them.
         store = await RecordingStore.load(self.disk, video.hash)
-        steps = await store.find_steps(TimeRange(0, NOON_US + DAY_US))
+        steps = await store.pages.find(TimeRange(0, NOON_US + DAY_US))
         assert {(f"{step.sequence}.m4s", step.discontinuity) for step in steps} == set(*shapes)
         assert pages or not shapes
 
@@ -256,7 +250,7 @@ async def run_recorder(
 
             recorder = Recorder(
                 objects=frail,
-                catalog=FailingRecordingCatalog(catalog, frail),
+                catalog=FailingRecordings(catalog, frail),
                 find_lack=find_lack,
                 now_us=lambda: now_us,
                 name_of=lambda title: title.lower().replace(" ", "-"),

@@ -15,7 +15,7 @@ from storage.objects.disk import DiskObjects
 from storage.objects.resumable_file import ResumableFile
 from tests.support.transcode.web_servers import Responder, WebRequest, web_server
 from transcode.imports.download import DownloadLimits, download
-from transcode.imports.partial_file import open_partial_file
+from transcode.imports.importer import open_partial_file
 
 LOOPBACK = parse_networks("127.0.0.1")
 MiB = 1 << 20

@@ -1,9 +1,10 @@
-"""A JPEG encoder for single pictures."""
+"""A JPEG encoder for single pictures, and posters of them."""
 
 # The library leaves the type parameter of its packets open, so pyright knows them in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
@@ -11,6 +12,7 @@ from av.codec.context import CodecContext, Flags
 from av.video.frame import PictureType, VideoFrame
 
 from transcode.engine.codec.decode import TIME_BASE
+from transcode.protocol.messages import Poster
 
 _QUALITY: Final = 3
 
@@ -29,3 +31,10 @@ def encode_jpeg(picture: VideoFrame, *, quality: int = _QUALITY) -> bytes:
     return b"".join(
         bytes(packet) for packet in (*context.encode(full_range), *context.encode(None))
     )
+
+
+def labelled_posters(labels: Iterable[str], pictures: Iterable[VideoFrame]) -> Iterator[Poster]:
+    """Yield 4:2:0 pictures as posters with these labels."""
+    for label, picture in zip(labels, pictures, strict=True):
+        data = encode_jpeg(picture)
+        yield Poster(label=label, width=picture.width, height=picture.height, data=data)

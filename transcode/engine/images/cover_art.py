@@ -18,7 +18,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from transcode.engine.codec.decode import MOST_PIXELS
-from transcode.engine.codec.jpeg import encode_jpeg
+from transcode.engine.codec.jpeg import labelled_posters
 from transcode.engine.codec.scaler import Cascade
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import Upload, open_upload
@@ -49,9 +49,7 @@ def make_covers(descriptor: int, reports: ReportWriter) -> Iterator[Poster]:
         except FFmpegError:  # a format that the filters do not know
             pictures = None
     pictures = pictures or [draw_card(size) for size in COVER_SIZES.values()]
-    for label, picture in zip(COVER_SIZES, pictures, strict=True):
-        data = encode_jpeg(picture)
-        yield Poster(label=label, width=picture.width, height=picture.height, data=data)
+    yield from labelled_posters(COVER_SIZES, pictures)
 
 
 def draw_card(size: Size) -> VideoFrame:

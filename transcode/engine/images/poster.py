@@ -14,7 +14,7 @@ from typing import Final
 from av.video.frame import VideoFrame
 
 from media.ladder import Rendition
-from transcode.engine.codec.jpeg import encode_jpeg
+from transcode.engine.codec.jpeg import labelled_posters
 from transcode.engine.codec.scaler import Cascade
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.images.image_score import ImageScorer
@@ -94,10 +94,7 @@ def scaled_posters(
         av.error.FFmpegError, ValueError: its format cannot be read.
     """
     pictures = Cascade(tuple((rung.width, rung.height) for rung in rungs)).scale(best, aspect)
-    for rung, picture in zip(rungs, pictures, strict=True):
-        yield Poster(
-            label=rung.name, width=picture.width, height=picture.height, data=encode_jpeg(picture)
-        )
+    yield from labelled_posters([rung.name for rung in rungs], pictures)
 
 
 class _Candidates:

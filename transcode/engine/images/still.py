@@ -17,10 +17,10 @@ from av.error import FFmpegError
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 
-from media.ladder import STANDARD_LABELS, Ladder, ladder_for
+from media.ladder import STANDARD_LABELS, ladder_for
 from transcode.engine.codec.decode import MOST_PIXELS, TIME_BASE, av_packet
 from transcode.engine.codec.frame_format import rotation_of
-from transcode.engine.codec.jpeg import encode_jpeg
+from transcode.engine.codec.jpeg import labelled_posters
 from transcode.engine.codec.scaler import Cascade
 from transcode.engine.input.container import BadUpload
 from transcode.protocol.messages import FileOrder, Poster
@@ -47,21 +47,12 @@ def make_stills(descriptor: int, make: FileOrder) -> list[Poster]:
     if any(name.startswith("transpose") for name in rotation_of(frame)):
         width, height = height, width
     ladder = make.ladder or ladder_for(width, height, STANDARD_LABELS)
-    sizes = [_within(width, height, box) for box in _boxes(ladder)]
+    sizes = [_within(width, height, (rung.width, rung.height)) for rung in ladder.renditions]
     try:
         pictures = Cascade(tuple(sizes)).scale(frame, Fraction(1))
     except FFmpegError as error:
         raise BadUpload(_DAMAGED) from error
-    return [
-        Poster(
-            label=rung.name, width=picture.width, height=picture.height, data=encode_jpeg(picture)
-        )
-        for rung, picture in zip(ladder.renditions, pictures, strict=True)
-    ]
-
-
-def _boxes(ladder: Ladder) -> list[tuple[int, int]]:
-    return [(rung.width, rung.height) for rung in ladder.renditions]
+    return list(labelled_posters(ladder.names, pictures))
 
 
 def _within(width: int, height: int, box: tuple[int, int]) -> tuple[int, int]:

@@ -68,24 +68,19 @@ class MediaFile(io.FileIO):
     @cached_property
     def is_appended(self) -> bool:
         """True if it has the headers of several films, if its format is MP4."""
-        return is_appended(self)
-
-
-def is_appended(file: io.FileIO) -> bool:
-    """Return whether a file has the headers of several films, if its format is MP4."""
-    descriptor, at, movies = file.fileno(), 0, 0
-    end = os.fstat(descriptor).st_size
-    for _ in range(_MOST_BOXES):
-        header = _read(descriptor, at) if at < end else b""
-        if len(header) < _HEADER or movies > 1:
-            break
-        size, kind, large = struct.unpack(">I4sQ", header)
-        movies += kind == b"moov"
-        size = large if size == 1 else size
-        if size < _HEADER // 2:  # 0: up to the end of the file
-            break
-        at += size
-    return movies > 1
+        descriptor, at, movies = self.fileno(), 0, 0
+        end = os.fstat(descriptor).st_size
+        for _ in range(_MOST_BOXES):
+            header = _read(descriptor, at) if at < end else b""
+            if len(header) < _HEADER or movies > 1:
+                break
+            size, kind, large = struct.unpack(">I4sQ", header)
+            movies += kind == b"moov"
+            size = large if size == 1 else size
+            if size < _HEADER // 2:  # 0: up to the end of the file
+                break
+            at += size
+        return movies > 1
 
 
 def _read(descriptor: int, at: int) -> bytes:

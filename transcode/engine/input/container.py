@@ -252,6 +252,12 @@ def audio_streams(upload: Upload) -> tuple[AudioStream, ...]:
     return () if chosen is None else left_and_right(known, chosen) or (chosen,)
 
 
+def used_streams(upload: Upload) -> list[Stream]:
+    """Return the file's picture and sound, at least one track; the leading one is the first."""
+    picture = video_stream(upload)
+    return [*([] if picture is None else [picture]), *audio_streams(upload)]
+
+
 def has_other_sound(upload: Upload) -> bool:
     """Return whether there are tracks of sound besides those that are used."""
     return len(_sounds(upload)) > len(audio_streams(upload))

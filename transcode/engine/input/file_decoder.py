@@ -21,6 +21,8 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from media.ticks import VIDEO_SCALE
+from media.track import AudioCodec, AudioTrack
 from transcode.engine.codec.decode import (
     MOST_PIXELS,
     TIME_BASE,
@@ -262,6 +264,18 @@ class FileDecoders:
         if self._sound is None:
             raise LookupError("no sound")
         return self._sound
+
+
+def sound_track(sound: AudioStream) -> AudioTrack:
+    """Return a track of sound as the live engine knows it, beside the file's own decoder."""
+    context = sound.codec_context
+    return AudioTrack(
+        codec=AudioCodec.AAC,  # does not matter
+        config=b"",
+        rate=context.sample_rate or 0,
+        channels=context.channels or 0,
+        scale=VIDEO_SCALE,
+    )
 
 
 def _sound_decoder(sounds: Sequence[AudioStream]) -> AudioDecoder | None:

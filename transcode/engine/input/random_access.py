@@ -8,8 +8,9 @@ from enum import Enum, auto
 from typing import Final
 
 from media.codecs.avc import AvcConfig, is_idr, nal_units
+from media.codecs.bits import CodecError
 from media.codecs.hevc import is_random_access
-from media.codecs.sps import SPS, AvcError, Sps, parse_sps
+from media.codecs.sps import SPS, Sps, parse_sps
 from media.track import VideoCodec, VideoTrack
 
 _HEVC_LENGTH: Final = 21  # the octet of hvcC with the length prefixes' size (14496-15, 8.3.3.1)
@@ -40,7 +41,7 @@ class AccessPointParser:
         """Return the kind of a picture; `key` is the source's flag, for codecs that are not parsed.
 
         Raises:
-            AvcError: H.264 with a length that leads past the end.
+            CodecError: H.264 with a length that leads past the end.
         """
         entry = key
         if self._hevc is not None:
@@ -61,7 +62,7 @@ def fits_config(data: bytes, config: AvcConfig) -> bool:
     try:
         sets = [unit for unit in nal_units(data, config.length_size) if unit[0] & 0x1F == SPS]
         return all(unit in config.sps or _is_like(parse_sps(unit), unit, config) for unit in sets)
-    except AvcError:
+    except CodecError:
         return False
 
 

@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import Final
 
 from media.codecs.avc import AvcConfig
+from media.codecs.bits import CodecError
 from media.codecs.sei import is_rotated
-from media.codecs.sps import AvcError
 from media.hls.fmp4 import video_init
 from media.ladder import Ladder, Rendition
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
@@ -252,7 +252,7 @@ class LiveSource:
     def _add_to_preroll(self, packet: Packet, parser: AccessPointParser) -> None:
         try:
             access = parser.classify(packet.data, key=packet.key)
-        except AvcError as error:
+        except CodecError as error:
             self._reports.count_trouble("packet not parsed", error)
             return
         if access is AccessPoint.ENTRY:
@@ -272,7 +272,7 @@ class LiveSource:
             return None
         try:
             access = self._parser.classify(packet.data, key=packet.key)
-        except AvcError as error:
+        except CodecError as error:
             self._reports.count_trouble("packet not parsed", error)
             return None
         if not self._is_awaited(packet, access, track):
@@ -379,7 +379,7 @@ class LiveSource:
             return None
         try:
             return AvcConfig.parse(track.config)
-        except AvcError as error:
+        except CodecError as error:
             self._reports.count_trouble("decoder configuration not parsed", error)
             return None
 

@@ -24,6 +24,7 @@ from transcode.engine.input.container import (
     audio_streams,
     has_other_sound,
     open_upload,
+    used_streams,
     video_stream,
 )
 from transcode.engine.input.joined_clock import Joins, find_joins
@@ -139,8 +140,7 @@ def _survey_joined(descriptor: int, order: AssetOrder, reports: ReportWriter) ->
 
 def _joins(descriptor: int, reports: ReportWriter) -> Joins:
     with open_upload(descriptor, reports) as upload:
-        picture, sounds = video_stream(upload), audio_streams(upload)
-        return find_joins(upload, [*sounds] if picture is None else [picture, *sounds])
+        return find_joins(upload, used_streams(upload))
 
 
 def _note_tracks(upload: Upload, reports: ReportWriter) -> None:

@@ -17,7 +17,8 @@ from av.error import FFmpegError
 from av.packet import Packet
 from av.stream import Stream
 
-from media.codecs.aac import AAC_LC, AacError, AudioSpecificConfig
+from media.codecs.aac import AAC_LC, AudioSpecificConfig
+from media.codecs.bits import CodecError
 from media.ticks import VIDEO_SCALE
 from transcode.engine.input.demux import (
     ConfigWatch,
@@ -148,7 +149,7 @@ def _plain_config(sound: AudioStream) -> AudioSpecificConfig | None:
         return None
     try:
         config = AudioSpecificConfig.parse(sound.codec_context.extradata or b"")
-    except AacError:
+    except CodecError:
         return None
     plain = config.object_type == AAC_LC and not config.sbr and not config.ps and not config.program
     usual = config.rate in PLAIN_RATES and config.channels in (1, 2)

@@ -22,7 +22,7 @@ from av.video.stream import VideoStream
 
 from media.ladder import MOST_SOURCE_RATE
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
-from media.track import AudioCodec, AudioTrack, VideoCodec, VideoTrack
+from media.track import VideoCodec, VideoTrack
 from transcode.engine.codec.decode import TIME_BASE, PacketData
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import (
@@ -30,6 +30,7 @@ from transcode.engine.input.container import (
     Upload,
     audio_streams,
     open_upload,
+    used_streams,
     video_stream,
 )
 from transcode.engine.input.demux import (
@@ -41,7 +42,7 @@ from transcode.engine.input.demux import (
     packet_length,
     timed_packets,
 )
-from transcode.engine.input.file_decoder import FileDecoders
+from transcode.engine.input.file_decoder import FileDecoders, sound_track
 from transcode.engine.input.joined_clock import find_joins, joined_times
 from transcode.engine.live.session import LiveSession
 from transcode.protocol.messages import Begin, FileOrder, Packet
@@ -50,8 +51,6 @@ from transcode.protocol.messages import Begin, FileOrder, Packet
 # that it does not parse, whose keyframes are those that the file declares.
 _UNPARSED_CODEC: Final = VideoCodec.VP9
 _PARSED_CODECS: Final = {"h264": VideoCodec.AVC, "hevc": VideoCodec.HEVC}
-# The sound's codec does not matter, since the file's own decoder is used.
-_SOUND: Final = AudioCodec.AAC
 _LENGTHS_FOLLOW: Final = b"\x01"  # the first octet of avcC and hvcC; Annex B begins with a 0
 # How far the tracks of a file may be apart before their packets are used in the file's order.
 _MOST_HIDDEN: Final = 600  # 10 s of pictures that an edit list leaves out: some megabytes
@@ -88,7 +87,7 @@ def convert(
         BadUpload: it cannot be used.
     """
     with open_upload(descriptor, reports) as upload:
-        joins = find_joins(upload, _streams(upload))
+        joins = find_joins(upload, used_streams(upload))
     with open_upload(descriptor, reports) as upload:
         scan = _scan(upload, joined_times(joins))
     with open_upload(descriptor, reports) as upload:
@@ -153,7 +152,7 @@ def _begin(
     order = Begin(
         epoch=0,
         video=_video_track(picture, parsed=scan.plain) if picture is not None else None,
-        audio=_audio_track(sounds[0]) if sounds else None,
+        audio=sound_track(sounds[0]) if sounds else None,
         ladder=make.ladder,
         start=ORIGIN_SECONDS * VIDEO_SCALE,
         sequence=0,
@@ -181,17 +180,6 @@ def _video_track(picture: VideoStream, *, parsed: bool) -> VideoTrack:
         config=config if codec else b"",
         width=picture.width,
         height=picture.height,
-        scale=VIDEO_SCALE,
-    )
-
-
-def _audio_track(sound: AudioStream) -> AudioTrack:
-    context = sound.codec_context
-    return AudioTrack(
-        codec=_SOUND,
-        config=b"",
-        rate=context.sample_rate or 0,
-        channels=context.channels or 0,
         scale=VIDEO_SCALE,
     )
 
@@ -251,17 +239,8 @@ def _placed(earlier: Sequence[_Timed], dts: int, pts: int) -> list["AvPacket[Str
     return [packet for packet, _, _ in earlier]
 
 
-def _streams(upload: Upload) -> list[Stream]:
-    """Return the tracks that are used, the leading one first."""
-    picture, sounds = video_stream(upload), audio_streams(upload)
-    streams: list[Stream] = [*sounds] if picture is None else [picture, *sounds]
-    if not streams:
-        raise BadUpload("The file has neither a picture nor sound that could be played.")
-    return streams
-
-
 def _scan(upload: Upload, times_of: PacketTimes) -> PacketScan:
-    leading, *others = _streams(upload)
+    leading, *others = used_streams(upload)
     first: int | None = None
     end, size, timed, ordered, plain = 0, 0, True, True, True
     watch, order = ConfigWatch(leading), KeyOrder()

@@ -17,12 +17,11 @@ from av.stream import Stream
 from media.hls.fmp4 import Sample, audio_init, video_init
 from media.ladder import AUDIO_RENDITION
 from media.ticks import AUDIO_SCALE, ORIGIN_SECONDS, VIDEO_SCALE
-from media.track import AudioCodec, AudioTrack
 from transcode.engine.codec.decode import PacketData
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.input.container import Upload, audio_streams, video_stream
 from transcode.engine.input.demux import PacketTimes, demux, packet_times
-from transcode.engine.input.file_decoder import FileDecoders
+from transcode.engine.input.file_decoder import FileDecoders, sound_track
 from transcode.engine.input.joined_clock import joined_times
 from transcode.engine.live.audio_pipeline import AudioPipeline
 from transcode.engine.output.segment_grid import Cut, SegmentGrid
@@ -169,7 +168,7 @@ class _AudioTranscoder:
         track.begin(epoch=0, part=_PART)
         self._survey = survey
         self._sound = AudioPipeline(
-            _track_of(sounds[0]),
+            sound_track(sounds[0]),
             track,
             origin=ORIGIN_SECONDS * VIDEO_SCALE,
             reports=reports,
@@ -209,14 +208,3 @@ class _AudioTranscoder:
 
 def _cuts_by_time(survey: Survey) -> dict[int, Cut]:
     return {at: Cut(sequence=sequence, at=at) for sequence, at in enumerate(survey.cuts)}
-
-
-def _track_of(sound: AudioStream) -> AudioTrack:
-    context = sound.codec_context
-    return AudioTrack(
-        codec=AudioCodec.AAC,  # does not matter: the file's own decoder is used
-        config=b"",
-        rate=context.sample_rate or 0,
-        channels=context.channels or 0,
-        scale=VIDEO_SCALE,
-    )

@@ -22,8 +22,8 @@ from av.stream import Stream
 from av.video.stream import VideoStream
 
 from media.codecs.avc import AvcConfig, is_idr, is_picture
+from media.codecs.bits import CodecError
 from media.codecs.sei import is_rotated
-from media.codecs.sps import AvcError
 from media.ladder import MOST_SOURCE_RATE, Rendition
 from media.ticks import ORIGIN_SECONDS, VIDEO_SCALE
 from transcode.engine.input.container import BadUpload, Upload, audio_streams, video_stream
@@ -238,7 +238,7 @@ class _VideoSurvey:
                 self._copyable = self._can_copy(bytes(packet), pts, self._config, key=key)
                 if len(self._entries) > len(self._leads):
                     self._leads.append((len(self._shown) - 1, pts - dts))
-            except AvcError:
+            except CodecError:
                 self._copyable = False
 
     def _can_copy(self, data: bytes, pts: int, config: AvcConfig, *, key: bool) -> bool:
@@ -391,7 +391,7 @@ def own_config(picture: VideoStream) -> AvcConfig | None:
         return None
     try:
         return AvcConfig.parse(picture.codec_context.extradata or b"")
-    except AvcError:
+    except CodecError:
         return None
 
 

@@ -9,7 +9,7 @@ from media.ladder import AUDIO_RENDITION
 from tests.support.engine.decoded_output import onsets
 from tests.support.engine.made_assets import SMALL, X264, joined, made_of, surveyed
 from tests.support.engine.numbered_films import numbered, numbers
-from transcode.engine.input.appended_movies import is_appended
+from transcode.engine.input.appended_movies import MediaFile
 
 _BEEPS = "aevalsrc='0.8*sin(2*PI*1000*t)*gte(t,0.4)*lt(mod(t-0.4,1),0.1)':s=48000"
 _FRAGMENTS = ("-movflags", "frag_keyframe+empty_moov+default_base_moof")
@@ -86,5 +86,5 @@ def test_of_whole_films_that_were_appended_the_first_is_shown_with_a_warning(
 def test_headers_are_counted_in_any_bytes(tmp_path: Path, data: bytes, expected: bool) -> None:
     path = tmp_path / "a"
     path.write_bytes(data)
-    with path.open("rb", buffering=0) as file:
-        assert is_appended(file) is expected
+    with MediaFile(path) as file:
+        assert file.is_appended is expected

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from media.codecs.avc import AvcConfig
-from media.codecs.sps import AvcError
+from media.codecs.bits import CodecError
 from media.track import VideoCodec, VideoTrack
 from tests.support.engine.sources import Source
 from transcode.engine.input.random_access import (
@@ -60,7 +60,7 @@ def test_any_bytes_are_an_access_or_an_error(data: bytes) -> None:
         assert (
             AccessPointParser(track(VideoCodec.AVC), AVC).classify(data, key=False) in AccessPoint
         )
-    except AvcError:
+    except CodecError:
         return
 
 

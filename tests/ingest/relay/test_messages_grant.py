@@ -4,8 +4,7 @@ from typing import Final
 
 import msgspec
 
-from ingest.relay.messages import Attach, decode
-from ingest.relay.relayed_grant import RelayedGrant
+from ingest.relay.messages import Attach, RelayedGrant, decode
 from media.run_policy import RunFailover, RunPolicy, RunRecording, resolve
 from media.stream_keys import Slot
 from tests.ingest.relay.test_messages import GRANT

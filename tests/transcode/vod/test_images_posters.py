@@ -12,7 +12,7 @@ from tests.support.transcode.scripted_engine import script_engines
 from tests.support.transcode.transcode_fixture import VodFixture
 from transcode.inspect.probe import NotMedia
 from transcode.protocol.messages import EngineReport, Poster, Previews, Trouble
-from transcode.vod.posters import PosterError, make_posters
+from transcode.vod.images import PosterError, make_images
 
 
 async def test_posters_are_jpegs_of_each_rung(vod: VodFixture, short_film: Path) -> None:
@@ -31,17 +31,17 @@ async def test_posters_are_jpegs_of_each_rung(vod: VodFixture, short_film: Path)
 
 async def test_an_engine_that_takes_too_long_makes_no_posters(short_film: Path) -> None:
     with pytest.raises(PosterError, match="no answer within"):
-        await make_posters("Ab3", short_film, ladder_for(854, 480, STANDARD_LABELS), seconds=0.01)
+        await make_images("Ab3", short_film, ladder_for(854, 480, STANDARD_LABELS), seconds=0.01)
 
 
 async def test_a_file_without_media_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_text("no film")
     with pytest.raises(NotMedia):
-        await make_posters("Ab3", tmp_path / "a.mp4", None)
+        await make_images("Ab3", tmp_path / "a.mp4", None)
 
 
 async def test_without_a_ladder_there_are_covers_of_two_sizes(short_film: Path) -> None:
-    images = await make_posters("Ab3", short_film, None)
+    images = await make_images("Ab3", short_film, None)
     assert [each.label for each in images.posters] == ["720p", "360p"]
 
 
@@ -59,7 +59,7 @@ async def test_an_engine_that_makes_too_many_posters_is_ended(
     poster = Poster(label="480p", width=2, height=2, data=b"x")
     script_engines(monkeypatch, tmp_path, [poster] * (most + 1), lasts=True)
     async with asyncio.timeout(20):
-        images = await make_posters("Ab3", short_film, ladder)
+        images = await make_images("Ab3", short_film, ladder)
     assert len(images.posters) == most
 
 
@@ -76,5 +76,5 @@ async def test_an_engine_that_floods_makes_no_posters(
 ) -> None:
     flood_engines(monkeypatch, tmp_path, [flood])
     with measured_growth() as growth, pytest.raises(PosterError):
-        await make_posters("Ab3", short_film, None)
+        await make_images("Ab3", short_film, None)
     assert growth.peak < 64 * MIB

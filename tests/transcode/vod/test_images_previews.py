@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from storage.objects.disk import DiskObjects
 from transcode.protocol.messages import Previews
-from transcode.vod.previews import preview_list, store_previews
+from transcode.vod.images import VodImages, preview_list, store_images
 
 CUE = re.compile(r"(\d\d):(\d\d):(\d\d)\.(\d{3}) --> (\d\d):(\d\d):(\d\d)\.(\d{3})\n(\S+)")
 
@@ -73,7 +73,10 @@ def test_any_times_give_cues_one_after_the_other(times: list[int], length_us: in
 async def test_a_folder_holds_the_sheets_and_the_list(tmp_path: Path) -> None:
     objects = DiskObjects(tmp_path)
     sheets = previews(*range(0, 250_000, 1000))
-    size = await store_previews(objects, "abcdefABCDEF", "previews-1-1", sheets, 250_000_000)
+    images = VodImages(posters=(), previews=sheets)
+    size = await store_images(
+        objects, "abcdefABCDEF", images, "poster-1-1", "previews-1-1", 250_000_000
+    )
     folder = "videos/abcdefABCDEF/previews-1-1"
     names = ["previews.vtt", "sheet-0.jpg", "sheet-1.jpg", "sheet-2.jpg"]
     assert await objects.addresses(folder) == [f"{folder}/{name}" for name in names]

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ingest.relay.frames import MAX_FRAME_BYTES, FrameReader, RelayProtocolError
+from ingest.relay.messages import MAX_FRAME_BYTES, FrameReader, RelayProtocolError
 
 CONTENTS = [b"", b"a", b"\0\0\0\4", b"x" * 300, b"", b"end"]
 STREAM = b"".join(len(each).to_bytes(4) + each for each in CONTENTS)

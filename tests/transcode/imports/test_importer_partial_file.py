@@ -10,7 +10,7 @@ from storage.objects.addresses import imported_source, partial_import
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import IncomingFileTooLarge
 from storage.objects.resumable_file import ResumableFile
-from transcode.imports.partial_file import open_partial_file
+from transcode.imports.importer import open_partial_file
 
 HASH = "abcdefghijkl"
 

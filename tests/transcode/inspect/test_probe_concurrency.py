@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from transcode.inspect.concurrency import MAX_PROBES, probe_place
-from transcode.inspect.probe import ProbeTimeout, probe
+from transcode.inspect.probe import MAX_PROBES, ProbeTimeout, probe, probe_place
 
 pytestmark = pytest.mark.usefixtures("children_start")
 
