@@ -31,6 +31,7 @@
         └── SchemaMismatch         for the operator: the schema is not the one this code needs
             ├── SchemaMissing      there is no catalog yet
             ├── SchemaOlder        `headend migrate` upgrades it
+            ├── SchemaTooOld       `headend migrate` of version 0.2 must upgrade it first
             └── SchemaNewer        a newer Headend migrated it
 
 Messages name places and revisions, never a statement, a parameter or a secret.
@@ -270,6 +271,19 @@ class SchemaOlder(SchemaMismatch):
         super().__init__(
             f"the catalog at {location} is at revision {found}, older than the {wanted} that this"
             " version of Headend needs; run `headend migrate`",
+            location=location,
+            found=found,
+            wanted=wanted,
+        )
+
+
+class SchemaTooOld(SchemaMismatch):
+    """A version before 0.2 created the catalog, whose steps this version does not have."""
+
+    def __init__(self, location: str, found: str, wanted: str) -> None:
+        super().__init__(
+            f"the catalog at {location} is at revision {found}, of a version before 0.2; install"
+            " version 0.2 of Headend and run its `headend migrate` first",
             location=location,
             found=found,
             wanted=wanted,
