@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadEnd, UploadLinkDeletedEvent
 from storage.catalog.queries import named_rows, project_lookup, removals
@@ -143,14 +143,11 @@ async def _remove(
     return True
 
 
-class Uploads:
+class Uploads(Repository):
     """The resumable uploads of an open catalog (`catalog.uploads`).
 
     `writer` is the random name of a writer.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def begin(self, project: int, new: NewUpload, now_us: int) -> UploadRecord:
         """Add an upload of which nothing has arrived yet, and its video.
