@@ -258,7 +258,7 @@ async def use(folder: Path, location: str | Path) -> None:
     async with open_catalog(location, migrate=False) as catalog:
         with open_store(folder, None) as objects:
             timing = LeaseTiming(renew_seconds=0)
-            lease = StoreLease(objects, catalog.store_claims, catalog="db", timing=timing)
+            lease = StoreLease(objects, catalog, timing=timing)
             await lease.acquire(no_wait)
 
 
