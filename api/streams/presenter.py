@@ -9,13 +9,7 @@ from api.http.conditional import edit_tag
 from api.http.operation import Call
 from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
-from api.streams.schemas import (
-    EncoderBody,
-    IngestReport,
-    SettingsBody,
-    SlateBody,
-    StreamChanged,
-)
+from api.streams.schemas import EncoderBody, IngestReport, SettingsBody, SlateBody, StreamChanged
 from media.encoder_report import SlotReport, StreamReport
 from media.run_policy import RunPolicy
 from storage.catalog.records.common import StreamRecord

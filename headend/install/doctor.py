@@ -24,18 +24,9 @@ from headend.config.settings import ServiceSettings
 from headend.install.cdn_check import check_cdn
 from headend.install.certificates import CertificateFiles
 from headend.install.findings import size_text
-from headend.install.installation import (
-    catalog_location,
-    own_store,
-)
+from headend.install.installation import catalog_location, own_store
 from headend.install.locks import schema_in_use
-from headend.install.media_store import (
-    OBJECTS,
-    StoredFiles,
-    bucket_of,
-    open_store,
-    read_store,
-)
+from headend.install.media_store import OBJECTS, StoredFiles, bucket_of, open_store, read_store
 from headend.install.redis_finding import redis_finding
 from headend.own_command import runnable
 from media.no_op import do_nothing

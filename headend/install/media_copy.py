@@ -14,28 +14,13 @@ import msgspec
 
 from headend.config.settings import ServiceSettings
 from headend.config.storage_settings import bucket_errors
-from headend.install.installation import (
-    catalog_location,
-    create_data_folder,
-)
+from headend.install.installation import catalog_location, create_data_folder
 from headend.install.locks import schema_in_use, writer_lock
 from headend.install.media_store import OBJECTS, bucket_of, read_store
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
-from storage.installation_key import (
-    begin_copy,
-    check_store,
-    complete_key,
-    end_copy,
-    refuse_foreign,
-)
-from storage.objects.copying import (
-    CopyProgress,
-    ObjectsCopy,
-    ToBucket,
-    ToFolder,
-    copy_objects,
-)
+from storage.installation_key import begin_copy, check_store, complete_key, end_copy, refuse_foreign
+from storage.objects.copying import CopyProgress, ObjectsCopy, ToBucket, ToFolder, copy_objects
 from storage.objects.disk import DiskObjects
 from storage.objects.s3_bucket import S3Bucket, S3Location
 from storage.store_lease import StoreLease

@@ -22,11 +22,7 @@ from headend.config.listen_sockets import ListenSockets
 from headend.config.settings import ServiceSettings
 from headend.hosts.presence import HostIdentity, HostPresence
 from headend.http.descriptors import raise_limit
-from headend.install.installation import (
-    catalog_location,
-    own_store,
-    read_installation,
-)
+from headend.install.installation import catalog_location, own_store, read_installation
 from headend.install.media_store import bucket_of, open_store, read_store
 from headend.recent_log import RecentLog, keeping_recent_log
 from headend.roles.loop_watch import watch_loop

@@ -35,10 +35,7 @@ from headend.config.settings import ServiceSettings
 from headend.duties.media_remover import StoredMedia
 from headend.duties.project_remover import keep_removing_projects
 from headend.hosts.presence import HostPresence
-from headend.hosts.stale_streams import (
-    keep_resetting_stale_streams,
-    keep_resetting_unowned_streams,
-)
+from headend.hosts.stale_streams import keep_resetting_stale_streams, keep_resetting_unowned_streams
 from headend.http.connections import ConnectionLimiter
 from headend.http.descriptors import connection_bound, raise_limit
 from headend.http.metrics import CountedApplication, HttpMetrics, metrics_text

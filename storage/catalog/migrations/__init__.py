@@ -30,13 +30,7 @@ from storage.catalog.engine.database import Database
 from storage.catalog.engine.postgres import lock_schema
 from storage.catalog.migrations import finishing, widening
 from storage.catalog.schema.tables import METADATA
-from storage.errors import (
-    SchemaMismatch,
-    SchemaMissing,
-    SchemaNewer,
-    SchemaOlder,
-    SchemaTooOld,
-)
+from storage.errors import SchemaMismatch, SchemaMissing, SchemaNewer, SchemaOlder, SchemaTooOld
 
 # The newest step; a test compares it with the modules in `versions`.
 REVISION: Final = "0016.12"

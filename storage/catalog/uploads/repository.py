@@ -28,15 +28,9 @@ from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import upload_links, upload_pieces, uploads
 from storage.catalog.uploads import links as uploadlinks
-from storage.catalog.videos import (
-    creation as video_creation,
-)
-from storage.catalog.videos import (
-    queries as video_queries,
-)
-from storage.catalog.videos import (
-    replacement,
-)
+from storage.catalog.videos import creation as video_creation
+from storage.catalog.videos import queries as video_queries
+from storage.catalog.videos import replacement
 from storage.errors import TooManyUploads, UploadHeld, UploadLost
 from storage.objects.addresses import upload as bytes_of
 from storage.objects.addresses import upload_pieces as pieces_folder

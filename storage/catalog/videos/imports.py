@@ -22,16 +22,9 @@ from storage.catalog.records.common import Change
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import imports
-from storage.catalog.videos import (
-    creation as video_creation,
-)
-from storage.catalog.videos import (
-    jobs,
-    transcoding,
-)
-from storage.catalog.videos import (
-    queries as video_queries,
-)
+from storage.catalog.videos import creation as video_creation
+from storage.catalog.videos import jobs, transcoding
+from storage.catalog.videos import queries as video_queries
 from storage.leases import Lease, LeaseLost
 
 _TABLE: Final = imports.c

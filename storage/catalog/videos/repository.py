@@ -42,15 +42,8 @@ from storage.catalog.records.videos import (
 from storage.catalog.schema.tables import jobs as jobs_table
 from storage.catalog.schema.tables import videos as table
 from storage.catalog.schema.upload_tables import imports as import_table
-from storage.catalog.videos import (
-    creation as video_creation,
-)
-from storage.catalog.videos import (
-    imports,
-    jobs,
-    replacement,
-    rows,
-)
+from storage.catalog.videos import creation as video_creation
+from storage.catalog.videos import imports, jobs, replacement, rows
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
 from storage.errors import VideoNotFailed

@@ -23,12 +23,7 @@ from storage.catalog.events.kinds import (
 from storage.catalog.jobs import jobs as work
 from storage.catalog.queries import counters, named_rows
 from storage.catalog.records.common import Change
-from storage.catalog.records.transcoding import (
-    MadeRung,
-    MadeVideo,
-    PlannedRung,
-    VideoWork,
-)
+from storage.catalog.records.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.catalog.records.videos import OWN_POSTERS
 from storage.catalog.schema.tables import video_resolutions, videos
 from storage.catalog.videos import jobs, rows
