@@ -4,6 +4,7 @@ Streams themselves are presented by `api.schemas.presenter`.
 """
 
 import msgspec
+from msgspec.structs import asdict
 
 from api.http.conditional import edit_tag
 from api.http.operation import Call
@@ -25,7 +26,7 @@ def settings_tag(record: OwnerSettings) -> str:
 def present_settings(record: OwnerSettings, addresses: Addresses) -> SettingsBody:
     """Return the settings of a stream or a project."""
     picture = None if record.slate is None else addresses.slate(record.slate)
-    values = msgspec.structs.asdict(record) | {"slate": SlateBody(picture=picture)}
+    values = asdict(record) | {"slate": SlateBody(picture=picture)}
     return msgspec.convert(values, SettingsBody, from_attributes=True)
 
 
@@ -65,16 +66,5 @@ def _held_until(stream: StreamRecord, now_us: int) -> str | None:
 
 
 def _encoder(slot: SlotReport, backup: int | None) -> EncoderBody:
-    return EncoderBody(
-        slot=slot.slot,
-        backup_id=backup,
-        peer=slot.peer,
-        connected_seconds=slot.connected_seconds,
-        video=slot.encoder.video,
-        audio=slot.encoder.audio,
-        network=slot.encoder.network,
-        clock=slot.encoder.clock,
-        seconds=slot.encoder.seconds,
-        advice=slot.advice,
-        alignment=slot.alignment,
-    )
+    values = asdict(slot.encoder) | asdict(slot) | {"backup_id": backup}
+    return msgspec.convert(values, EncoderBody, from_attributes=True)

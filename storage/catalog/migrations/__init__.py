@@ -59,7 +59,7 @@ def _parse(revision: str) -> tuple[str, int]:
 
 def _refusal(location: str, revision: str | None, wanted: str) -> SchemaMismatch | None:
     if revision is None:
-        return SchemaMissing(location, wanted)
+        return SchemaMissing(location, None, wanted)
     found, needed = _parse(revision), _parse(wanted)
     if found >= needed:  # a newer version of the same form added what this one need not know
         return None if found[0] == needed[0] else SchemaNewer(location, revision, wanted)

@@ -157,10 +157,9 @@ class Uploads(Repository):
         """
         async with self._database.writing() as connection:
             if isinstance(new.video, NewVideo):
-                hash_ = new.video.hash
                 await project_lookup.require(connection, project)
             else:
-                hash_ = await replacement.require(connection, project, new.video)
+                await replacement.require(connection, project, new.video)
             count = select(func.count()).select_from(uploads)
             count = count.where(_TABLE.project_id == project, _TABLE.state == _OPEN)
             if (await connection.execute(count)).scalar_one() >= MAX_OPEN_UPLOADS:
@@ -187,20 +186,8 @@ class Uploads(Repository):
                     replaces=not isinstance(new.video, NewVideo),
                 )
             )
-            return UploadRecord(
-                project=project,
-                link=new.link,
-                name=new.name,
-                length=new.length,
-                most_bytes=new.most_bytes,
-                received=0,
-                metadata=new.metadata,
-                state="open",
-                video=video,
-                hash=hash_,
-                expires_us=new.expires_us,
-                replaces=not isinstance(new.video, NewVideo),
-            )
+            added = await connection.execute(_ROW.where(_TABLE.name == new.name))
+            return _READER.read(added.one())
 
     async def add(self, project: int, link: int, file: NewVideo, now_us: int) -> WholeVideo:
         """Add a video for a file that arrived whole through a link (see `creation.add`).
