@@ -31,11 +31,14 @@
         └── SchemaMismatch         for the operator: the schema is not the one this code needs
             ├── SchemaMissing      there is no catalog yet
             ├── SchemaOlder        `headend migrate` upgrades it
+            ├── SchemaTooOld       `headend migrate` of version 0.2 must upgrade it first
             └── SchemaNewer        a newer Headend migrated it
 
 Messages name places and revisions, never a statement, a parameter or a secret.
 Object stores add `ObjectError` (`storage.objects.base`), the bus `BusUnavailable`.
 """
+
+from typing import ClassVar
 
 
 class StorageError(Exception):
@@ -242,10 +245,15 @@ class TooManyBackups(CatalogError):
 
 
 class SchemaMismatch(CatalogError):
-    """The catalog at `location` has revision `found` (None: none), and this code needs `wanted`."""
+    """The catalog at `location` has revision `found` (None: none), and this code needs `wanted`.
 
-    def __init__(self, sentence: str, *, location: str, found: str | None, wanted: str) -> None:
-        super().__init__(sentence)
+    `sentence` says so to the operator.
+    """
+
+    sentence: ClassVar[str]
+
+    def __init__(self, location: str, found: str | None, wanted: str) -> None:
+        super().__init__(self.sentence.format(location=location, found=found, wanted=wanted))
         self.location = location
         self.found = found
         self.wanted = wanted
@@ -254,36 +262,31 @@ class SchemaMismatch(CatalogError):
 class SchemaMissing(SchemaMismatch):
     """No catalog exists yet."""
 
-    def __init__(self, location: str, wanted: str) -> None:
-        super().__init__(
-            f"there is no catalog at {location}; run `headend migrate` or `headend serve` first",
-            location=location,
-            found=None,
-            wanted=wanted,
-        )
+    sentence = "there is no catalog at {location}; run `headend migrate` or `headend serve` first"
 
 
 class SchemaOlder(SchemaMismatch):
     """An older Headend created the catalog, and it has not been migrated since."""
 
-    def __init__(self, location: str, found: str, wanted: str) -> None:
-        super().__init__(
-            f"the catalog at {location} is at revision {found}, older than the {wanted} that this"
-            " version of Headend needs; run `headend migrate`",
-            location=location,
-            found=found,
-            wanted=wanted,
-        )
+    sentence = (
+        "the catalog at {location} is at revision {found}, older than the {wanted} that this"
+        " version of Headend needs; run `headend migrate`"
+    )
+
+
+class SchemaTooOld(SchemaMismatch):
+    """A version before 0.2 created the catalog, whose steps this version does not have."""
+
+    sentence = (
+        "the catalog at {location} is at revision {found}, of a version before 0.2; install"
+        " version 0.2 of Headend and run its `headend migrate` first"
+    )
 
 
 class SchemaNewer(SchemaMismatch):
     """A newer Headend has migrated the catalog; this version would misread it."""
 
-    def __init__(self, location: str, found: str, wanted: str) -> None:
-        super().__init__(
-            f"the catalog at {location} is at revision {found}, which this version of Headend"
-            f" (it knows {wanted}) does not know; run the newer version that wrote it",
-            location=location,
-            found=found,
-            wanted=wanted,
-        )
+    sentence = (
+        "the catalog at {location} is at revision {found}, which this version of Headend"
+        " (it knows {wanted}) does not know; run the newer version that wrote it"
+    )

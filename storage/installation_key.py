@@ -28,8 +28,8 @@ from typing import Final
 import msgspec
 
 from media.stream_keys import is_hash
+from storage.catalog import Catalog
 from storage.catalog.maintenance.references import References
-from storage.catalog.projects.installation import Installation
 from storage.catalog.projects.store_claims import StoreClaims
 from storage.errors import StorageError
 from storage.lease_verdict import MediaLease
@@ -44,7 +44,7 @@ _AT_ONCE: Final = 500
 
 
 class StoreMismatch(StorageError):
-    """The media in `store` do not belong to the catalog at `catalog`."""
+    """The media in `store` do not belong to the catalog at `catalog`; both are places."""
 
     def __init__(self, store: str, catalog: str) -> None:
         super().__init__(
@@ -91,33 +91,22 @@ class UnfinishedCopy(StorageError):
         self.store = store
 
 
-async def refuse_media(files: ReadableObjects, *, store: str, catalog: str) -> None:
-    """Refuse to create a catalog for a store that holds media.
-
-    `store` and `catalog` are their places, for the message.
+async def refuse_media(files: ReadableObjects, catalog: str) -> None:
+    """Refuse to create a catalog, whose place is given, for a store that holds media.
 
     Raises:
         StoreMismatch: the store holds media.
         ObjectError: the store cannot be read.
     """
     if await _has_media(files):
-        raise StoreMismatch(store, catalog)
+        raise StoreMismatch(files.location, catalog)
 
 
-async def check(
-    files: ReadableObjects,
-    keys: Installation,
-    references: References,
-    *,
-    store: str,
-    catalog: str,
-    is_new: bool = False,
-) -> bool:
+async def check_store(catalog: Catalog, files: ReadableObjects, *, is_new: bool = False) -> bool:
     """Check that a catalog and a store belong together, before anything is written there.
 
-    `is_new`: the operator says that the store may be empty, whatever the catalog has. `store` and
-    `catalog` are their places, for the message. Return whether both have the key; if not,
-    `complete` writes what is missing.
+    `is_new`: the operator says that the store may be empty, whatever the catalog has. Return
+    whether both have the key; if not, `complete_key` writes what is missing.
 
     Raises:
         StoreMismatch: they do not belong together.
@@ -126,27 +115,25 @@ async def check(
         StorageError: the catalog or the store cannot be read.
     """
     # In the order that is the reverse of the writes: a first start may be under way elsewhere.
-    catalog_key = await keys.find_key()
+    catalog_key = await catalog.installation.find_key()
     if await _read(files, COPYING):
-        raise UnfinishedCopy(store)
+        raise UnfinishedCopy(files.location)
     store_key = await _read(files)
     if store_key and catalog_key:
         if store_key != catalog_key:
-            raise StoreMismatch(store, catalog)
+            raise StoreMismatch(files.location, catalog.location)
         return True
     if not await _has_media(files):
-        has_had_store = bool(catalog_key) or await references.is_any_file_named()
+        has_had_store = bool(catalog_key) or await catalog.references.is_any_file_named()
         if has_had_store and not store_key and not is_new:
-            raise EmptyStore(store, catalog)
-    elif not await _is_any_known(files, references):
-        raise StoreMismatch(store, catalog)
+            raise EmptyStore(files.location, catalog.location)
+    elif not await _is_any_known(files, catalog.references):
+        raise StoreMismatch(files.location, catalog.location)
     return False
 
 
-async def complete(
-    objects: Objects, keys: Installation, turns: StoreClaims, *, store: str, catalog: str
-) -> None:
-    """Write the missing halves of the key of a catalog and a store that passed `check`.
+async def complete_key(catalog: Catalog, objects: Objects) -> None:
+    """Write the missing halves of the key of a catalog and a store that passed `check_store`.
 
     A store that cannot be written to now, such as one on a full disk, gets its half at a later
     start; so does its catalog if the store is empty, as no other start would take that again. A
@@ -156,8 +143,8 @@ async def complete(
         StoreMismatch: another process began with another store at the same time.
         StorageError: the catalog or the store cannot be read.
     """
-    catalog_key, key = await keys.find_key(), await _read(objects)
-    if key and not catalog_key and await _is_anothers(objects, turns):
+    catalog_key, key = await catalog.installation.find_key(), await _read(objects)
+    if key and not catalog_key and await _is_anothers(objects, catalog.store_claims):
         return
     if not key:
         key = catalog_key or secrets.token_hex(_KEY_BYTES)
@@ -168,12 +155,12 @@ async def complete(
             if not await _has_media(objects):
                 return
         else:
-            log.info("installation key written", extra={"store": store})
-    if key != (catalog_key or await keys.add_key(key)):
-        raise StoreMismatch(store, catalog)
+            log.info("installation key written", extra={"store": objects.location})
+    if key != (catalog_key or await catalog.installation.add_key(key)):
+        raise StoreMismatch(objects.location, catalog.location)
 
 
-async def verify(files: ReadableObjects, keys: Installation, *, store: str, catalog: str) -> None:
+async def verify_key(catalog: Catalog, files: ReadableObjects) -> None:
     """Check that a catalog and a store have the same key, before anything is cleaned up.
 
     Raises:
@@ -182,21 +169,19 @@ async def verify(files: ReadableObjects, keys: Installation, *, store: str, cata
         UnfinishedCopy: not all media have been copied to the store.
         StorageError: the catalog or the store cannot be read.
     """
-    store_key, catalog_key = await _read(files), await keys.find_key()
+    store_key, catalog_key = await _read(files), await catalog.installation.find_key()
     if store_key and store_key == catalog_key:
         return
     if not store_key:
         if await _read(files, COPYING):
-            raise UnfinishedCopy(store)
+            raise UnfinishedCopy(files.location)
         if catalog_key and not await _has_media(files):
-            raise EmptyStore(store, catalog)
-    raise StoreMismatch(store, catalog)
+            raise EmptyStore(files.location, catalog.location)
+    raise StoreMismatch(files.location, catalog.location)
 
 
-async def refuse_foreign(target: ReadableObjects, key: str, *, store: str) -> None:
+async def refuse_foreign(target: ReadableObjects, key: str) -> None:
     """Refuse to copy the media of the installation with that key to a store that has others.
-
-    `store` is its place, for the message.
 
     Raises:
         ForeignMedia: it has.
@@ -205,21 +190,19 @@ async def refuse_foreign(target: ReadableObjects, key: str, *, store: str) -> No
     keys = {await _read(target), await _read(target, COPYING)} - {""}
     if keys:
         if keys != {key}:
-            raise ForeignMedia(store)
+            raise ForeignMedia(target.location)
     elif await _has_media(target):
-        raise ForeignMedia(store)
+        raise ForeignMedia(target.location)
 
 
-async def begin_copy(target: Objects, key: str, *, store: str) -> None:
+async def begin_copy(target: Objects, key: str) -> None:
     """Mark a store as an unfinished copy of the media of the installation with that key.
-
-    `store` is its place, for the message.
 
     Raises:
         ForeignMedia: it has other media; nothing was changed.
         StorageError: it cannot be read or written.
     """
-    await refuse_foreign(target, key, store=store)
+    await refuse_foreign(target, key)
     await target.put(COPYING, f"{key}\n".encode(), vital=True)
     await target.make_durable(COPYING)
 

@@ -39,7 +39,8 @@ import msgspec
 
 from media.no_op import do_nothing
 from media.ticks import MICROSECONDS
-from storage.catalog.projects.store_claims import StoreClaim, StoreClaims
+from storage.catalog import Catalog
+from storage.catalog.projects.store_claims import StoreClaim
 from storage.errors import CatalogError, StorageError
 from storage.lease_verdict import MediaLease, Sight, StoreElsewhere, StoreInUse, Verdict, judge
 from storage.objects.addresses import LEASE
@@ -90,11 +91,6 @@ def _random() -> str:
 class LeasedObjects(Objects, Protocol):
     """A store that has a lease."""
 
-    @property
-    def location(self) -> str:
-        """Where the objects are, for messages to the operator."""
-        ...
-
     async def identity(self) -> str:
         """Return what a copy of the store does not share with it."""
         ...
@@ -123,21 +119,20 @@ def _uptime() -> float:
 class StoreLease:
     """The lease of a store as one process holds it, together with all others of its catalog.
 
-    `catalog` is the catalog's address for messages, without a password.
+    `now` returns a monotonic time in seconds.
     """
 
     def __init__(
         self,
         objects: LeasedObjects,
-        claims: StoreClaims,
+        catalog: Catalog,
         *,
-        catalog: str,
         timing: LeaseTiming | None = None,
         now: Callable[[], float] = _uptime,
     ) -> None:
         self._objects = objects
-        self._claims = claims
-        self._catalog = catalog
+        self._claims = catalog.store_claims
+        self._catalog = catalog.location
         self._timing = timing or LeaseTiming()
         self._now = now
         self._place = self._store = ""

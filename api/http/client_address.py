@@ -7,14 +7,7 @@ client; everything left of it was sent by the client itself. Pure.
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from ipaddress import (
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-    ip_address,
-    ip_network,
-)
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final
 
 Address = IPv4Address | IPv6Address

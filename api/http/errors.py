@@ -18,13 +18,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, InternalServerException
 from litestar.openapi.datastructures import ResponseSpec
 
-from storage.errors import (
-    CatalogBusy,
-    CatalogUnavailable,
-    NameTaken,
-    NoSuchLabel,
-    NoSuchProject,
-)
+from storage.errors import CatalogBusy, CatalogUnavailable, NameTaken, NoSuchLabel, NoSuchProject
 
 log = logging.getLogger(__name__)
 

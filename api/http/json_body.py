@@ -10,9 +10,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Sche
 
 from api.http.errors import ApiError, invalid, receiving_body
 from api.http.openapi import operation_taking
-from api.schemas.text_fields import (
-    TextField,
-)
+from api.schemas.text_fields import TextField
 from api.schemas.timestamps import Moment
 
 # The longest body of the API is a description of 10 000 characters, 120 KB where all are escaped,

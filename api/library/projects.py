@@ -9,13 +9,7 @@ from litestar import Controller, Response
 from api.http.browser_headers import normalize_origins, origins_error
 from api.http.conditional import IfMatch, tagged, unless_edited
 from api.http.errors import ApiError, invalid
-from api.http.operation import (
-    PlainCall,
-    adds,
-    deletes,
-    edits,
-    shows,
-)
+from api.http.operation import PlainCall, adds, deletes, edits, shows
 from api.http.parameters import PageNumber, envelope, read_query
 from api.library.lookup import PROJECT, ProjectCall, project_tag
 from api.schemas.common import Listing, named_schema

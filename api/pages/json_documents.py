@@ -11,13 +11,7 @@ import msgspec
 from litestar import asgi
 from litestar.types import Receive, Scope, Send
 
-from api.http.response import (
-    HttpRequest,
-    HttpResponse,
-    PageHandlers,
-    json_response,
-    send_page,
-)
+from api.http.response import HttpRequest, HttpResponse, PageHandlers, json_response, send_page
 from api.origin.access import AccessLevel
 from api.origin.media_request import DEFAULT_POSTER_LABEL
 from api.origin.viewer import Viewer

@@ -23,12 +23,7 @@ from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
 from media.ladder import BOX_LABELS
 from media.stream_keys import PRIMARY_APPLICATION, Slot
-from storage.catalog.records.common import (
-    BackupRecord,
-    EventRecord,
-    ResolutionChoice,
-    StreamRecord,
-)
+from storage.catalog.records.common import BackupRecord, EventRecord, ResolutionChoice, StreamRecord
 from storage.catalog.records.videos import WholeVideo
 
 _PRIMARY: Final = Slot(0)

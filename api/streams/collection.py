@@ -7,13 +7,7 @@ from litestar import Controller
 from api.http.errors import invalid
 from api.http.operation import adds, shows
 from api.http.parameters import envelope, queried
-from api.library.lookup import (
-    PROJECT,
-    GivenQuery,
-    ProjectCall,
-    list_url,
-    provide_list_query,
-)
+from api.library.lookup import PROJECT, GivenQuery, ProjectCall, list_url, provide_list_query
 from api.library.quotas import GivenQuotas
 from api.schemas.common import Listing, StreamAdded, StreamAddition, StreamItem, named_schema
 from storage.catalog.streams.repository import STATES

@@ -8,13 +8,7 @@ from litestar import Controller, Response, post
 from api.http.auth import needs_write
 from api.http.conditional import IfMatch, tagged, unless_edited
 from api.http.errors import ApiError, documented
-from api.http.operation import (
-    CHANGE_ERRORS,
-    commands,
-    deletes,
-    edits,
-    shows,
-)
+from api.http.operation import CHANGE_ERRORS, commands, deletes, edits, shows
 from api.http.parameters import RecordId, missing, number_of
 from api.library.references import read_details
 from api.streams.command_client import GivenIngest

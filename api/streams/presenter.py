@@ -4,18 +4,13 @@ Streams themselves are presented by `api.schemas.presenter`.
 """
 
 import msgspec
+from msgspec.structs import asdict
 
 from api.http.conditional import edit_tag
 from api.http.operation import Call
 from api.schemas.timestamps import format_timestamp
 from api.schemas.urls import Addresses
-from api.streams.schemas import (
-    EncoderBody,
-    IngestReport,
-    SettingsBody,
-    SlateBody,
-    StreamChanged,
-)
+from api.streams.schemas import EncoderBody, IngestReport, SettingsBody, SlateBody, StreamChanged
 from media.encoder_report import SlotReport, StreamReport
 from media.run_policy import RunPolicy
 from storage.catalog.records.common import StreamRecord
@@ -31,7 +26,7 @@ def settings_tag(record: OwnerSettings) -> str:
 def present_settings(record: OwnerSettings, addresses: Addresses) -> SettingsBody:
     """Return the settings of a stream or a project."""
     picture = None if record.slate is None else addresses.slate(record.slate)
-    values = msgspec.structs.asdict(record) | {"slate": SlateBody(picture=picture)}
+    values = asdict(record) | {"slate": SlateBody(picture=picture)}
     return msgspec.convert(values, SettingsBody, from_attributes=True)
 
 
@@ -71,17 +66,5 @@ def _held_until(stream: StreamRecord, now_us: int) -> str | None:
 
 
 def _encoder(slot: SlotReport, backup: int | None) -> EncoderBody:
-    return EncoderBody(
-        slot=slot.slot,
-        backup_id=backup,
-        peer=slot.peer,
-        connected_seconds=slot.connected_seconds,
-        video=slot.encoder.video,
-        audio=slot.encoder.audio,
-        network=slot.encoder.network,
-        clock=slot.encoder.clock,
-        seconds=slot.encoder.seconds,
-        advice=slot.advice,
-        alignment=slot.alignment,
-        faults=slot.faults,
-    )
+    values = asdict(slot.encoder) | asdict(slot) | {"backup_id": backup}
+    return msgspec.convert(values, EncoderBody, from_attributes=True)

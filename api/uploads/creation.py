@@ -35,12 +35,7 @@ from storage.catalog import Catalog
 from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.uploads import LinkRecord, NewUpload, UploadRecord
 from storage.catalog.records.videos import NewVideo
-from storage.errors import (
-    NoSuchVideo,
-    TooManyUploads,
-    UploadInProgress,
-    UploadLinkSpent,
-)
+from storage.errors import NoSuchVideo, TooManyUploads, UploadInProgress, UploadLinkSpent
 
 _SET_BY_LINK: Final = "This is set by the upload link."
 _RETRY_SECONDS: Final = 60  # until one of a project's 1000 uploads may have ended

@@ -21,12 +21,7 @@ from api.http.caller_limits import UNLIMITED, CallerRateLimiter
 from api.http.errors import ApiError
 from api.http.operation import Services
 from api.http.parameters import missing
-from api.intake.upload_intake import (
-    VIDEO_FORM_BYTES,
-    GivenIntake,
-    link_holders,
-    most_incoming,
-)
+from api.intake.upload_intake import VIDEO_FORM_BYTES, GivenIntake, link_holders, most_incoming
 from api.library.quotas import GivenQuotas
 from api.uploads.creation import create
 from api.uploads.receiver import UploadReceiver

@@ -11,25 +11,13 @@ from litestar.di import NamedDependency
 
 from api.http.conditional import IfMatch, tagged, unless_edited
 from api.http.errors import ApiError
-from api.http.operation import (
-    PlainCall,
-    commands,
-    deletes,
-    edits,
-    shows,
-)
+from api.http.operation import PlainCall, commands, deletes, edits, shows
 from api.http.parameters import RecordId, number_of
 from api.library.references import read_details
 from api.ports import MediaRemover
 from api.videos.lookup import VIDEO, VideoCall, video_tag
 from api.videos.presenter import VideoPresenter, present_status, video_changed
-from api.videos.schemas import (
-    PlayerChoice,
-    VideoChanged,
-    VideoData,
-    VideoEdit,
-    VideoStatusData,
-)
+from api.videos.schemas import PlayerChoice, VideoChanged, VideoData, VideoEdit, VideoStatusData
 from storage.catalog.records.details import VideoDetails
 from storage.errors import VideoNotFailed
 

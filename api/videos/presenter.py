@@ -5,11 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from api.http.operation import Call
-from api.schemas.common import (
-    BROADCASTER,
-    CLUSTER,
-    Embed,
-)
+from api.schemas.common import BROADCASTER, CLUSTER, Embed
 from api.schemas.embed_snippets import embed_snippets
 from api.schemas.presenter import Presenter, present_labels, present_player
 from api.schemas.timestamps import format_timestamp

@@ -8,14 +8,7 @@ from typing import Final, get_args
 import msgspec
 
 from api.library.references import CountryReferences, TagReferences
-from api.schemas.common import (
-    Category,
-    CountryBody,
-    Embed,
-    PlayerReference,
-    TagBody,
-    edits_of,
-)
+from api.schemas.common import Category, CountryBody, Embed, PlayerReference, TagBody, edits_of
 from api.schemas.text_fields import Description, OptionalTitle, TextField
 
 

@@ -24,20 +24,9 @@ from headend.config.settings import ServiceSettings
 from headend.install.cdn_check import check_cdn
 from headend.install.certificates import CertificateFiles
 from headend.install.findings import size_text
-from headend.install.installation import (
-    catalog_location,
-    check_store,
-    complete_key,
-    own_store,
-)
+from headend.install.installation import catalog_location, own_store
 from headend.install.locks import schema_in_use
-from headend.install.media_store import (
-    OBJECTS,
-    StoredFiles,
-    bucket_of,
-    open_store,
-    read_store,
-)
+from headend.install.media_store import OBJECTS, StoredFiles, bucket_of, open_store, read_store
 from headend.install.redis_finding import redis_finding
 from headend.own_command import runnable
 from media.no_op import do_nothing
@@ -50,7 +39,13 @@ from storage.cleanup.old_trash import TRASH_FOLDERS, count_due
 from storage.cleanup.orphans import AGE_US, TooManyUnknown, find_unknown, find_unused
 from storage.cleanup.periodic import Cleanup
 from storage.errors import StorageError
-from storage.installation_key import EmptyStore, StoreMismatch, UnfinishedCopy
+from storage.installation_key import (
+    EmptyStore,
+    StoreMismatch,
+    UnfinishedCopy,
+    check_store,
+    complete_key,
+)
 from storage.objects import addresses
 from storage.objects.base import STORE, ObjectError
 from storage.objects.disk_check import check_folder, room_problem
@@ -184,9 +179,9 @@ async def clean(
         store = open_store(folder, bucket, has_cdn_copies=has_copies)
         with schema_in_use(folder):
             async with own_store(catalog, read_store(folder, bucket), store) as objects:
-                lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+                lease = StoreLease(objects, catalog)
                 async with lease.holding(on_wait):
-                    await complete_key(catalog, objects, store=objects.location)
+                    await complete_key(catalog, objects)
                     objects.guard = lease
                     days = settings.storage.trash_days
                     return await _clean_each(

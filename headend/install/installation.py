@@ -16,9 +16,9 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
-from storage.installation_key import check, complete, refuse_media, verify
+from storage.installation_key import check_store, complete_key, refuse_media
 from storage.lease_verdict import MediaLease, NewStoreRefused
-from storage.objects.base import ObjectError, Objects, ReadableObjects
+from storage.objects.base import ObjectError
 from storage.objects.s3_bucket import S3Location
 from storage.objects.store import MediaStore
 from storage.store_lease import LeaseTiming, StoreLease
@@ -131,7 +131,7 @@ async def _hand_over_media(folder: Path, bucket: S3Location | None) -> str:
     async with open_catalog(folder / DATABASE, migrate=False) as catalog:
         await check_store(catalog, read_store(folder, bucket))
         with open_store(folder, bucket) as objects:
-            lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+            lease = StoreLease(objects, catalog)
             return await lease.hand_over()
 
 
@@ -150,9 +150,9 @@ async def take_over_media(
         open_catalog(location, migrate=False) as catalog,
         own_store(catalog, read_store(folder, bucket), store) as objects,
     ):
-        lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+        lease = StoreLease(objects, catalog)
         before = await lease.take_over()
-        await complete_key(catalog, objects, store=objects.location)
+        await complete_key(catalog, objects)
         return before
 
 
@@ -172,7 +172,7 @@ async def release_media(folder: Path, bucket: S3Location | None) -> bool:
             open_catalog(folder / DATABASE, migrate=False) as catalog,
             own_store(catalog, read_store(folder, bucket), store) as objects,
         ):
-            lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+            lease = StoreLease(objects, catalog)
             return await lease.release()
 
 
@@ -193,7 +193,7 @@ async def own_store(
         NewStoreRefused: other processes of the catalog were at work a moment ago.
         StorageError: as `check_store` does.
     """
-    is_whole = await check_store(catalog, files, new_store=new_store)
+    is_whole = await check_store(catalog, files, is_new=new_store)
     if new_store and not is_whole:
         # With the key it would be taken for the store by the next start that is the first of all.
         claim, seconds = await catalog.store_claims.read(), LeaseTiming().expired_seconds
@@ -201,47 +201,8 @@ async def own_store(
             raise NewStoreRefused(files.location, catalog.location, seconds)
     with store as objects:
         if not is_whole:
-            await complete_key(catalog, objects, store=files.location)
+            await complete_key(catalog, objects)
         yield objects
-
-
-async def check_store(catalog: Catalog, files: StoredFiles, *, new_store: bool = False) -> bool:
-    """Check that a catalog and a store belong together; return whether both have the key.
-
-    Nothing is written. `new_store` as in `install`.
-
-    Raises:
-        StoreMismatch: they do not.
-        EmptyStore: the media are not where they were.
-        UnfinishedCopy: not all media have been copied to the store.
-        StorageError: the catalog or the store cannot be read.
-    """
-    return await check(
-        files,
-        catalog.installation,
-        catalog.references,
-        store=files.location,
-        catalog=catalog.location,
-        is_new=new_store,
-    )
-
-
-async def complete_key(catalog: Catalog, objects: Objects, *, store: str) -> None:
-    """Write the halves of the key that `check_store` found missing (see `complete`)."""
-    await complete(
-        objects, catalog.installation, catalog.store_claims, store=store, catalog=catalog.location
-    )
-
-
-async def verify_objects(catalog: Catalog, objects: ReadableObjects, *, store: str) -> None:
-    """Check that a catalog and the objects of an installation have one key (see `verify`).
-
-    Raises:
-        StoreMismatch: they do not.
-        EmptyStore: the media are not where they were.
-        StorageError: the catalog or the objects cannot be read.
-    """
-    await verify(objects, catalog.installation, store=store, catalog=catalog.location)
 
 
 async def read_installation(catalog: Catalog) -> FirstStart:
@@ -280,7 +241,7 @@ async def _is_ready(files: StoredFiles, location: str | Path) -> bool:
         StoreMismatch: there is no database, or an empty one, but there are media.
     """
     if isinstance(location, Path) and not location.is_file():  # noqa: ASYNC240 # before anything runs
-        await refuse_media(files, store=files.location, catalog=str(location))
+        await refuse_media(files, str(location))
         return False
     try:
         async with open_catalog(location, migrate=False) as catalog:
@@ -291,7 +252,7 @@ async def _is_ready(files: StoredFiles, location: str | Path) -> bool:
         return False
     except SchemaMissing as error:
         empty = error.location
-    await refuse_media(files, store=files.location, catalog=empty)
+    await refuse_media(files, empty)
     return False
 
 

@@ -14,24 +14,13 @@ import msgspec
 
 from headend.config.settings import ServiceSettings
 from headend.config.storage_settings import bucket_errors
-from headend.install.installation import (
-    catalog_location,
-    check_store,
-    complete_key,
-    create_data_folder,
-)
+from headend.install.installation import catalog_location, create_data_folder
 from headend.install.locks import schema_in_use, writer_lock
 from headend.install.media_store import OBJECTS, bucket_of, read_store
 from storage.catalog import Catalog, open_catalog
 from storage.errors import StorageError
-from storage.installation_key import begin_copy, end_copy, refuse_foreign
-from storage.objects.copying import (
-    CopyProgress,
-    ObjectsCopy,
-    ToBucket,
-    ToFolder,
-    copy_objects,
-)
+from storage.installation_key import begin_copy, check_store, complete_key, end_copy, refuse_foreign
+from storage.objects.copying import CopyProgress, ObjectsCopy, ToBucket, ToFolder, copy_objects
 from storage.objects.disk import DiskObjects
 from storage.objects.s3_bucket import S3Bucket, S3Location
 from storage.store_lease import StoreLease
@@ -160,14 +149,13 @@ async def _copy_whole(
     way: ToBucket | ToFolder,
     report: Callable[[CopyProgress], None],
 ) -> ObjectsCopy:
-    await complete_key(catalog, way.source, store=str(way.source.location))
+    await complete_key(catalog, way.source)
     key = await catalog.installation.find_key()
     if not key:
         raise MediaCopyRefused(f"{way.source.location} has no media, and cannot be written to")
-    store = str(way.target.location)
-    await refuse_foreign(way.target, key, store=store)  # its lease may be foreign, too
-    await StoreLease(way.target, catalog.store_claims, catalog=catalog.location).refuse_use()
-    await begin_copy(way.target, key, store=store)
+    await refuse_foreign(way.target, key)  # its lease may be foreign, too
+    await StoreLease(way.target, catalog).refuse_use()
+    await begin_copy(way.target, key)
     result = await copy_objects(way, report)
     await _refuse_writers(catalog, settings)
     await end_copy(way.target, key)

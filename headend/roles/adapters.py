@@ -9,13 +9,7 @@ import msgspec
 
 from headend.config.settings import ServiceSettings
 from ingest.stream.failover import LEAST_PICTURE_SECONDS, LOW_LATENCY_POLICY, Mode, Policy
-from ingest.stream.ports import (
-    Grant,
-    LiveState,
-    PacketSink,
-    PortError,
-    StreamEnded,
-)
+from ingest.stream.ports import Grant, LiveState, PacketSink, PortError, StreamEnded
 from media.run_policy import ResolvedPolicy, RunPolicy, resolve
 from media.stream_events import RefusedEvent, StreamEvent
 from media.stream_keys import PublicHash, Slot, StreamKey

@@ -22,13 +22,7 @@ from headend.config.listen_sockets import ListenSockets
 from headend.config.settings import ServiceSettings
 from headend.hosts.presence import HostIdentity, HostPresence
 from headend.http.descriptors import raise_limit
-from headend.install.installation import (
-    catalog_location,
-    complete_key,
-    own_store,
-    read_installation,
-    verify_objects,
-)
+from headend.install.installation import catalog_location, own_store, read_installation
 from headend.install.media_store import bucket_of, open_store, read_store
 from headend.recent_log import RecentLog, keeping_recent_log
 from headend.roles.loop_watch import watch_loop
@@ -41,6 +35,7 @@ from storage.bus.memory import MemoryBus
 from storage.bus.redis import open_redis_bus
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.records.common import FirstStart
+from storage.installation_key import complete_key, verify_key
 from storage.objects.store import MediaStore
 from storage.store_lease import StoreLease
 from storage.workers.store_health import StoreHealth
@@ -76,7 +71,7 @@ class RoleContext(msgspec.Struct, frozen=True, kw_only=True):
                 has their lease (`StoreClaimed`), or one of them cannot be read.
         """
         await self.lease.require()
-        await verify_objects(self.catalog, self.objects, store=self.objects.location)
+        await verify_key(self.catalog, self.objects)
 
 
 @asynccontextmanager
@@ -117,9 +112,9 @@ async def open_context(
         objects = await stack.enter_async_context(
             own_store(catalog, read_store(folder, bucket), store)
         )
-        lease = StoreLease(objects, catalog.store_claims, catalog=catalog.location)
+        lease = StoreLease(objects, catalog)
         await lease.acquire(_WaitReport())
-        await complete_key(catalog, objects, store=objects.location)  # if it was another's
+        await complete_key(catalog, objects)  # if it was another's
         objects.guard = lease
         await stack.enter_async_context(run_in_background(BackgroundTask("lease", lease.keep)))
         edges = _open_edges(

@@ -19,23 +19,13 @@ from delivery.run.run_state import LiveWindow
 from headend.config.listen_sockets import ListenSockets
 from headend.duties.command_executor import CommandExecutor
 from headend.duties.media_remover import StoredMedia
-from headend.hosts.ownership import (
-    CatalogOwnership,
-    OrphanedRuns,
-    OwnershipWatch,
-    SoleRuns,
-)
+from headend.hosts.ownership import CatalogOwnership, OrphanedRuns, OwnershipWatch, SoleRuns
 from headend.hosts.presence import HostPresence
 from headend.hosts.stale_streams import keep_resetting_unowned_streams
 from headend.install.certificates import RtmpsCertificate
 from headend.install.media_store import bucket_of
 from headend.install.relay_key import relay_tls
-from headend.roles.adapters import (
-    CatalogDirectory,
-    CatalogJournal,
-    EngineSinks,
-    service_policy,
-)
+from headend.roles.adapters import CatalogDirectory, CatalogJournal, EngineSinks, service_policy
 from headend.roles.context import RoleContext
 from headend.roles.edge_metrics import EdgeMetrics
 from headend.roles.ingest_metrics import IngestMetrics

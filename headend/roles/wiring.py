@@ -7,13 +7,14 @@ catalog and the objects of one data folder (`headend.roles.context`).
 
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from prometheus_client.registry import Collector
 
 from api.app import create_app
 from api.http.application import Application, PlainApplication
@@ -35,10 +36,7 @@ from headend.config.settings import ServiceSettings
 from headend.duties.media_remover import StoredMedia
 from headend.duties.project_remover import keep_removing_projects
 from headend.hosts.presence import HostPresence
-from headend.hosts.stale_streams import (
-    keep_resetting_stale_streams,
-    keep_resetting_unowned_streams,
-)
+from headend.hosts.stale_streams import keep_resetting_stale_streams, keep_resetting_unowned_streams
 from headend.http.connections import ConnectionLimiter
 from headend.http.descriptors import connection_bound, raise_limit
 from headend.http.metrics import CountedApplication, HttpMetrics, metrics_text
@@ -96,26 +94,13 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
         _open_origin(context) as origin,
         open_presence(context, "serve") as presence,
         run_ingest(context, presence) as ingest,
-        nullcontext(HttpMetrics()) as answers,
-        nullcontext(metrics_text(answers, *ingest.metrics)) as metrics,
         run_in_background(
             *file_workers(context, lambda: not ingest.is_shedding()),
             *_cleanups(context),
             *_delete_copies(context),
             *_remove_deleted(context),
         ),
-        _run_broadcaster(context, origin.clients) as broadcaster,
-        _serve_http(
-            broadcaster.in_front_of(
-                CountedApplication(
-                    _application(context, origin, metrics, broadcaster, ingest, presence), answers
-                )
-            ),
-            context.sockets.http,
-            _connection_limiter(context, origin.clients),
-        ),
-        _serve_status(context, settings.status.listen, metrics, presence) as status,
-        broadcaster.disconnecting_at_exit(),
+        _serve_viewers(context, origin, ingest.metrics, ingest, presence) as status,
     ):
         yield RunningService(
             addresses=context.addresses,
@@ -153,8 +138,6 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
     """Serve viewers from disk, and callers of the API."""
     async with (
         open_context(settings, origin=True, ingest=False) as context,
-        nullcontext(HttpMetrics()) as answers,
-        nullcontext(metrics_text(answers, EdgeMetrics(context.edges))) as metrics,
         _open_origin(context) as origin,
         run_in_background(
             _reset_stale_streams(context),
@@ -163,16 +146,7 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
             # Beside a bucket, received files are in this process's own data folder.
             *(_clean_uploads(context) if bucket_of(settings) is not None else ()),
         ),
-        _run_broadcaster(context, origin.clients) as broadcaster,
-        _serve_http(
-            broadcaster.in_front_of(
-                CountedApplication(_application(context, origin, metrics, broadcaster), answers)
-            ),
-            context.sockets.http,
-            _connection_limiter(context, origin.clients),
-        ),
-        _serve_status(context, settings.status.listen, metrics) as status,
-        broadcaster.disconnecting_at_exit(),
+        _serve_viewers(context, origin, (EdgeMetrics(context.edges),)) as status,
     ):
         yield RunningService(
             addresses=context.addresses,
@@ -298,6 +272,34 @@ async def _open_origin(context: RoleContext) -> AsyncGenerator[OriginRole, None]
         BackgroundTask("visibility", origin.visibility.run_queries),
     ):
         yield origin
+
+
+@asynccontextmanager
+async def _serve_viewers(
+    context: RoleContext,
+    origin: OriginRole,
+    collectors: Sequence[Collector],
+    ingest: IngestRole | None = None,
+    presence: HostPresence | None = None,
+) -> AsyncGenerator[str | None, None]:
+    """Serve HTTP and web-sockets, whose answers are counted; yield the URL of the status, if any.
+
+    `ingest` is the one in this process, if there is one.
+    """
+    answers = HttpMetrics()
+    metrics = metrics_text(answers, *collectors)
+    async with _run_broadcaster(context, origin.clients) as broadcaster:
+        app = _application(context, origin, metrics, broadcaster, ingest, presence)
+        async with (
+            _serve_http(
+                broadcaster.in_front_of(CountedApplication(app, answers)),
+                context.sockets.http,
+                _connection_limiter(context, origin.clients),
+            ),
+            _serve_status(context, context.settings.status.listen, metrics, presence) as status,
+            broadcaster.disconnecting_at_exit(),
+        ):
+            yield status
 
 
 @asynccontextmanager

@@ -9,12 +9,7 @@ from typing import Final
 from storage.catalog import Catalog
 from storage.cleanup.confirmation import TooMuchDue, is_unusual
 from storage.cleanup.expired_media import FORMER_FILES, RECORDINGS, remove_expired_media
-from storage.cleanup.expired_uploads import (
-    LINKS,
-    UPLOADS,
-    remove_expired_uploads,
-    remove_old_links,
-)
+from storage.cleanup.expired_uploads import LINKS, UPLOADS, remove_expired_uploads, remove_old_links
 from storage.cleanup.old_trash import empty_old_trash
 from storage.cleanup.orphans import remove_orphans
 from storage.cleanup.periodic import Cleanup

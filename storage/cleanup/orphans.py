@@ -12,12 +12,7 @@ likely an old or a wrong one: then nothing is removed until an operator confirms
 
 import logging
 import re
-from collections.abc import (
-    AsyncGenerator,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final, Literal, TypeVar
 

@@ -91,6 +91,11 @@ class ObjectStat(msgspec.Struct, frozen=True, kw_only=True):
 class ReadableObjects(Protocol):
     """Read access to objects. Every call may raise `BadAddress` and `ObjectError`."""
 
+    @property
+    def location(self) -> str:
+        """Where the objects are, for messages to the operator."""
+        ...
+
     async def folder_names(self, prefix: str) -> set[str]:
         """Return the names of the folders below `prefix`, however much is in them.
 

@@ -132,7 +132,7 @@ class S3Bucket(Objects):
         copy_bytes: int = COPY_BYTES,
         has_cdn_copies: bool = False,
     ) -> None:
-        self.location = str(location)
+        self._location = str(location)
         self.origin = location.origin
         self._prefix = f"{location.prefix}/" if location.prefix else ""
         self._store = _open(location)
@@ -143,9 +143,14 @@ class S3Bucket(Objects):
         self._written = (*MEDIA_FOLDERS, PIECES, *([CDN] if has_cdn_copies else []))
         self.guard: Guard = UNGUARDED
 
+    @property
+    def location(self) -> str:
+        """The bucket and the prefix, as an operator writes them."""
+        return self._location
+
     async def identity(self) -> str:
         """Return the bucket and the prefix: a copy has another one."""
-        return self.location
+        return self._location
 
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects by address, at the same time (see `Objects`)."""

@@ -10,50 +10,21 @@ from pathlib import Path
 from typing import Protocol
 
 from storage.objects.base import Guard, Objects, ObjectStat
+from storage.objects.disk import DiskObjects
 from storage.objects.disk_threads import DiskThreads
-
-
-class Scratch(Protocol):
-    """A folder for files that are being received. They are in its file system, below `root`."""
-
-    @property
-    def root(self) -> Path:
-        """The folder."""
-        ...
-
-    def path(self, address: str) -> Path:
-        """Return the place of a file that arrives in several requests."""
-        ...
-
-    def temporary(self) -> Path:
-        """Return a new path for a temporary file, which is deleted with this process."""
-        ...
-
-    def make_folder(self, folder: Path) -> None:
-        """Create a folder below `root`, if there is none; it blocks.
-
-        Raises:
-            OSError: the disk failed, or is no longer mounted.
-        """
-        ...
 
 
 class MediaStore(Objects, Protocol):
     """An object store with the files of this machine that go with it."""
 
     @property
-    def scratch(self) -> Scratch:
-        """Where files are received."""
+    def scratch(self) -> DiskObjects:
+        """Where files are received: they are in its file system."""
         ...
 
     @property
     def files(self) -> Path:
         """The folder below which the files of objects are, by address, as far as they exist."""
-        ...
-
-    @property
-    def location(self) -> str:
-        """Where the objects are, for messages to the operator."""
         ...
 
     @property

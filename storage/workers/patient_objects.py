@@ -17,6 +17,11 @@ class PatientObjects(Objects):
         self._objects = objects
         self._health = health
 
+    @property
+    def location(self) -> str:
+        """Where the objects are, for messages to the operator."""
+        return self._objects.location
+
     async def put_all(self, objects: Mapping[str, bytes], *, vital: bool = False) -> None:
         """Write objects once the store is well."""
         await self._health.write(lambda: self._objects.put_all(objects, vital=vital))

@@ -18,11 +18,11 @@ from delivery.edge.publishing import PublishingEdge
 from delivery.edge.redis import open_edge_store
 from delivery.edge.remote import open_remote_edge
 from headend.duties.media_remover import StoredMedia
-from headend.install.installation import complete_key
 from storage.bus.base import Bus
 from storage.bus.memory import MemoryBus
 from storage.bus.redis import open_redis_bus
 from storage.catalog import Catalog, open_catalog
+from storage.installation_key import complete_key
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US, ApiService
 from tests.support.api.in_loop_client import client_of
@@ -140,7 +140,7 @@ async def api_service(
         project = await catalog.projects.find("1")
         assert project is not None
         if ON_SHARED:
-            await complete_key(catalog, objects, store=objects.location)
+            await complete_key(catalog, objects)
         media = StoredMedia(objects, live_edge.drop_folder)
         app = application_over(
             catalog=catalog,

@@ -1,13 +1,11 @@
-"""Upgrades from older versions, host by host or all at once.
+"""Upgrades from an older version, host by host.
 
-The older versions come from this repository's history: the oldest that works beside the current
-one, and the newest that does not.
+It comes from this repository's history: the oldest that works beside the current one.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from msgspec import structs
@@ -18,7 +16,7 @@ from tests.support.e2e.clock_video import encoder
 from tests.support.e2e.encoder_pair import EncoderPair, pair
 from tests.support.e2e.hls_reader import addresses, multivariant
 from tests.support.e2e.hosts import HostProcesses, SharedEngines, running_engines
-from tests.support.e2e.older_version import before_this_form, install, oldest_of_this_form
+from tests.support.e2e.older_version import install, oldest_of_this_form
 from tests.support.e2e.publishers import publishing
 from tests.support.e2e.service import HEADEND, ServiceProcess, fetch
 from tests.support.e2e.strict_player import following
@@ -84,40 +82,3 @@ def test_hosts_change_one_after_the_other_while_a_stream_is_on_air(
             assert viewer.faults == []
             assert not second.log_has("Traceback")
     proof("hosts of this version beside those of an older one, a stream on air", commit[:8], "")
-
-
-def test_where_the_tables_have_another_form_nothing_is_changed_beside_the_older_version(
-    engines: SharedEngines, tmp_path: Path, proof: Proof
-) -> None:
-    commit = before_this_form()
-    old = install(commit, tmp_path / "old")
-    with HostProcesses(tmp_path, engines.database, engines.environment, old) as hosts:
-        first, old_api = hosts.ingest("a"), hosts.api()
-        before = pair(old_api.running)
-        primary = encoder(hosts.url("a", before.key))
-        with publishing(primary):
-            poll(lambda: multivariant(before.playlist), within=30, what="a playlist")
-            hosts.program = HEADEND
-            hosts.migrate("api-2", refused="stop")
-            with pytest.raises(AssertionError, match="older"):
-                hosts.api("api-2")
-            wait_for_segments(before, 2)
-            run = addresses(before.playlist)
-            first.stop()
-            old_api.stop()
-        hosts.migrate("api-2")
-        stream = newer(before, hosts.api("api-2").running)
-        first.program = HEADEND
-        first.start()
-        with publishing(primary):
-            wait_for_segments(stream, 2)
-        paths = {
-            name: urlsplit(address).path for name, address in addresses(stream.playlist).items()
-        }
-        assert paths == {name: urlsplit(address).path for name, address in run.items()}
-        assert not first.log_has("Traceback")
-    proof(
-        "the version before this form of the tables: refused beside, its run goes on",
-        commit[:8],
-        "",
-    )

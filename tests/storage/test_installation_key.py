@@ -15,11 +15,11 @@ from storage.installation_key import (
     StoreMismatch,
     UnfinishedCopy,
     begin_copy,
-    check,
-    complete,
+    check_store,
+    complete_key,
     end_copy,
     refuse_media,
-    verify,
+    verify_key,
 )
 from storage.lease_verdict import MediaLease
 from storage.objects.addresses import LEASE
@@ -57,18 +57,11 @@ async def catalog(new_catalog: Catalog) -> Catalog:
 
 
 async def is_tied(objects: DiskObjects, catalog: Catalog, *, is_new: bool = False) -> bool:
-    return await check(
-        objects,
-        catalog.installation,
-        catalog.references,
-        store="media",
-        catalog="db",
-        is_new=is_new,
-    )
+    return await check_store(catalog, objects, is_new=is_new)
 
 
 async def finish(objects: DiskObjects, catalog: Catalog) -> None:
-    await complete(objects, catalog.installation, catalog.store_claims, store="media", catalog="db")
+    await complete_key(catalog, objects)
 
 
 async def tie(objects: DiskObjects, catalog: Catalog, *, is_new: bool = False) -> None:
@@ -79,7 +72,7 @@ async def tie(objects: DiskObjects, catalog: Catalog, *, is_new: bool = False) -
 
 async def same(objects: DiskObjects, catalog: Catalog) -> bool:
     try:
-        await verify(objects, catalog.installation, store="media", catalog="db")
+        await verify_key(catalog, objects)
     except StoreMismatch:
         return False
     return True
@@ -131,7 +124,9 @@ async def test_a_catalog_that_names_none_of_the_media_is_refused(
     objects: DiskObjects, catalog: Catalog, folder: str
 ) -> None:
     await objects.put(f"{folder}/{FOREIGN}/1", b"x")
-    with pytest.raises(StoreMismatch, match=r"the media in media do not belong to .* at db:"):
+    with pytest.raises(
+        StoreMismatch, match=r"the media in .*/objects do not belong to .* at .*catalog.db:"
+    ):
         await tie(objects, catalog)
     assert await catalog.installation.find_key() == ""
     assert await objects.stat("installation") is None
@@ -177,14 +172,14 @@ async def test_an_unfinished_copy_belongs_to_no_catalog(
     objects: DiskObjects, catalog: Catalog
 ) -> None:
     key = await catalog.installation.add_key("ours")
-    await begin_copy(objects, key, store="media")
+    await begin_copy(objects, key)
     await objects.put(f"sources/{KNOWN}/1", b"x")
-    with pytest.raises(UnfinishedCopy, match="the media in media are an unfinished copy"):
+    with pytest.raises(UnfinishedCopy, match=r"the media in .*/objects are an unfinished copy"):
         await tie(objects, catalog)
     assert await objects.stat("installation") is None
     with pytest.raises(UnfinishedCopy):
-        await verify(objects, catalog.installation, store="media", catalog="db")
-    await begin_copy(objects, key, store="media")
+        await verify_key(catalog, objects)
+    await begin_copy(objects, key)
     await end_copy(objects, key)
     await tie(objects, catalog)
     assert await same(objects, catalog)
@@ -197,7 +192,7 @@ async def test_a_copy_that_is_brought_up_to_date_is_unfinished_again(
     catalog = new_catalog
     await tie(objects, catalog)
     key = await catalog.installation.find_key()
-    await begin_copy(objects, key, store="media")
+    await begin_copy(objects, key)
     with pytest.raises(UnfinishedCopy):
         await tie(objects, catalog)
     await end_copy(objects, key)
@@ -211,8 +206,8 @@ async def test_no_media_are_copied_to_those_of_another_installation(
     objects: DiskObjects, address: str
 ) -> None:
     await objects.put(address, b"another")
-    with pytest.raises(ForeignMedia, match="media has media of another installation"):
-        await begin_copy(objects, "ours", store="media")
+    with pytest.raises(ForeignMedia, match=r"/objects has media of another installation"):
+        await begin_copy(objects, "ours")
     assert await objects.get(address) == b"another"
     copying = await objects.stat("installation.copying")
     assert (copying is None) == (address != "installation.copying")
@@ -222,13 +217,13 @@ async def test_only_media_keep_a_catalog_from_being_made(
     objects: DiskObjects, tmp_path: Path
 ) -> None:
     files = ReadOnlyObjects(tmp_path / "objects")
-    await refuse_media(ReadOnlyObjects(tmp_path / "none"), store="media", catalog="db")
+    await refuse_media(ReadOnlyObjects(tmp_path / "none"), "db")
     await objects.put("videos/lost_found/1", b"x")
     await objects.put("installation", b"x")
-    await refuse_media(files, store="media", catalog="db")
+    await refuse_media(files, "db")
     await objects.put(f"live/{FOREIGN}/poster/360p.jpg", b"x")
     with pytest.raises(StoreMismatch):
-        await refuse_media(files, store="media", catalog="db")
+        await refuse_media(files, "db")
 
 
 class FullDisk(DiskObjects):
@@ -271,10 +266,10 @@ async def test_a_store_without_key_and_media_is_not_that_of_a_catalog_with_a_key
     with DiskObjects(tmp_path / "mount point") as other:
         await other.put("slates/lost_found/1", b"x")
         for _ in range(2):
-            with pytest.raises(EmptyStore, match=r"^media has no .* at db .*mounted"):
+            with pytest.raises(EmptyStore, match=r"^/.* has no .* at .*catalog.db .*mounted"):
                 await tie(other, catalog)
         with pytest.raises(EmptyStore):
-            await verify(other, catalog.installation, store="media", catalog="db")
+            await verify_key(catalog, other)
         assert await other.stat("installation") is None
         assert not await is_tied(other, catalog, is_new=True)
         await tie(other, catalog, is_new=True)
@@ -302,7 +297,7 @@ async def test_a_store_that_another_installation_uses_is_never_new(
     await objects.put("installation", b"another")
     with pytest.raises(StoreMismatch):
         await tie(objects, catalog, is_new=True)
-    await begin_copy(objects, "another", store="media")
+    await begin_copy(objects, "another")
     with pytest.raises(UnfinishedCopy):
         await tie(objects, catalog, is_new=True)
 
@@ -315,7 +310,7 @@ async def test_the_key_of_another_installation_comes_with_its_lease(
     await objects.put(LEASE, msgspec.json.encode(MediaLease(turn="first's")))
     await tie(objects, new_catalog)
     assert await new_catalog.installation.find_key() == ""
-    await StoreLease(objects, new_catalog.store_claims, catalog="db").take_over()
+    await StoreLease(objects, new_catalog).take_over()
     await tie(objects, new_catalog)
     assert await new_catalog.installation.find_key() == "first"
 

@@ -97,8 +97,7 @@ async def lease_of(
     async with open_catalog(location, migrate=False) as catalog:
         yield StoreLease(
             objects,
-            catalog.store_claims,
-            catalog=catalog.location,
+            catalog,
             timing=timing,
             now=clock or Clock(),
         )
@@ -508,10 +507,7 @@ async def test_a_handed_over_catalog_is_let_in_at_once(site: Site) -> None:
 
 async def test_of_many_first_starts_each_gets_the_lease(site: Site) -> None:
     async with open_catalog(site.location, migrate=False) as catalog:
-        leases = [
-            StoreLease(site.objects, catalog.store_claims, catalog="db", timing=LIVELY)
-            for _ in range(5)
-        ]
+        leases = [StoreLease(site.objects, catalog, timing=LIVELY) for _ in range(5)]
         async with asyncio.TaskGroup() as tasks:
             for each in leases:
                 tasks.create_task(each.acquire(no_wait))

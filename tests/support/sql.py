@@ -1,4 +1,4 @@
-"""A catalog's database for tests: a migrated SQLite file, and plain SQL on either engine."""
+"""A catalog's database for tests: migrated, of version 0.2, and plain SQL on either engine."""
 
 import asyncio
 import functools
@@ -37,6 +37,13 @@ def run_sql(location: str | Path, *statements: str) -> list[Row]:
             done = served.execute(sql.SQL(statement))  # pyright: ignore[reportArgumentType]
             rows = done.fetchall() if done.description else []
     return rows
+
+
+def make_tables_of_0_2(location: str | Path) -> None:
+    """Make the tables as version 0.2 made them, with the statements that it executed."""
+    engine = "sqlite" if isinstance(location, Path) else "postgresql"
+    script = (Path(__file__).parent / "tables_of_0_2" / f"{engine}.sql").read_text()
+    run_sql(location, *script.split(";\n")[:-1])
 
 
 def migrated(location: Path) -> Path:

@@ -268,6 +268,13 @@ def _answered_in_time(bound: asyncio.Timeout) -> Generator[asyncio.Timeout]:
         raise CatalogAway("the catalog does not answer") from error
 
 
+class Repository:
+    """What a catalog knows of one noun, on its database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
 def _touch(path: Path) -> None:
     """Create the file readable by its owner only, as it has stream keys; WAL files inherit that."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from sqlalchemy import Row, Table, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.engine.lock_order import Rank, defer, lock_numbers
 from storage.catalog.queries import project_lookup
 from storage.catalog.queries.row_reader import RowReader
@@ -181,11 +181,8 @@ async def _project_of(connection: AsyncConnection, kind: str, hash_: str) -> int
     return (await connection.execute(query)).scalar_one_or_none()
 
 
-class BroadcastOutbox:
+class BroadcastOutbox(Repository):
     """The outbox of a catalog (`catalog.outbox`); each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Call a function after each transaction that wrote events; one function at most."""

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.stream_events import OwnerEvent, StreamEvent
 from media.stream_keys import PublicHash
 from media.ticks import DAY_US
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.queries import named_rows
 from storage.catalog.queries.row_reader import RowReader
@@ -56,11 +56,8 @@ class FollowingEvents(msgspec.Struct, frozen=True, kw_only=True):
 _READER: Final = RowReader(EventRecord, events, parsers={"facts": json.loads})
 
 
-class EventLog:
+class EventLog(Repository):
     """The events of a catalog (`catalog.events`); all but `remove_old` is one transaction each."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(
         self, stream: PublicHash, event: StreamEvent, now_us: int, *, host: str | None = None

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.hosts.capacity import choose_host, find_loads
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.queries.living_hosts import is_living
@@ -77,11 +77,8 @@ def _reconnect_seconds(row: Row[Any]) -> float | None:  # Any: columns of severa
     return effective_settings(row.settings, row.defaults).failover.reconnect_seconds
 
 
-class StreamOwners:
+class StreamOwners(Repository):
     """The owners of a catalog's streams; a method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def claim(
         self,

@@ -10,7 +10,7 @@ from sqlalchemy import case, delete, func, insert, or_, select, update
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.queries.living_hosts import is_living
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.tables import hosts, stream_owners, streams
@@ -39,11 +39,8 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     capacity: int | None = None
 
 
-class Hosts:
+class Hosts(Repository):
     """The hosts of a catalog; a method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def register(
         self, name: str, role: str, address: str | None, version: str, capacity: int | None = None

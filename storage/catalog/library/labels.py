@@ -12,7 +12,7 @@ from sqlalchemy import Table, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import LABEL_EVENTS
 from storage.catalog.library import label_locks, label_removal
@@ -166,11 +166,8 @@ async def require_category(connection: AsyncConnection, project: int, category: 
         raise NoSuchLabel("category", category)
 
 
-class Labels:
+class Labels(Repository):
     """The catalog's tags and categories: each method is one transaction, but for `remove`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find(self, kind: Kind, label: int) -> LabelRecord | None:
         """Return the label with that number."""

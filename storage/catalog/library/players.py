@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import LABEL_EVENTS
 from storage.catalog.library import label_locks, label_removal
@@ -46,11 +46,8 @@ async def require(connection: AsyncConnection, project: int, player: int) -> Non
         raise NoSuchLabel("player", player)
 
 
-class Players:
+class Players(Repository):
     """The catalog's players: each method is one transaction, but for `remove`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find(self, player: int) -> PlayerRecord | None:
         """Return the player with that number."""

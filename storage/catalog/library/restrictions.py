@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import func, select
 
 from media.countries import Country, decode_countries
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.schema.tables import streams, videos
 
 
@@ -19,11 +19,8 @@ class RestrictedRecord(msgspec.Struct, frozen=True, kw_only=True):
     countries: tuple[Country, ...]
 
 
-class Restrictions:
+class Restrictions(Repository):
     """Reads the restrictions of a catalog; it changes nothing."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find(self, project: int, most: int) -> tuple[RestrictedRecord, ...]:
         """Return a project's restricted streams, then its videos, newest first.

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Table, bindparam, delete, insert, select, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.queries import named_rows
 from storage.catalog.queries.digest import digest
 from storage.catalog.records.common import Principal
@@ -54,11 +54,8 @@ _OPEN: Final = select(sessions.c.id).where(
 )
 
 
-class Sessions:
+class Sessions(Repository):
     """The sessions of a catalog; a method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(self, token: int, now_us: int) -> str:
         """Sign a browser in with the token of that number; return the session's secret.

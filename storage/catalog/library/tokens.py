@@ -12,7 +12,7 @@ from typing import Final
 from sqlalchemy import CTE, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import TokenAddedEvent, TokenRevokedEvent
 from storage.catalog.library.sessions import remove_of_tokens, require_valid
@@ -62,11 +62,8 @@ async def add(
     return _READER.read(row), text
 
 
-class Tokens:
+class Tokens(Repository):
     """The tokens of a catalog; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(
         self, name: str, project: int | None, change: Change, *, write: bool

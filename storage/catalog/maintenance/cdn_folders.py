@@ -16,7 +16,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Table, delete, func, select, true, update
 
 from media.stream_keys import PublicHash
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.queries.project_lookup import is_of_present
 from storage.catalog.schema.tables import cdn_folders, streams, videos
@@ -55,11 +55,8 @@ class CdnFolder(msgspec.Struct, frozen=True, kw_only=True):
         return f"CdnFolder(hash={self.hash!r})"
 
 
-class CdnFolders:
+class CdnFolders(Repository):
     """The folders of copies; a method is one transaction, except where it says otherwise."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def open(self, hash_: PublicHash) -> None:
         """Give a stream or video a folder unless it has one; `catalog.visibility` returns it."""

@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.migrations import find_revision, finishing
 from storage.catalog.queries import named_rows, project_lookup
 from storage.catalog.schema.tables import METADATA, events, jobs, projects, streams, videos
@@ -43,11 +43,8 @@ class StuckJob(msgspec.Struct, frozen=True, kw_only=True):
     state: str
 
 
-class HealthChecks:
+class HealthChecks(Repository):
     """Reads what shows whether a catalog is healthy; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def versions(self) -> tuple[str, str]:
         """Return the database's name with its version, and the revision of the tables."""

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.queries import project_lookup, removals
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.tables import jobs, projects, streams
@@ -49,11 +49,8 @@ _READER: Final = RowReader(
 )
 
 
-class References:
+class References(Repository):
     """The references that cleanups read (`catalog.references`), for a few hundred names a call."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def videos(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
         """Return those of some hashes that videos have, or are to have."""

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import case, func, select
 
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.queries import project_lookup
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.tables import jobs, projects, streams, videos
@@ -58,11 +58,8 @@ _JOBS: Final = RowReader(
 )
 
 
-class Workload:
+class Workload(Repository):
     """Reads the work of a catalog; it changes nothing."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find(self, most: int) -> WorkloadRecord:
         """Return the work of projects that are not being deleted.

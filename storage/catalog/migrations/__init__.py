@@ -2,8 +2,8 @@
 
 The steps are Alembic's, one module each in `versions`; its command line is not needed. A new
 catalog takes none of them: its tables are created as `storage.catalog.schema` has them, which is
-quicker. A catalog in the form of another version of Headend is refused with one sentence, never
-read by guess.
+quicker. Version 0.2 has the oldest tables from which the steps lead. A catalog in the form of
+another version of Headend is refused with one sentence, never read by guess.
 
 Where the revision of a step has a point, such as `0021.1`, the step only adds to the form `0021`:
 tables, indexes, and columns that older code may leave out. Versions of Headend that know the same
@@ -30,10 +30,11 @@ from storage.catalog.engine.database import Database
 from storage.catalog.engine.postgres import lock_schema
 from storage.catalog.migrations import finishing, widening
 from storage.catalog.schema.tables import METADATA
-from storage.errors import SchemaMissing, SchemaNewer, SchemaOlder
+from storage.errors import SchemaMismatch, SchemaMissing, SchemaNewer, SchemaOlder, SchemaTooOld
 
 # The newest step; a test compares it with the modules in `versions`.
 REVISION: Final = "0016.12"
+_OLDEST: Final = "0016.2"  # from which the steps lead: that of version 0.2
 # Where Alembic keeps a catalog's revision. It is as Alembic makes it; a test compares them.
 _VERSION: Final = Table(
     "alembic_version",
@@ -43,37 +44,26 @@ _VERSION: Final = Table(
 )
 
 
-def _has_revision(connection: Connection) -> bool:
-    """Return whether the database has a revision table."""
-    return inspect(connection).has_table(_VERSION.name)
-
-
 def find_revision(connection: Connection) -> str | None:
     """Return the revision of the catalog; None for a database without one."""
-    if not _has_revision(connection):
+    if not inspect(connection).has_table(_VERSION.name):
         return None
     return connection.execute(select(_VERSION.c.version_num)).scalar_one_or_none()
 
 
 def _parse(revision: str) -> tuple[str, int]:
-    """Return the form of the tables at a revision, and how often it was added to."""
+    """Return the form of the tables at a revision, and how often it was added to; newer is more."""
     form, _, added = revision.partition(".")
     return form, int(added) if added.isdigit() else 0
 
 
-def _refusal(
-    location: str, revision: str | None, wanted: str
-) -> SchemaMissing | SchemaNewer | SchemaOlder | None:
-    if revision == wanted:
-        return None
+def _refusal(location: str, revision: str | None, wanted: str) -> SchemaMismatch | None:
     if revision is None:
-        return SchemaMissing(location, wanted)
-    (form, added), (wanted_form, wanted_added) = _parse(revision), _parse(wanted)
-    if form == wanted_form:  # a newer version added what this one need not know
-        return None if added >= wanted_added else SchemaOlder(location, revision, wanted)
-    from storage.catalog.migrations import steps  # noqa: PLC0415  # see there
-
-    kind = SchemaOlder if revision in steps.known_revisions() else SchemaNewer
+        return SchemaMissing(location, None, wanted)
+    found, needed = _parse(revision), _parse(wanted)
+    if found >= needed:  # a newer version of the same form added what this one need not know
+        return None if found[0] == needed[0] else SchemaNewer(location, revision, wanted)
+    kind = SchemaTooOld if found < _parse(_OLDEST) else SchemaOlder
     return kind(location, revision, wanted)
 
 
@@ -94,13 +84,6 @@ async def check(database: Database, wanted: str = REVISION, *, exactly: bool = F
         raise refusal
 
 
-def upgrade(connection: Connection, revision: str = "head") -> None:
-    """Take the steps up to a revision, within the caller's transaction."""
-    from storage.catalog.migrations import steps  # noqa: PLC0415  # see there
-
-    steps.upgrade(connection, revision)
-
-
 def _create(connection: Connection) -> None:
     """Create the tables of a new catalog; none of them may exist."""
     METADATA.create_all(connection, checkfirst=False)
@@ -114,21 +97,24 @@ def migrate_within(connection: Connection, location: str) -> None:
     Raises:
         CatalogBusy: a running Headend uses the tables that are to be changed.
         SchemaNewer: a newer Headend has migrated it.
+        SchemaTooOld: a version before 0.2 made it.
     """
     revision = find_revision(connection)
     refusal = _refusal(location, revision, REVISION)
-    if isinstance(refusal, SchemaNewer):
+    if isinstance(refusal, SchemaNewer | SchemaTooOld):
         raise refusal
     if refusal is None:
         return
     if revision is None or _parse(revision)[0] != _parse(REVISION)[0]:
         lock_schema(connection, location)
-    if _has_revision(connection):
-        widening.abandon(connection)
-        upgrade(connection)
-        finishing.create_missing_indexes(connection)
-    else:
+    if revision is None:
         _create(connection)
+        return
+    from storage.catalog.migrations import steps  # noqa: PLC0415  # see there
+
+    widening.abandon(connection)
+    steps.upgrade(connection)
+    finishing.create_missing_indexes(connection)
 
 
 async def migrate(database: Database) -> None:
@@ -139,6 +125,7 @@ async def migrate(database: Database) -> None:
     Raises:
         CatalogBusy: a running Headend uses the tables that are to be changed.
         SchemaNewer: a newer Headend has migrated it.
+        SchemaTooOld: a version before 0.2 made it.
     """
     async with database.migrating() as connection:
         await connection.run_sync(migrate_within, database.location)

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.engine.postgres import lock_first_start
 from storage.catalog.library import tokens
 from storage.catalog.projects import repository as projects
@@ -30,11 +30,8 @@ _RELAY_SECRET_BYTES: Final = 32
 _LONGEST_CAUSE: Final = 400  # of its column
 
 
-class Installation:
+class Installation(Repository):
     """What the first start created (`catalog.installation`); each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def first_start(self, now_us: int) -> FirstStart:
         """Add a project, an owner's token and a stream to an empty catalog.

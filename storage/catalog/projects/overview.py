@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import select
 
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.queries import project_lookup
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.records.videos import VideoRecord
@@ -31,11 +31,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     keys: dict[int, str]
 
 
-class Overviews:
+class Overviews(Repository):
     """Queries over many projects; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find(self, *, reach: int | None) -> Overview:
         """Return what is live, what is being made and what failed, of one project or of all."""

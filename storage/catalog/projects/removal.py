@@ -13,7 +13,7 @@ from sqlalchemy import Table, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.queries import project_lookup, removals
 from storage.catalog.schema.tables import (
     categories,
@@ -59,11 +59,8 @@ class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
 
 
-class RemovedProjects:
+class RemovedProjects(Repository):
     """The rows of deleted projects; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find(self) -> RemovedProject | None:
         """Return a deleted project whose rows are not all removed yet."""

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import new_hash
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ProjectAddedEvent, ProjectDeletedEvent, ProjectEditedEvent
 from storage.catalog.queries import counters, named_rows, project_lookup
@@ -40,11 +40,8 @@ async def add(connection: AsyncConnection, name: str, now_us: int) -> ProjectRec
     return _READER.read(row)
 
 
-class Projects:
+class Projects(Repository):
     """The projects of a catalog; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(self, name: str, change: Change) -> ProjectRecord:
         """Add a project."""

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.schema.tables import store_claims
 
@@ -47,11 +47,8 @@ class StoreClaim(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset((self.turn, self.next_turn)) - {""}
 
 
-class StoreClaims:
+class StoreClaims(Repository):
     """The claim of the present store; a method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def place(self) -> str:
         """Return what a copy of the database does not share with it, as far as that can be known.

@@ -3,7 +3,7 @@
 import msgspec
 from sqlalchemy import case, func, or_, select
 
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.schema.tables import streams, videos
 from storage.catalog.schema.upload_tables import former_files, past_files, uploads
 
@@ -24,11 +24,8 @@ class ProjectUsage(msgspec.Struct, frozen=True, kw_only=True):
     file_us: int
 
 
-class Usage:
+class Usage(Repository):
     """Counts what projects use; each call takes time in proportion to the project's videos."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find(self, project: int, since_us: int) -> ProjectUsage:
         """Return what a project uses; the length is of files that were added from `since_us` on.

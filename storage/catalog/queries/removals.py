@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.upload_tables import removals as table
@@ -113,11 +113,8 @@ def _folders_of(address: str) -> Iterator[str]:
         yield address
 
 
-class Removals:
+class Removals(Repository):
     """The rows of what is to be deleted; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find_due(self, now_us: int, most: int) -> tuple[Removal, ...]:
         """Return up to `most` removals that are due, those that have been for longest first."""

@@ -7,7 +7,7 @@ from sqlalchemy import and_, func, literal, select
 
 from media.countries import decode_countries
 from media.stream_keys import PublicHash
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.queries.project_lookup import is_of_present
 from storage.catalog.queries.row_reader import Parsers, RowReader
 from storage.catalog.records.common import PlayerOptions, PublicRecord
@@ -83,11 +83,8 @@ _STREAM_PRESENT: Final = is_of_present(streams.c.project_id)
 _VIDEO_PRESENT: Final = is_of_present(videos.c.project_id)
 
 
-class Visibility:
+class Visibility(Repository):
     """Reads what viewers may see; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find(self, hash_: PublicHash, /) -> PublicRecord | None:
         """Return what viewers may see of the stream or video with that hash; None for neither."""

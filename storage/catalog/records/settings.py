@@ -5,13 +5,7 @@ The settings themselves are `media.run_policy`; `storage.catalog.streams.setting
 
 import msgspec
 
-from media.run_policy import (
-    RunFailover,
-    RunPolicy,
-    RunRecording,
-    changes_of,
-    merge,
-)
+from media.run_policy import RunFailover, RunPolicy, RunRecording, changes_of, merge
 
 # None leaves a field to the next default: a stream's is its project's setting, a project's is the
 # service's.

@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import FailoverDrillEvent, ResumedEvent, StreamEndedEvent
 from storage.catalog.queries.living_hosts import is_living, select_owned
@@ -159,11 +159,8 @@ def _values(command: StreamCommand, now_us: int) -> dict[str, object]:
     }
 
 
-class Commands:
+class Commands(Repository):
     """The commands of a catalog."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(self, command: StreamCommand, now_us: int) -> int:
         """Add a command by itself; return its number."""

@@ -18,7 +18,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_events import RefusedEvent
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import StreamAllowedEvent, StreamState
 from storage.catalog.queries.named_rows import MAX_ID
@@ -74,11 +74,8 @@ async def restore(connection: AsyncConnection, stream: int, held_until_us: int |
     await connection.execute(change.values(held_until_us=held_until_us))
 
 
-class Holds:
+class Holds(Repository):
     """The holds of a catalog's streams; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def refuse(
         self,

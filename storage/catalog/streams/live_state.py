@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from media.ladder import BOX_LABELS
 from media.stream_events import EncoderOffEvent, LiveEvent, OffAirEvent, StreamEvent
 from media.stream_keys import PublicHash, Slot, StreamKey
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import PublishedEvent, ResumedEvent, StreamState
 from storage.catalog.queries import project_lookup
@@ -96,11 +96,8 @@ class AirState(TypedDict):
     opening: NotRequired[bool]
 
 
-class LiveStates:
+class LiveStates(Repository):
     """The live state of a catalog's streams (`catalog.live_state`); a method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find_ingest(self, key: StreamKey) -> IngestRecord | None:
         """Return the stream that a key opens; a key without a hash is found by its secret alone.

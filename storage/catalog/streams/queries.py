@@ -16,12 +16,7 @@ from storage.catalog.queries import counters, named_rows, project_lookup
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.queries.text_search import searchable
-from storage.catalog.records.common import (
-    BackupRecord,
-    Change,
-    ResolutionChoice,
-    StreamRecord,
-)
+from storage.catalog.records.common import BackupRecord, Change, ResolutionChoice, StreamRecord
 from storage.catalog.schema.tables import (
     categories,
     players,

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_events import StreamEvent
 from media.stream_keys import PublicHash, StreamKey
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import (
     BackupAddedEvent,
@@ -49,16 +49,13 @@ STATES: Final = ("live", "idle", "unpublished")
 _AT_ONCE: Final = 500
 
 
-class Streams:
+class Streams(Repository):
     """The streams of a catalog; each method is one transaction.
 
     None in place of a record or of a command's number, and False, mean that there is no such stream
     (any more). A change that ingest must carry out writes a command, and returns its number
     (`storage.catalog.streams.commands`).
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(self, project: int, title: str, change: Change) -> StreamRecord:
         """Add a stream with a fresh key, one backup and the standard resolutions.

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Row, Select, Table, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_events import OwnerEvent
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Database, Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import (
     ProjectSettingsChangedEvent,
@@ -114,7 +114,7 @@ OF_PROJECTS: Final = SettingsTable(
 )
 
 
-class SettingsRepository:
+class SettingsRepository(Repository):
     """The settings of streams (`catalog.stream_settings`), or of projects as the defaults of their
     streams (`catalog.project_settings`); each method is one transaction.
 
@@ -123,7 +123,7 @@ class SettingsRepository:
     """
 
     def __init__(self, database: Database, of: SettingsTable) -> None:
-        self._database = database
+        super().__init__(database)
         self._of = of
 
     async def find(self, number: int) -> OwnerSettings | None:

@@ -12,7 +12,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import UploadLinkAddedEvent
 from storage.catalog.queries import named_rows, project_lookup
@@ -61,11 +61,8 @@ async def use(connection: AsyncConnection, link: int, now_us: int) -> None:
         raise UploadLinkSpent("This link was used, or its time is over.")
 
 
-class UploadLinks:
+class UploadLinks(Repository):
     """The upload links of an open catalog (`catalog.links`)."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(
         self,

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadEnd, UploadLinkDeletedEvent
 from storage.catalog.queries import named_rows, project_lookup, removals
@@ -28,15 +28,9 @@ from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import upload_links, upload_pieces, uploads
 from storage.catalog.uploads import links as uploadlinks
-from storage.catalog.videos import (
-    creation as video_creation,
-)
-from storage.catalog.videos import (
-    queries as video_queries,
-)
-from storage.catalog.videos import (
-    replacement,
-)
+from storage.catalog.videos import creation as video_creation
+from storage.catalog.videos import queries as video_queries
+from storage.catalog.videos import replacement
 from storage.errors import TooManyUploads, UploadHeld, UploadLost
 from storage.objects.addresses import upload as bytes_of
 from storage.objects.addresses import upload_pieces as pieces_folder
@@ -143,14 +137,11 @@ async def _remove(
     return True
 
 
-class Uploads:
+class Uploads(Repository):
     """The resumable uploads of an open catalog (`catalog.uploads`).
 
     `writer` is the random name of a writer.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def begin(self, project: int, new: NewUpload, now_us: int) -> UploadRecord:
         """Add an upload of which nothing has arrived yet, and its video.
@@ -166,10 +157,9 @@ class Uploads:
         """
         async with self._database.writing() as connection:
             if isinstance(new.video, NewVideo):
-                hash_ = new.video.hash
                 await project_lookup.require(connection, project)
             else:
-                hash_ = await replacement.require(connection, project, new.video)
+                await replacement.require(connection, project, new.video)
             count = select(func.count()).select_from(uploads)
             count = count.where(_TABLE.project_id == project, _TABLE.state == _OPEN)
             if (await connection.execute(count)).scalar_one() >= MAX_OPEN_UPLOADS:
@@ -196,20 +186,8 @@ class Uploads:
                     replaces=not isinstance(new.video, NewVideo),
                 )
             )
-            return UploadRecord(
-                project=project,
-                link=new.link,
-                name=new.name,
-                length=new.length,
-                most_bytes=new.most_bytes,
-                received=0,
-                metadata=new.metadata,
-                state="open",
-                video=video,
-                hash=hash_,
-                expires_us=new.expires_us,
-                replaces=not isinstance(new.video, NewVideo),
-            )
+            added = await connection.execute(_ROW.where(_TABLE.name == new.name))
+            return _READER.read(added.one())
 
     async def add(self, project: int, link: int, file: NewVideo, now_us: int) -> WholeVideo:
         """Add a video for a file that arrived whole through a link (see `creation.add`).

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ClipAddedEvent
 from storage.catalog.queries import project_lookup
@@ -83,11 +83,8 @@ class NewClip(msgspec.Struct, frozen=True, kw_only=True):
     video: int | None
 
 
-class Clips:
+class Clips(Repository):
     """The clips of an open catalog (`catalog.clips`), each call in its own transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find_sources(self, stream: int, from_us: int, to_us: int) -> ClipSources:
         """Return what a clip of a stream can be cut out of."""

@@ -11,7 +11,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import DAY_US
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.queries import removals
 from storage.catalog.queries.due import Due, count_due
 from storage.catalog.queries.row_reader import RowReader
@@ -39,11 +39,8 @@ class FormerFile(msgspec.Struct, frozen=True, kw_only=True):
         return self.replaced_us + FORMER_DAYS * DAY_US
 
 
-class FormerFiles:
+class FormerFiles(Repository):
     """Former files of videos; each method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find(self, video: int, now_us: int) -> FormerFile | None:
         """Return the file that a video can have back; None if there is none."""

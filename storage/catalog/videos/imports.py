@@ -13,7 +13,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ImportAskedForEvent
 from storage.catalog.jobs import jobs as work
@@ -21,16 +21,9 @@ from storage.catalog.records.common import Change
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as videos_table
 from storage.catalog.schema.upload_tables import imports
-from storage.catalog.videos import (
-    creation as video_creation,
-)
-from storage.catalog.videos import (
-    jobs,
-    transcoding,
-)
-from storage.catalog.videos import (
-    queries as video_queries,
-)
+from storage.catalog.videos import creation as video_creation
+from storage.catalog.videos import jobs, transcoding
+from storage.catalog.videos import queries as video_queries
 from storage.leases import Lease, LeaseLost
 
 _TABLE: Final = imports.c
@@ -86,14 +79,11 @@ async def _locked(connection: AsyncConnection, job: Lease) -> PublicHash:
     return PublicHash(hash_)
 
 
-class Imports:
+class Imports(Repository):
     """The fetching of videos' files (`catalog.imports`), each call in its own transaction.
 
     Every method but `add` raises `storage.leases.LeaseLost` if the job is not held any more.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def add(self, project: int, new: NewImport, change: Change) -> WholeVideo:
         """Add a video whose file is to be fetched, and queue the job for that.

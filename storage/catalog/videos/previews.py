@@ -8,7 +8,7 @@ The video plays meanwhile, and none of this changes its state: one without previ
 
 from typing import Any
 
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import VideoState
 from storage.catalog.jobs import jobs as work
@@ -24,14 +24,11 @@ def _needs_poster(posters: str | None) -> bool:
     return posters in (None, BORROWED_POSTERS)
 
 
-class RecordingPreviews:
+class RecordingPreviews(Repository):
     """The previews of recordings (`catalog.previews`), each call in its own transaction.
 
     Every method raises `storage.leases.LeaseLost` if the job is not held any more.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def begin(self, job: Lease, now_us: int) -> PreviewWork:
         """Return what previews are to be made of; this extends the lease."""

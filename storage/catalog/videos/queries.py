@@ -21,13 +21,7 @@ from storage.catalog.queries import counters, named_rows, project_lookup, remova
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Change, Page
 from storage.catalog.records.transcoding import MadeSubtitles
-from storage.catalog.records.videos import (
-    Phase,
-    VideoQuery,
-    VideoRecord,
-    VideoRung,
-    WholeVideo,
-)
+from storage.catalog.records.videos import Phase, VideoQuery, VideoRecord, VideoRung, WholeVideo
 from storage.catalog.schema.tables import categories, players, streams, video_resolutions, videos
 from storage.catalog.schema.tables import projects as projects_table
 from storage.catalog.schema.upload_tables import recordings

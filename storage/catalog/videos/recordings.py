@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from media.ticks import DAY_US, MICROSECONDS, utc
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import RecordedEvent, RecordingExpiredEvent, VideoState
 from storage.catalog.library import labels, players
@@ -249,11 +249,8 @@ async def with_present_labels(
     return msgspec.structs.replace(facts, category=category, player=player, tags=remaining)
 
 
-class Recordings:
+class Recordings(Repository):
     """The recordings of a catalog (`catalog.recordings`), each call in its own transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find(self, stream: PublicHash, run: str) -> RecordingRow | None:
         """Return the recording of a run."""

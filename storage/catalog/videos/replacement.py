@@ -52,8 +52,8 @@ async def lock_in_project(
     return row
 
 
-async def require(connection: AsyncConnection, project: int, video: int) -> PublicHash:
-    """Lock a video of a project that may get another file; return its hash.
+async def require(connection: AsyncConnection, project: int, video: int) -> None:
+    """Lock a video of a project that may get another file.
 
     Raises:
         NoSuchVideo: the project has no such video.
@@ -62,7 +62,6 @@ async def require(connection: AsyncConnection, project: int, video: int) -> Publ
     row = await lock_in_project(connection, project, video)
     if row.state == UPLOADING:
         raise UploadInProgress(video)
-    return row.hash
 
 
 async def replace(

@@ -15,7 +15,7 @@ from sqlalchemy import Row, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import (
     RecordingKeptEvent,
@@ -42,15 +42,8 @@ from storage.catalog.records.videos import (
 from storage.catalog.schema.tables import jobs as jobs_table
 from storage.catalog.schema.tables import videos as table
 from storage.catalog.schema.upload_tables import imports as import_table
-from storage.catalog.videos import (
-    creation as video_creation,
-)
-from storage.catalog.videos import (
-    imports,
-    jobs,
-    replacement,
-    rows,
-)
+from storage.catalog.videos import creation as video_creation
+from storage.catalog.videos import imports, jobs, replacement, rows
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
 from storage.errors import VideoNotFailed
@@ -105,14 +98,11 @@ async def _retry(
     counters.move_video(connection, row.project_id, row.phase, "inprogress")
 
 
-class Videos:
+class Videos(Repository):
     """The videos (`catalog.videos`).
 
     Methods that change a video return None if there is none.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find(self, video: int) -> WholeVideo | None:
         """Return the video with that number."""

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.jobs import jobs as work
 from storage.catalog.records.transcoding import PlannedSpan, RemainingMedia, SpanWork
 from storage.catalog.schema.tables import jobs as job_table
@@ -111,15 +111,12 @@ async def _update_progress(
     await record_progress(connection, row, 100 * done // cost, eta, now_us)
 
 
-class Spans:
+class Spans(Repository):
     """The spans of an open catalog (`catalog.spans`), each call in its own transaction.
 
     A method that changes a span or a job raises `storage.leases.LeaseLost` if that is not held any
     more.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def plan(self, job: Lease, planned: Sequence[PlannedSpan], now_us: int) -> bool:
         """Offer a job's spans to all workers; return False if that was done before."""

@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog.engine.database import Database
+from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import (
     TranscodingBeganEvent,
@@ -23,12 +23,7 @@ from storage.catalog.events.kinds import (
 from storage.catalog.jobs import jobs as work
 from storage.catalog.queries import counters, named_rows
 from storage.catalog.records.common import Change
-from storage.catalog.records.transcoding import (
-    MadeRung,
-    MadeVideo,
-    PlannedRung,
-    VideoWork,
-)
+from storage.catalog.records.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.catalog.records.videos import OWN_POSTERS
 from storage.catalog.schema.tables import video_resolutions, videos
 from storage.catalog.videos import jobs, rows
@@ -124,15 +119,12 @@ def _texts(warnings: Sequence[str]) -> str:
     return msgspec.json.encode(tuple(warnings)).decode()
 
 
-class Transcoding:
+class Transcoding(Repository):
     """The transcoding of videos (`catalog.transcoding`), each call in its own transaction.
 
     Every method but `find_folders` raises `storage.leases.LeaseLost` if the job is not held any
     more.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def find_folders(self, video: int) -> tuple[str | None, ...]:
         """Return the folders of what a video shows: media, posters and previews."""

@@ -20,15 +20,14 @@ from headend.install.installation import (
 )
 from headend.install.locks import DataFolderError, schema_in_use
 from headend.install.media_store import OBJECTS, open_store, read_store
-from storage.catalog import migrations, open_catalog
-from storage.catalog.engine.database import database_url, open_database
+from storage.catalog import open_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaNewer
 from storage.installation_key import EmptyStore, StoreMismatch
 from storage.lease_verdict import NewStoreRefused
 from storage.store_lease import LeaseTiming, StoreLease
 from tests.support.postgres import PostgresServer
-from tests.support.sql import run_sql
+from tests.support.sql import make_tables_of_0_2, run_sql
 
 
 async def first_start(folder: Path) -> FirstStart:
@@ -192,7 +191,7 @@ async def test_a_new_store_is_not_confirmed_beside_processes_that_have_theirs(
 
 
 async def test_media_restored_without_the_key_get_it(tmp_path: Path) -> None:
-    await without_keys(tmp_path, "AAAAAAAAAAAA")
+    without_keys(tmp_path, "AAAAAAAAAAAA")
     await install(tmp_path)
     (tmp_path / OBJECTS).rename(tmp_path / "backup")
     with pytest.raises(EmptyStore):
@@ -210,17 +209,9 @@ async def test_media_restored_without_the_key_get_it(tmp_path: Path) -> None:
             )
 
 
-async def without_keys(folder: Path, hash_: str) -> Path:
-    """Make an installation of a version without keys, with one video and one file."""
-
-    async def make() -> None:
-        async with (
-            open_database(database_url(folder / DATABASE), create=True) as database,
-            database.migrating() as connection,
-        ):
-            await connection.run_sync(migrations.upgrade, "0006")
-
-    await make()
+def without_keys(folder: Path, hash_: str) -> Path:
+    """Make an installation of 0.2 that never started, with one video and one file, but no key."""
+    make_tables_of_0_2(folder / DATABASE)
     nothing = dict.fromkeys(
         ("size", "length_us", "width", "height", "progress", "eta", "created_us", "updated_us",
          "published", "hidden", "storage_size"), "0",
@@ -243,7 +234,7 @@ async def without_keys(folder: Path, hash_: str) -> Path:
 
 
 async def test_an_installation_without_a_key_is_upgraded(tmp_path: Path) -> None:
-    file = await without_keys(tmp_path, "AAAAAAAAAAAA")
+    file = without_keys(tmp_path, "AAAAAAAAAAAA")
     assert await install(tmp_path)
     [(key,)] = run_sql(tmp_path / DATABASE, "SELECT key FROM installation")
     assert (tmp_path / OBJECTS / "installation").read_text().strip() == key != ""
@@ -251,7 +242,7 @@ async def test_an_installation_without_a_key_is_upgraded(tmp_path: Path) -> None
 
 
 async def test_a_foreign_database_without_a_key_is_refused(tmp_path: Path) -> None:
-    file = await without_keys(tmp_path, "BBBBBBBBBBBB")
+    file = without_keys(tmp_path, "BBBBBBBBBBBB")
     with pytest.raises(StoreMismatch):
         await install(tmp_path)
     assert file.exists()
@@ -267,7 +258,7 @@ async def use(folder: Path, location: str | Path) -> None:
     async with open_catalog(location, migrate=False) as catalog:
         with open_store(folder, None) as objects:
             timing = LeaseTiming(renew_seconds=0)
-            lease = StoreLease(objects, catalog.store_claims, catalog="db", timing=timing)
+            lease = StoreLease(objects, catalog, timing=timing)
             await lease.acquire(no_wait)
 
 

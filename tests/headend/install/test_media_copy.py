@@ -17,7 +17,6 @@ from headend.config.settings import load
 from headend.install.installation import (
     DATABASE,
     MOVED,
-    check_store,
     create_data_folder,
     install,
     take_over_media,
@@ -34,7 +33,7 @@ from storage.catalog import open_catalog
 from storage.catalog.maintenance.copying import copy_catalog
 from storage.catalog.records.common import Change
 from storage.catalog.videos.jobs import TRANSCODE
-from storage.installation_key import UnfinishedCopy
+from storage.installation_key import UnfinishedCopy, check_store
 from storage.objects.base import StoreFailed
 from storage.objects.read_only import ReadOnlyObjects
 from storage.objects.s3_bucket import S3Bucket, S3Location

@@ -1,6 +1,7 @@
 """The catalog's schema: created, preserved, and refused if it differs."""
 
 import asyncio
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,22 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from media.stream_events import RungShedEvent
 from storage.catalog import migrations, open_catalog
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.migrations import REVISION, check, migrate
-from storage.catalog.migrations.finishing import create_missing_indexes, finish
+from storage.catalog.migrations.finishing import finish
 from storage.catalog.schema.tables import METADATA
-from storage.catalog.videos.jobs import SPAN, TRANSCODE
-from storage.errors import CatalogBusy, CatalogError, SchemaMissing, SchemaNewer, SchemaOlder
+from storage.catalog.videos.jobs import SPAN
+from storage.errors import (
+    CatalogBusy,
+    CatalogError,
+    SchemaMissing,
+    SchemaNewer,
+    SchemaOlder,
+    SchemaTooOld,
+)
 from tests.support.concurrent_programs import run_together
-from tests.support.sql import run_sql
+from tests.support.sql import make_tables_of_0_2, run_sql
 
 STARTER = """
 import asyncio, sys
@@ -126,20 +133,7 @@ async def _rows_of(location: str | Path) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-async def _step(location: str | Path, revision: str) -> None:
-    """Bring a database to a revision, as the Headend of that time did."""
-
-    def go(connection: Connection) -> None:
-        migrations.upgrade(connection, revision)
-
-    async with (
-        open_database(database_url(location), create=True) as database,
-        database.migrating() as connection,
-    ):
-        await connection.run_sync(go)
-
-
-async def test_a_new_catalog_is_as_the_steps_make_it(empty_location: str | Path) -> None:
+async def test_a_catalog_of_0_2_becomes_as_a_new_one_is(empty_location: str | Path) -> None:
     def drop(connection: Connection) -> None:
         METADATA.drop_all(connection)
         connection.execute(text("DROP TABLE alembic_version"))
@@ -150,10 +144,9 @@ async def test_a_new_catalog_is_as_the_steps_make_it(empty_location: str | Path)
         async with database.migrating() as connection:
             await connection.run_sync(drop)
     assert await _facts_of(empty_location) == {}
-    await _step(empty_location, "head")
+    make_tables_of_0_2(empty_location)
     async with open_database(database_url(empty_location), create=False) as database:
-        async with database.migrating() as connection:
-            await connection.run_sync(create_missing_indexes)
+        await migrate(database)
         assert await finish(database)
     assert (await _facts_of(empty_location), await _rows_of(empty_location)) == as_created
     assert as_created[0].keys() == {*METADATA.tables, "alembic_version"}
@@ -227,15 +220,68 @@ async def test_a_newer_catalog_is_refused_and_left_alone(
 
 
 async def test_an_older_catalog_is_refused_until_it_is_migrated(empty_location: str | Path) -> None:
-    await _step(empty_location, "0002")
+    make_tables_of_0_2(empty_location)
     with pytest.raises(SchemaOlder, match="run `headend migrate`") as caught:
         async with open_catalog(empty_location, migrate=False):
             pass
-    assert (caught.value.found, caught.value.wanted) == ("0002", REVISION)
+    assert (caught.value.found, caught.value.wanted) == ("0016.2", REVISION)
     async with open_catalog(empty_location, migrate=True):
         pass
     async with open_catalog(empty_location, migrate=False):
         pass
+
+
+@pytest.mark.parametrize("migrating", [True, False])
+@pytest.mark.parametrize("revision", ["0001", "0015", "0016", "0016.1"])
+async def test_a_catalog_of_a_version_before_0_2_is_refused_and_left_alone(
+    empty_location: str | Path, revision: str, migrating: bool
+) -> None:
+    make_tables_of_0_2(empty_location)
+    run_sql(empty_location, f"UPDATE alembic_version SET version_num = '{revision}'")
+    before = await _facts_of(empty_location)
+    sentence = f"at revision {revision}, of a version before 0.2; install version 0.2 of Headend"
+    with pytest.raises(SchemaTooOld, match=re.escape(sentence)):
+        async with open_catalog(empty_location, migrate=migrating):
+            pass
+    assert await _facts_of(empty_location) == before
+
+
+async def test_what_0_2_has_queued_stays_queued(empty_location: str | Path) -> None:
+    make_tables_of_0_2(empty_location)
+    job = (
+        "INSERT INTO jobs (id, kind, video_id, state, attempt, run_after_us, facts, created_us,"
+        " updated_us, project_id)"
+        " VALUES ({id}, 'transcode', {id}, '{state}', 4, 1, '{{}}', 1, 1, 1)"
+    )
+    run_sql(
+        empty_location,
+        "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
+        *(
+            "INSERT INTO videos (id, project_id, hash, file_title, title_fold, description, name,"
+            " size, length_us, width, height, state, phase, progress, eta, reason, warnings,"
+            " created_us, updated_us, published, hidden, countries, generation, poster_labels,"
+            f" storage_size, version) VALUES ({number}, 1, 'video-{number}', 'a', 'a', 'Words',"
+            " 'a', 1, 1, 1, 1, 'transcoding', 'inprogress', 5, 0, '', '[]', 1, 1, true, false,"
+            " '', 1, '', 1, 1)"
+            for number in (11, 12)
+        ),
+        job.format(id=11, state="queued"),
+        job.format(id=12, state="waiting"),
+        "INSERT INTO spans (job_id, number, state, attempt, failures, run_after_us, cost, done,"
+        " facts, created_us, updated_us, project_id)"
+        " VALUES (12, 1, 'queued', 0, 0, 1, 1, 0, '\"s\"', 1, 1, 1)",
+    )
+    async with open_catalog(empty_location, migrate=True) as catalog:
+        status = await catalog.videos.find_status(12)
+        assert status is not None
+        assert status.attempt == 4
+        leased_job = await catalog.jobs.lease("one", 2)
+        assert leased_job is not None
+        assert (leased_job.id, leased_job.project) == (11, 1)
+        assert await catalog.spans.adopt(2)
+        span_held = await catalog.jobs.lease("one", 2, SPAN)
+        assert span_held is not None
+        assert (span_held.job, span_held.subject, span_held.project) == (12, 12, 1)
 
 
 async def test_to_code_that_needs_a_later_step_the_newest_is_old(location: str | Path) -> None:
@@ -243,130 +289,6 @@ async def test_to_code_that_needs_a_later_step_the_newest_is_old(location: str |
         await migrate(database)
         with pytest.raises(SchemaOlder):
             await check(database, wanted="0099")
-
-
-async def test_what_was_there_before_the_whole_interface_is_there_after(
-    empty_location: str | Path,
-) -> None:
-    await _step(empty_location, "0002")
-    stream = (
-        "INSERT INTO streams (id, project_id, hash, secret, secret_digest, title, title_fold,"
-        " description, created_us, updated_us, published, published_us, hidden, live, processing,"
-        " receiving_count, on_air, no_audio, next_backup, version) VALUES"
-        " ({id}, {project}, 'hash-{id:07}', 'secret-{id}', 'digest-{id}', 'Title {id}',"
-        " 'title {id}', 'Words', 5, 6, true, 7, false, false, false, 0, NULL, false, 2, 9)"
-    )
-    run_sql(
-        empty_location,
-        "INSERT INTO installation (id, broadcaster_key, created_us) VALUES (1, 'key', 1)",
-        "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
-        "INSERT INTO projects (id, key, name, created_us) VALUES (2, 'p2', 'Two', 4)",
-        "INSERT INTO projects (id, key, name, created_us) VALUES (3, 'p3', 'None', 4)",
-        *(stream.format(id=number, project=1 + number // 3) for number in (1, 2, 3)),
-        "INSERT INTO stream_backups (id, stream_id, number, live) VALUES (1, 1, 1, false)",
-        "INSERT INTO stream_resolutions (stream_id, number, active) VALUES (1, 4, true)",
-        *(
-            "INSERT INTO events (id, project_id, stream_id, kind, facts, created_us) VALUES"
-            f" ({number}, 1, 2, 'rung shed', '{{\"rung\": \"{number}\"}}', {number})"
-            for number in (7, 8)
-        ),
-    )
-    async with open_catalog(empty_location, migrate=True) as catalog:
-        kept = await catalog.streams.find(1)
-        assert kept is not None
-        assert (kept.title, kept.description, kept.hash) == ("Title 1", "Words", "hash-0000001")
-        assert (kept.created_us, kept.updated_us, kept.published_us) == (5, 6, 7)
-        assert (kept.published, kept.version, kept.key.secret) == (True, 9, "secret-1")
-        assert [(each.id, each.number) for each in kept.backups] == [(1, 1)]
-        assert (4, True) in [(each.number, each.active) for each in kept.resolutions]
-        assert (kept.category, kept.player, kept.tags, kept.countries) == (None, None, (), ())
-        totals = [(await catalog.streams.find_page(project)).total for project in (1, 2, 3)]
-        assert totals == [2, 1, 0]
-        page = await catalog.events.find_page(1)
-        assert [(each.id, each.subject, each.facts) for each in page.items] == [
-            (8, "hash-0000002", {"rung": "8"}),
-            (7, "hash-0000002", {"rung": "7"}),
-        ]
-        # Numbers and totals continue.
-        await catalog.events.add("hash-0000002", RungShedEvent(renditions=[], late=1.0), 9)
-        assert (await catalog.events.find_page(1)).items[0].id > 8
-    assert run_sql(empty_location, "SELECT count(*) FROM totals") == [(24,)]
-    secrets = run_sql(empty_location, "SELECT broadcaster_secret, relay_secret FROM installation")
-    assert [len(str(each)) for each in secrets[0]] == [40, 64]
-    assert run_sql(empty_location, "SELECT updated_us FROM projects ORDER BY id") == [
-        (3,),
-        (4,),
-        (4,),
-    ]
-
-
-async def test_runs_that_may_be_open_during_an_update_are_left_by_a_host_that_is_gone(
-    empty_location: str | Path,
-) -> None:
-    await _step(empty_location, "0013")
-    stream = (
-        "INSERT INTO streams (id, project_id, hash, secret, secret_digest, title, title_fold,"
-        " description, created_us, updated_us, published, published_us, hidden, live, processing,"
-        " receiving_count, on_air, no_audio, next_backup, version) VALUES"
-        " ({id}, 1, 'hash-{id:07}', 'secret-{id}', 'digest-{id}', 'T', 't', '', 5, 6, false,"
-        " {published_us}, {hidden}, false, false, 0, NULL, false, 2, 9)"
-    )
-    run_sql(
-        empty_location,
-        "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
-        stream.format(id=1, published_us=7, hidden="false"),
-        stream.format(id=2, published_us="NULL", hidden="false"),  # it was never live
-        stream.format(id=3, published_us="NULL", hidden="true"),  # it may have been, unpublished
-    )
-    async with open_catalog(empty_location, migrate=True) as catalog:
-        host = await catalog.hosts.register("a", "ingest", None, "1")
-        orphans = await catalog.owners.find_orphaned(host, 60)
-        assert sorted((each.stream, each.generation) for each in orphans) == [(1, 0), (3, 0)]
-        assert (await catalog.owners.claim(1, host, dead_seconds=60)).generation > 0
-
-
-async def test_jobs_that_were_over_go_and_the_queue_stays(empty_location: str | Path) -> None:
-    await _step(empty_location, "0007")
-    video = (
-        "INSERT INTO videos (id, project_id, hash, file_title, title_fold, description, name, size,"
-        " length_us, width, height, state, phase, progress, eta, reason, warnings, created_us,"
-        " updated_us, published, hidden, countries, generation, poster_labels, storage_size,"
-        " version) VALUES ({id}, 1, 'video-{id}', 'a', 'a', '', 'a', 1, 1, 1, 1, 'completed',"
-        " 'completed', 100, 0, '', '[]', 1, 1, true, false, '', 1, '', 1, 1)"
-    )
-    job = (
-        "INSERT INTO jobs (id, kind, video_id, state, attempt, run_after_us, facts, created_us,"
-        " updated_us) VALUES ({id}, 'transcode', {video}, '{state}', {attempt}, 1, '{{}}', 1, 1)"
-    )
-    span = (
-        "INSERT INTO spans (job_id, number, state, attempt, failures, run_after_us, cost, done,"
-        " facts, created_us, updated_us) VALUES ({job}, 1, 'queued', 0, 0, 1, 1, 0, '\"s\"', 1, 1)"
-    )
-    run_sql(
-        empty_location,
-        "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
-        *(video.format(id=number) for number in (1, 2, 3)),
-        job.format(id=1, video=1, state="done", attempt=2),
-        job.format(id=2, video=2, state="failed", attempt=3),
-        job.format(id=3, video=2, state="waiting", attempt=4),
-        job.format(id=4, video=3, state="queued", attempt=0),
-        *(span.format(job=number) for number in (1, 2, 3)),
-    )
-    async with open_catalog(empty_location, migrate=True) as catalog:
-        statuses = [await catalog.videos.find_status(video) for video in (1, 2, 3)]
-        assert [each.attempt for each in statuses if each is not None] == [2, 4, 0]
-        leased_job = await catalog.jobs.lease("one", 2, TRANSCODE)
-        assert leased_job is not None
-        assert (leased_job.id, leased_job.project) == (4, 1)
-        assert await catalog.spans.adopt(2)
-        span_held = await catalog.jobs.lease("one", 2, SPAN)
-        assert span_held is not None
-        assert (span_held.job, span_held.subject, span_held.project) == (3, 2, 1)
-    assert run_sql(empty_location, "SELECT id FROM jobs WHERE video_id > 0 ORDER BY id") == [
-        (3,),
-        (4,),
-    ]
-    assert run_sql(empty_location, "SELECT job_id FROM spans") == [(3,)]
 
 
 async def test_a_step_that_fails_leaves_the_catalog_as_it_was(empty_location: str | Path) -> None:
@@ -378,7 +300,6 @@ async def test_a_step_that_fails_leaves_the_catalog_as_it_was(empty_location: st
 
 
 async def test_a_catalog_in_use_is_not_migrated(empty_postgres_url: str) -> None:
-    await _step(empty_postgres_url, "0002")
     url = database_url(empty_postgres_url)
     async with open_database(url, create=False, busy_ms=200) as running:
         async with running.reading() as connection:

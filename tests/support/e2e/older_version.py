@@ -33,11 +33,6 @@ def oldest_of_this_form() -> str:
     return same[-1]
 
 
-def before_this_form() -> str:
-    """Return the newest commit with the schema before the current one."""
-    return _git("rev-parse", f"{oldest_of_this_form()}^").strip()
-
-
 def install(commit: str, folder: Path) -> Path:
     """Install the version of a commit in a folder, and return its command `headend`."""
     packed = subprocess.run(

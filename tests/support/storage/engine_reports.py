@@ -177,6 +177,7 @@ class FailingObjects:
         self.writes_left = writes
         self.writes = 0
         self.full: set[str] = set()
+        self.location = disk.location
 
     def count(self) -> None:
         """Count a write, and raise `Killed` after the last allowed one."""

@@ -226,7 +226,7 @@ async def test_an_older_or_missing_catalog_is_refused(
     with pytest.raises(SchemaMissing):
         await copy_catalog(tmp_path / "empty.db", empty_postgres_url)
     await _fill(file, 1)
-    run_sql(file, "UPDATE alembic_version SET version_num = '0006'")
+    run_sql(file, "UPDATE alembic_version SET version_num = '0016.3'")
     with pytest.raises(SchemaOlder, match="run `headend migrate`"):
         await copy_catalog(file, empty_postgres_url)
 

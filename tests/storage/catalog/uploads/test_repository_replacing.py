@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.catalog import Catalog, migrations, open_catalog
-from storage.catalog.engine.database import database_url, open_database
+from storage.catalog import Catalog
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadExpiredEvent
-from storage.catalog.queries.digest import digest
 from storage.catalog.records.common import Change
 from storage.catalog.records.details import VideoDetails
 from storage.catalog.records.uploads import NewUpload, UploadRecord
@@ -272,32 +270,3 @@ async def test_a_deletion_meanwhile_causes_no_deadlock(catalog: Catalog, video: 
         tasks.create_task(catalog.uploads.remove("two", UploadDeletedEvent, Change(NOW, by=1)))
     assert await catalog.videos.find(number) is None
     assert (await catalog.links.find_page(1, 1)).items == ()
-
-
-async def test_links_and_uploads_of_before_make_new_videos(empty_location: str | Path) -> None:
-    async with (
-        open_database(database_url(empty_location), create=True) as database,
-        database.migrating() as connection,
-    ):
-        await connection.run_sync(migrations.upgrade, "0005")
-    run_sql(
-        empty_location,
-        "INSERT INTO projects (id, key, name, created_us) VALUES (1, 'p1', 'One', 3)",
-        "INSERT INTO videos (id, project_id, hash, file_title, title_fold, description, name, size,"
-        " length_us, width, height, state, phase, progress, eta, reason, warnings, created_us,"
-        " updated_us, published, hidden, countries, generation, poster_labels, storage_size,"
-        " version) VALUES (4, 1, 'hash00000004', 'a', 'a', '', 'a', 0, 0, 0, 0, 'uploading',"
-        " 'inprogress', 0, 0, '', '[]', 1, 1, false, false, '', 1, '', 0, 0)",
-        "INSERT INTO upload_links (id, project_id, digest, facts, most_bytes, expires_us,"
-        f" created_us) VALUES (2, 1, '{digest('secret')}', '{{}}', 9, {NOW}, 1)",
-        "INSERT INTO uploads (id, project_id, link_id, name, length, received, most_bytes, facts,"
-        f" state, video_id, created_us, expires_us) VALUES (3, 1, 2, 'old', 9, 5, 9, '', 'open', 4,"
-        f" 1, {NOW})",
-    )
-    async with open_catalog(empty_location, migrate=True) as catalog:
-        link = await catalog.links.find("secret")
-        record = await catalog.uploads.find("old")
-    assert link is not None
-    assert record is not None
-    assert (link.id, link.video) == (2, None)
-    assert (record.received, record.video, record.replaces) == (5, 4, False)
