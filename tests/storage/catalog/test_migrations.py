@@ -15,7 +15,7 @@ from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.migrations import REVISION, check, migrate
 from storage.catalog.migrations.finishing import finish
 from storage.catalog.schema.tables import METADATA
-from storage.catalog.videos.jobs import SPAN
+from storage.catalog.videos.jobs import SPAN, TRANSCODE
 from storage.errors import (
     CatalogBusy,
     CatalogError,
@@ -275,7 +275,7 @@ async def test_what_0_2_has_queued_stays_queued(empty_location: str | Path) -> N
         status = await catalog.videos.find_status(12)
         assert status is not None
         assert status.attempt == 4
-        leased_job = await catalog.jobs.lease("one", 2)
+        leased_job = await catalog.jobs.lease("one", 2, TRANSCODE)
         assert leased_job is not None
         assert (leased_job.id, leased_job.project) == (11, 1)
         assert await catalog.spans.adopt(2)
