@@ -76,6 +76,8 @@ class EncoderWatch:
 
     def is_awaited(self, slot: Slot, other: Slot) -> bool:
         """Return whether the offset of two slots may be known soon."""
+        if not (self._is_comparable(slot) and self._is_comparable(other)):
+            return False
         both = (self._alignments.get(slot), self._alignments.get(other))
         return any(each is not None and each.is_awaited for each in both)
 
