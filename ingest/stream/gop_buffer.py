@@ -43,7 +43,7 @@ class Entry(NamedTuple):
     """Where a source can go on air: with a picture that is shown at `moment` by its clock.
 
     `due` and `arrived` are when that picture was due, and came. The packets begin with the keyframe
-    before it, and `show_from` is its `pts`; None if it is the keyframe.
+    before it, `preroll` seconds earlier, and `show_from` is its `pts`; None if it is the keyframe.
     """
 
     moment: float
@@ -51,6 +51,7 @@ class Entry(NamedTuple):
     arrived: float
     packets: list[MediaPacket]
     show_from: int | None = None
+    preroll: float = 0.0
 
 
 class GopBuffer:
@@ -265,7 +266,8 @@ class GopBuffer:
         else:  # sound needs nothing before it
             packets, show_from = [each for each in packets if each.pts >= first.pts], None
         later = at - keyframe.moment
-        return Entry(at, keyframe.due + later, keyframe.arrived + later, packets, show_from)
+        due, arrived = keyframe.due + later, keyframe.arrived + later
+        return Entry(at, due, arrived, packets, show_from, later if show_from is not None else 0.0)
 
     def _leads(self, packet: MediaPacket) -> bool:
         return not self._has_picture or isinstance(packet.track, VideoTrack)

@@ -140,7 +140,12 @@ def fail_once(
     back = time.monotonic()
     cause.ends(primary)
     home = next_switch(
-        stream, f"{cause.name} over", len(switches) + 1, RETURN_SECONDS + 10, primary
+        # It is compared with the backup first.
+        stream,
+        f"{cause.name} over",
+        len(switches) + 1,
+        RETURN_SECONDS + 20,
+        primary,
     )
     assert time.monotonic() - back >= RETURN_SECONDS - 0.1, "back before it was well for so long"
     facts = home.facts
