@@ -22,6 +22,8 @@ _MISSES: Final = 3
 # In the first 20 s more of what the encoders sent comes into reach each time: a right place for
 # what was taken for its repetition.
 _SETTLED: Final = 8
+# Pictures are placed less exactly than sound: by a picture, at 25 a second.
+_LEAST_LIP_SYNC: Final = 0.04
 _NOT_YET: Final = "not compared yet"
 _TOO_SOON: Final = (_NOT_YET, "too short")
 
@@ -37,6 +39,7 @@ class Alignment:
         self._first: float | None = None  # found once, and not yet again
         self._found = 0
         self._misses = 0
+        self._lip_sync = 0.0  # by how much pictures are later than the sound says
         self._newest = SourceComparison(offset=None, reason=_NOT_YET)
 
     @property
@@ -67,7 +70,7 @@ class Alignment:
     @property
     def picture_offset(self) -> float | None:
         """The offset of the pictures in seconds, which is another one where lip sync differs."""
-        return self._newest.picture_offset if self._agreed else None
+        return None if self.offset is None else self.offset + self._lip_sync
 
     @property
     def is_settled(self) -> bool:
@@ -89,6 +92,9 @@ class Alignment:
             self._first = None
             return
         self._misses = 0
+        if comparison.picture_offset is not None:
+            differs = comparison.picture_offset - found
+            self._lip_sync = differs if abs(differs) >= _LEAST_LIP_SYNC else 0.0
         offset = self.offset
         if offset is not None and abs(found - offset) <= _SAME_SECONDS:
             self._agreed.append(found)

@@ -67,8 +67,8 @@ class EncoderWatch:
         return self._alignments.get(slot)
 
     def offset(self, slot: Slot, other: Slot) -> float | None:
-        """Return what to add to a time of one slot's packets for the other's of that moment."""
-        known = {each: alignment.offset for each, alignment in self._alignments.items()}
+        """Return what to add to a time of one slot's pictures for the other's of that moment."""
+        known = {each: alignment.picture_offset for each, alignment in self._alignments.items()}
         if self.reference is not None:
             known[self.reference] = 0.0
         first, second = known.get(slot), known.get(other)

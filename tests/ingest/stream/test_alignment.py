@@ -64,3 +64,16 @@ def test_what_was_found_ends_with_its_clock() -> None:
     assert alignment.reason == "not compared yet"
     alignment.record(SourceComparison(offset=1.0, correlation=0.8))
     assert alignment.offset is None
+
+
+@pytest.mark.parametrize(("pictures", "known"), [(None, 1.0), (1.03, 1.0), (1.2, 1.2), (0.8, 0.8)])
+def test_pictures_are_apart_as_the_sound_is_unless_lip_sync_differs(
+    pictures: float | None, known: float
+) -> None:
+    alignment = Alignment()
+    assert alignment.picture_offset is None
+    for _ in range(2):
+        alignment.record(SourceComparison(offset=1.0, picture_offset=pictures))
+    alignment.record(SourceComparison(offset=1.01))
+    assert alignment.offset == pytest.approx(1.0, abs=0.011)
+    assert alignment.picture_offset == pytest.approx(known, abs=0.011)

@@ -66,8 +66,11 @@ class PictureAligner:
                 self._rest(phases, end)
             if seen is not None and not is_heard:
                 return seen
-        if is_heard:
-            return msgspec.structs.replace(heard, picture_us=_us(phases.offset))
+        if heard.offset_us is not None:
+            # Clocks drift: what pictures said minutes ago holds beside what the sound says now.
+            seen_us = heard.offset_us + (_us(phases.lip_sync) or 0)
+            known = phases.offset is not None
+            return msgspec.structs.replace(heard, picture_us=seen_us if known else None)
         if phases.offset is None and phases.until is None:
             return heard
         return msgspec.structs.replace(heard, reason="pictures awaited")
