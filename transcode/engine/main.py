@@ -89,8 +89,9 @@ class _Sandbox(msgspec.Struct, frozen=True, kw_only=True):
 
 SANDBOXES: Final = {
     "live": _Sandbox(),
-    # It decodes half a minute of sound at once, which takes a few MiB.
-    "watch": _Sandbox(memory_bytes=256 << 20, closed=True),
+    # It decodes half a minute of sound at once, which takes a few MiB, and pictures of two sources:
+    # with 1080p it has 130 MB, and a decoder of 4K holds 16 pictures of 12 MB at most.
+    "watch": _Sandbox(memory_bytes=768 << 20, closed=True),
     # A file of a few kilobytes can declare a picture of gigabytes; a real one of 8192 x 4320 with
     # the frames that its decoder holds takes 600 MB.
     "probe": _Sandbox(memory_bytes=1 << 30, cpu_seconds=20, nice=_FILE_NICE, closed=True),

@@ -47,6 +47,8 @@ _SILENT_SLOT: Final = 2 * _SECOND // 5
 _COUNTED: Final = 6 * _SECOND
 # What lasts for less is nothing yet.
 _LEAST: Final = _SECOND
+# An offset may be wrong by lip sync, so that one pauses half a second before the other one does.
+_LEAST_CONTRARY: Final = 2 * _SECOND
 # Farther apart, something else may have been shown between two pictures.
 _MOST_APART: Final = _SECOND
 # A judgement is of now: what was seen last may be this old.
@@ -131,7 +133,7 @@ def judge(own: Shown, other: Shown, shift: int | None, now: int) -> list[SourceF
         contrary = _contrary(_silent(), other.levels, shift, run)
         is_picture = any(each.verdict == "fault" for each in found)
         is_fault = shift is not None and _has_lost_sound(
-            own, other, shift, run, is_picture=is_picture
+            own, other, shift, run, contrary, is_picture=is_picture
         )
         found.append(_finding("silent", run, contrary, is_fault=is_fault))
     return found
@@ -160,16 +162,27 @@ def _contrary(test: "_Test[_T]", other: _T, shift: int | None, run: tuple[int, i
     for number, (first, differs) in enumerate(parts):
         rest = found[number:]
         share = rest.count(True) / len(rest)
-        if differs and share >= test.least and rest.count(False) <= (1 - test.least) * len(rest):
+        if not differs or rest.count(False) > (1 - test.least) * len(rest):
+            continue
+        if share >= test.least and _longest_same(rest) * test.length < _LEAST:
             return _Contrary(first, share, False)
     return _Contrary(None, 0.0, found.count(False) > len(found) // 2)
+
+
+def _longest_same(parts: list[bool | None]) -> int:
+    """Return how many parts in a row were the same in both."""
+    longest = row = 0
+    for each in parts:
+        row = row + 1 if each is False else 0
+        longest = max(longest, row)
+    return longest
 
 
 def _finding(
     kind: FaultKind, run: tuple[int, int], contrary: _Contrary, *, is_fault: bool
 ) -> SourceFinding:
     since, until = contrary.since, run[1]
-    if since is not None and is_fault and until - since >= _LEAST:
+    if since is not None and is_fault and until - since >= _LEAST_CONTRARY:
         return SourceFinding(
             kind=kind, verdict="fault", since=since, until=until, confidence=contrary.share
         )
@@ -197,31 +210,39 @@ def _has_frozen(
 ) -> bool:
     """Return whether a still picture is one of the programme, which has gone on."""
     since = contrary.since
+    if since is None:
+        return False
     heard = _heard_alike(own.levels, other.levels, shift, run[1] - _HEARD, run[1])
-    if since is None or (heard is not None and heard < _LEVELS_DIFFER):
+    if heard is not None and heard < _LEVELS_DIFFER:
         return False
     # A picture that the other one did not show is a card of the encoder, or an advert.
     if not _is_same_at(own.pictures, other.pictures, shift, since):
         return False
-    if since - run[0] >= _LEAST and (heard is None or heard < _LEVELS_CORRELATED):
-        # The programme stood still. One that has gone on with another picture may have adverts.
-        later = other.pictures.between(since + shift + _LOOSE, since + shift + _SECOND)
+    if heard is None or heard < _LEVELS_CORRELATED:
+        # Where the programme stood still, one that goes on with another picture may have adverts.
+        later = other.pictures.between(since + shift + _LOOSE, since + shift + _LEAST_CONTRARY)
         still = own.pictures.between(since, run[1]).blocks[0]
-        if not len(later.times) or float(correlations(still, later.blocks)[0]) < _CORRELATED:
+        if float(correlations(still, later.blocks).min(initial=1.0)) < _CORRELATED:
             return False
     return _seen_alike(own.pictures, other.pictures, shift, since - _BEFORE, since - 1)
 
 
 def _has_lost_sound(
-    own: Shown, other: Shown, shift: int, run: tuple[int, int], *, is_picture: bool
+    own: Shown,
+    other: Shown,
+    shift: int,
+    run: tuple[int, int],
+    contrary: _Contrary,
+    *,
+    is_picture: bool,
 ) -> bool:
     """Return whether the sound alone has failed, or the picture has as well."""
     heard = _heard_alike(own.levels, other.levels, shift, run[0] - _BEFORE, run[0] - 1)
-    if heard is None or heard < _LEVELS_CORRELATED:
+    if contrary.since is None or heard is None or heard < _LEVELS_CORRELATED:
         return False
-    if is_picture or not own.has_picture or not other.has_picture:
-        return True
-    return _seen_alike(own.pictures, other.pictures, shift, run[0], run[1])
+    if not own.has_picture or not other.has_picture:
+        return contrary.since - run[0] < _LEAST  # else it began with a pause of the programme
+    return is_picture or _seen_alike(own.pictures, other.pictures, shift, contrary.since, run[1])
 
 
 def _seen_alike(own: Pictures, other: Pictures, shift: int, since: int, until: int) -> bool:

@@ -33,7 +33,10 @@ _SECOND: Final = VIDEO_SCALE
 _QUIET_SHARE: Final = 0.15
 _BUSY_SHARE: Final = 0.08
 _TIMES_AS_BUSY: Final = 4.0
-# An encoder that has too few bits goes on refining a frozen picture. Its keyframes are looked at.
+# An encoder that has too few bits goes on refining a frozen picture, in fewer bytes; if not in far
+# fewer, its keyframes are looked at.
+_LEAST_BUSY_SHARE: Final = 0.3
+_TIMES_AS_BUSY_WHILE_REFINED: Final = 2.5
 _TIMES_AS_BUSY_AT_LEAST: Final = 1.6
 # A suspicion takes a second, and comes with the next order; before that both must be seen to agree.
 _BEFORE: Final = 7 * _SECOND // 2
@@ -41,10 +44,12 @@ _BEFORE: Final = 7 * _SECOND // 2
 _BEFORE_KEYFRAMES: Final = 6 * _SECOND
 # Of one order: 4 s of 30 pictures, for which a slow machine takes 0.7 s.
 _MOST_PACKETS: Final = 120
-# Orders for which sources may be decoded in vain: in the long run one in ten.
+# Orders for which sources may be decoded in vain: in the long run one in twenty.
 _MOST_SPARE: Final = 20.0
 _LEAST_SPARE: Final = 6.0
-_SPARE_GAINED: Final = 0.1
+_SPARE_GAINED: Final = 0.05
+# Orders for which a suspicion lasts: 2 s of something else, and what was missed before.
+_SUSPECTED: Final = 4
 _NO_LEVELS: Final = Levels(np.zeros(0, np.int64), np.zeros(0, np.float32))
 _NO_PICTURES: Final[Pictures] = pictures_of(())
 
@@ -56,6 +61,7 @@ class _Source:
         self.faults = LastingFaults()
         self.shift: int | None = None  # from the reference
         self.suspected_by: int | None = None  # the source that shows something else
+        self.suspected_for = 0  # further orders
         self.sampled_until: int | None = None  # its own time
 
     def shown(self) -> Shown:
@@ -141,25 +147,40 @@ class QualityWatch:
             if each.faults.of_picture:
                 wanted.setdefault(number, pictures.end)  # it goes on where it was
                 continue
-            by, before = self._suspected_by(number, judged)
-            least = 0.0 if each.suspected_by is not None else _LEAST_SPARE
-            if by is None or self._spare <= least:
-                each.suspected_by = None
+            by, before = self._suspicion(number, judged)
+            other = None if by is None else judged[by]
+            shift = None if other is None else _between(each, other)
+            if by is None or other is None or shift is None or other.pictures is None:
                 continue
-            each.suspected_by = by
-            self._spare -= 1.0
-            shift = _between(each, judged[by])
-            other = judged[by].pictures
-            if shift is not None and other is not None and other.end is not None:
-                since = min(pictures.end, other.end - shift) - before
-                wanted[number] = min(since, wanted.get(number, since))
-                wanted[by] = min(since + shift, wanted.get(by, since + shift))
+            since = min(pictures.end, (other.pictures.end or 0) - shift) - before
+            wanted[number] = min(since, wanted.get(number, since))
+            wanted[by] = min(since + shift, wanted.get(by, since + shift))
         for number, each in judged.items():
             if each.pictures is not None:
                 if number in wanted:
                     each.pictures.follow(wanted[number], _MOST_PACKETS)
                 else:
                     each.pictures.leave()
+
+    def _suspicion(self, number: int, judged: dict[int, _Source]) -> tuple[int | None, int]:
+        """Return what `_suspected_by` does, as long as it may be found out.
+
+        It lasts for some orders: an encoder's next keyframe may be as large as ever.
+        """
+        own = judged[number]
+        by, before = self._suspected_by(number, judged)
+        if by is not None:
+            own.suspected_for = _SUSPECTED
+        elif own.suspected_for > 0 and own.suspected_by in judged:
+            own.suspected_for -= 1
+            by = own.suspected_by
+        least = 0.0 if own.suspected_by is not None else _LEAST_SPARE
+        if by is None or self._spare <= least:
+            own.suspected_by = None
+            return None, 0
+        own.suspected_by = by
+        self._spare -= 1.0
+        return by, before
 
     @staticmethod
     def _suspected_by(number: int, judged: dict[int, _Source]) -> tuple[int | None, int]:
@@ -206,6 +227,8 @@ def _seem_to_differ(own: PictureSource, other: PictureSource, shift: int) -> int
     closely = False
     if ours is not None and theirs is not None:
         if ours < _QUIET_SHARE and theirs > max(_BUSY_SHARE, _TIMES_AS_BUSY * ours):
+            return _BEFORE
+        if theirs > max(_LEAST_BUSY_SHARE, _TIMES_AS_BUSY_WHILE_REFINED * ours):
             return _BEFORE
         closely = theirs > max(_BUSY_SHARE, _TIMES_AS_BUSY_AT_LEAST * ours)
     for each in (own, other):

@@ -160,6 +160,23 @@ def slides(made: Programme, random: np.random.Generator) -> None:
         place = part.stop
 
 
+def with_adverts(made: Programme, seed: int) -> Programme:
+    """Return what another way sends: adverts for 20 s of each minute."""
+    others = programme(len(made) / PER_SECOND, seed)
+    rows = np.arange(len(made)) % 600
+    adverts = (rows >= 200) & (rows < 400)
+    return Programme(
+        np.where(adverts[:, None], others.blocks, made.blocks),
+        np.where(adverts, others.bright, made.bright),
+        np.where(adverts, others.decibels, made.decibels),
+    )
+
+
+def fades_and_pauses(made: Programme, random: np.random.Generator) -> None:
+    fades(made, random)
+    pauses(made, random)
+
+
 def nothing_else(_: Programme, __: np.random.Generator) -> None:
     pass
 
@@ -172,6 +189,9 @@ WELL: dict[str, tuple[float, Change]] = {
     "fades to black": (1.0, fades),
     "pauses": (1.0, pauses),
     "slides": (1.0, slides),
+    "adverts in one, usual": (1.0, nothing_else),
+    "adverts in one, slides": (1.0, slides),
+    "adverts in one, fades and pauses": (1.0, fades_and_pauses),
 }
 OFFSET = 0.8
 ERRORS = [-0.3, -0.02, 0.0, 0.2]  # of lip sync, and of what is believed
@@ -183,20 +203,23 @@ def faults_found(name: str, minutes: int, seed: int) -> int:
     random = np.random.default_rng(seed)
     made = programme(60 * minutes, seed, light=light)
     change(made, random)
+    other = with_adverts(made, seed + 50) if name.startswith("adverts") else made
     error = ERRORS[seed % len(ERRORS)]
     pair = (
         encoded(made, seed, noise=0.1),
-        encoded(made, seed + 7, noise=0.3, gain=0.97, behind=OFFSET, sound_behind=0.2, quieter=4),
+        encoded(other, seed + 7, noise=0.3, gain=0.97, behind=OFFSET, sound_behind=0.2, quieter=4),
     )
     shift = round((OFFSET + error) * VIDEO_SCALE)
     faults = 0
+    lasting = LastingFaults(), LastingFaults()
     for second in range(3, 60 * minutes):
         now = second * VIDEO_SCALE
         kept = until(pair[0], now), until(pair[1], now)
-        for own, other, by in ((*kept, shift), (kept[1], kept[0], -shift)):
+        for number, by in ((0, shift), (1, -shift)):
+            found = judge(kept[number], kept[1 - number], by, now)
             faults += sum(
                 each.verdict == "fault" and each.until - each.since >= 3 * VIDEO_SCALE
-                for each in judge(own, other, by, now)
+                for each in lasting[number].update(found)
             )
     return faults
 
