@@ -7,13 +7,6 @@ from tests.support.api.application import ApiService
 from tests.support.api.console_client import Browser
 
 
-@pytest.fixture
-async def browser(api_service: ApiService) -> Browser:
-    browser = Browser(api_service)
-    await browser.sign_in()
-    return browser
-
-
 @pytest.mark.parametrize("path", ["/console/nothing/at/all", "/console/1/nothing"])
 async def test_a_missing_page_is_answered_with_a_page(browser: Browser, path: str) -> None:
     answer = await browser.get(path)

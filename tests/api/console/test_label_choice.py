@@ -9,9 +9,9 @@ from tests.support.api.console_client import Browser
 from tests.support.storage.new_videos import new_video
 
 
-async def test_the_records_own_tags_come_first_and_each_once(api_service: ApiService) -> None:
-    browser = Browser(api_service)
-    await browser.sign_in()
+async def test_the_records_own_tags_come_first_and_each_once(
+    api_service: ApiService, browser: Browser
+) -> None:
     for name, active in (("news", True), ("Berlin, live", True), ("old", False)):
         body = {"name": name, "active": active}
         added = await browser.act("POST", "/api/projects/1/tags", body)
@@ -21,10 +21,10 @@ async def test_the_records_own_tags_come_first_and_each_once(api_service: ApiSer
     assert await tag_choice(api_service.catalog, 2, []) == []
 
 
-async def test_a_tag_with_a_comma_is_one_choice_on_the_pages(api_service: ApiService) -> None:
+async def test_a_tag_with_a_comma_is_one_choice_on_the_pages(
+    api_service: ApiService, browser: Browser
+) -> None:
     """In a common text field it would be sent as two tags."""
-    browser = Browser(api_service)
-    await browser.sign_in()
     stream = await api_service.add()
     tags = {"tags": [{"name": "Berlin, live"}]}
     answer = await browser.act("PUT", f"/api/streams/{stream['id']}", tags)
@@ -34,10 +34,8 @@ async def test_a_tag_with_a_comma_is_one_choice_on_the_pages(api_service: ApiSer
 
 
 async def test_an_inactive_category_is_offered_to_its_own_records_only(
-    api_service: ApiService,
+    api_service: ApiService, browser: Browser
 ) -> None:
-    browser = Browser(api_service)
-    await browser.sign_in()
     ids: dict[str, int] = {}
     for name, active in (("Sports", True), ("Old", False), ("News", True)):
         body = {"name": name, "active": active}

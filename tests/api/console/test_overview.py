@@ -19,13 +19,6 @@ from tests.support.storage.new_videos import new_video
 HOSTILE = "\"><script>alert('title')</script>"
 
 
-@pytest.fixture
-async def browser(api_service: ApiService) -> Browser:
-    browser = Browser(api_service)
-    await browser.sign_in()
-    return browser
-
-
 async def stream_of(api_service: ApiService, number: int) -> StreamRecord:
     record = await api_service.catalog.streams.find(number)
     assert record is not None

@@ -1,19 +1,11 @@
 """Pages and their fragments, and the headers that keep a page to itself."""
 
 import msgspec
-import pytest
 
 from api.console.page import page_headers
 from storage.catalog.records.common import Change
 from tests.support.api.application import ADDRESSES, ApiService
 from tests.support.api.console_client import Browser
-
-
-@pytest.fixture
-async def browser(api_service: ApiService) -> Browser:
-    browser = Browser(api_service)
-    await browser.sign_in()
-    return browser
 
 
 def policy(headers: dict[str, str]) -> dict[str, str]:

@@ -11,13 +11,6 @@ from tests.support.api.console_client import Browser
 HOSTILE = "\"><script>alert('name')</script>"
 
 
-@pytest.fixture
-async def browser(api_service: ApiService) -> Browser:
-    browser = Browser(api_service)
-    await browser.sign_in()
-    return browser
-
-
 async def test_every_section_is_there(api_service: ApiService, browser: Browser) -> None:
     answer = await browser.get(f"/console/{api_service.key}/settings")
     assert answer.status_code == 200, answer.text

@@ -4,8 +4,6 @@ import html
 import re
 from pathlib import Path
 
-import pytest
-
 from media.stream_events import EncoderOnEvent, RefusedEvent, SlateEvent
 from media.stream_keys import StreamKey
 from storage.catalog.events.kinds import BackupAddedEvent
@@ -23,13 +21,6 @@ REFUSED = RefusedEvent(slot="primary", reason="the stream was ended")
 FRAGMENTS = ("state", "slots", "actions", "setup", "events", "details", "settings")
 BOTH_SEND = AirState(live=True, processing=True, on_air=0, sending=[0, 1], no_audio=False)
 SLATE = AirState(live=True, processing=True, on_air=None, sending=[], no_audio=False)
-
-
-@pytest.fixture
-async def browser(api_service: ApiService) -> Browser:
-    browser = Browser(api_service)
-    await browser.sign_in()
-    return browser
 
 
 def room_of(stream: Json) -> str:

@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from storage.catalog.records.common import Change
 from storage.catalog.streams.live_state import AirState
 from tests.support.api.application import NOW_US, ApiService
@@ -11,13 +9,6 @@ from tests.support.api.console_client import Browser
 
 HOSTILE = "\"><script>alert('title')</script>"
 ON_AIR = AirState(live=True, processing=True, on_air=0, sending=[0], no_audio=False)
-
-
-@pytest.fixture
-async def browser(api_service: ApiService) -> Browser:
-    browser = Browser(api_service)
-    await browser.sign_in()
-    return browser
 
 
 async def names(browser: Browser, path: str) -> list[str]:

@@ -13,13 +13,6 @@ from tests.support.api.console_client import COOKIE, Browser
 from tests.support.api.in_loop_client import client_of
 
 
-@pytest.fixture
-async def browser(api_service: ApiService) -> Browser:
-    browser = Browser(api_service)
-    await browser.sign_in()
-    return browser
-
-
 async def test_the_page_names_where_files_go(api_service: ApiService, browser: Browser) -> None:
     answer = await browser.get(f"/console/{api_service.key}/upload")
     assert answer.status_code == 200, answer.text

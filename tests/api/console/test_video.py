@@ -19,13 +19,6 @@ SUBTITLES = (
 
 
 @pytest.fixture
-async def browser(api_service: ApiService) -> Browser:
-    browser = Browser(api_service)
-    await browser.sign_in()
-    return browser
-
-
-@pytest.fixture
 async def video(api_service: ApiService) -> VideoRecord:
     facts = new_video(title="A film", size=1_400_000, rungs=((1, 640, 360), (3, 1280, 720)))
     return (await api_service.catalog.videos.add(1, facts, Change(NOW_US))).video

@@ -15,13 +15,6 @@ from tests.support.storage.new_videos import new_video
 HOSTILE = "\"><script>alert('title')</script>"
 
 
-@pytest.fixture
-async def browser(api_service: ApiService) -> Browser:
-    browser = Browser(api_service)
-    await browser.sign_in()
-    return browser
-
-
 async def add_video(api_service: ApiService, title: str, size: int = 1) -> VideoRecord:
     video = new_video(title=title, size=size)
     return (await api_service.catalog.videos.add(1, video, Change(NOW_US))).video

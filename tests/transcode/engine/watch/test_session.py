@@ -27,16 +27,27 @@ def part(wave: Wave, since: float, seconds: float) -> Wave:
 
 
 def worse(wave: Wave) -> CodedSound:
-    """Half as loud, with noise, mono, of another rate."""
+    """Half as loud, with noise, of another rate."""
     noise = np.random.default_rng(1).standard_normal(len(wave)) * 0.005
-    return CodedSound((wave * 0.5 + noise).astype("f4"), kbit=64, rate=44_100, layout="mono")
+    return CodedSound((wave * 0.5 + noise).astype("f4"), kbit=64, rate=44_100)
+
+
+@pytest.fixture(scope="module")
+def long_programme() -> Wave:
+    return programme(50, seed=3)
+
+
+@pytest.fixture(scope="module")
+def first(long_programme: Wave) -> CodedSound:
+    """What the first encoder sends of it from the 12th second on, in stereo."""
+    return CodedSound(part(long_programme, 12, FULL), start_ms=5_000_000, layout="stereo")
 
 
 @pytest.mark.parametrize("behind_ms", [-9_500, -3_000, -300, 0, 33, 1_371, 3_000, 9_500])
-def test_offset_is_found_wherever_it_is(behind_ms: int) -> None:
-    whole = programme(50, seed=3)
-    first = CodedSound(part(whole, 12, FULL), start_ms=5_000_000)
-    found = compared(first, worse(part(whole, 12 - behind_ms / 1000, FULL)))
+def test_offset_is_found_wherever_it_is(
+    first: CodedSound, long_programme: Wave, behind_ms: int
+) -> None:
+    found = compared(first, worse(part(long_programme, 12 - behind_ms / 1000, FULL)))
     # What the first shows at 5,000 s + t the other shows at t + `behind`.
     assert found.offset_us is not None
     assert found.exact

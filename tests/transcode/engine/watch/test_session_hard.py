@@ -93,6 +93,8 @@ HARD: Mapping[str, Callable[[int], Pair]] = {
 }
 # What must be found as well: it is hard, but some of it is nowhere else.
 FOUND = {"jingles", "speech with pauses", "applause", "adverts in one"}
+# test_session.py shows with one comparison of each that they have no offset.
+OF_NO_OFFSET = {"silence", "a tone", "equal bars", "two programmes"}
 
 
 def judged(pair: Pair, late: float, seed: int) -> tuple[int, int, int]:
@@ -101,9 +103,10 @@ def judged(pair: Pair, late: float, seed: int) -> tuple[int, int, int]:
     delayed = np.concatenate([noise(seed + 5, late) * 1e-4, other * 0.5]) if late else other * 0.5
     sounds = (
         CodedSound(first),
-        CodedSound((delayed + noise(seed, len(delayed) / RATE) * 2e-3).astype("f4"), kbit=64,
-                   rate=44_100, layout="mono"),
-    )  # fmt: skip
+        CodedSound(
+            (delayed + noise(seed, len(delayed) / RATE) * 2e-3).astype("f4"), kbit=64, rate=44_100
+        ),
+    )
     session, alignment = WatchSession(), Alignment()
     for number, sound in enumerate(sounds):
         session.handle(Watch(source=number, audio=sound.track))
@@ -129,10 +132,12 @@ def judged(pair: Pair, late: float, seed: int) -> tuple[int, int, int]:
     return comparisons, right, wrong
 
 
-@pytest.mark.parametrize("name", HARD)
 @pytest.mark.parametrize(
-    "seeds",
-    [pytest.param(range(5), marks=pytest.mark.prove, id="all"), pytest.param([1], id="one")],
+    ("name", "seeds"),
+    [
+        *(pytest.param(name, [1], id=f"{name}, one") for name in HARD if name not in OF_NO_OFFSET),
+        *(pytest.param(name, range(5), id=name, marks=pytest.mark.prove) for name in HARD),
+    ],
 )
 def test_no_offset_that_is_believed_is_wrong(name: str, seeds: range, proof: Proof) -> None:
     total = found = 0
