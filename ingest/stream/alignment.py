@@ -23,7 +23,9 @@ _MISSES: Final = 3
 # what was taken for its repetition.
 _SETTLED: Final = 8
 _NOT_YET: Final = "not compared yet"
-_TOO_SOON: Final = (_NOT_YET, "too short")
+# What more of the same sound does not change. One that is ahead is "different" until it has sent
+# more than it is ahead by.
+_HOPELESS: Final = ("silent", "steady")
 
 
 class Alignment:
@@ -57,7 +59,7 @@ class Alignment:
     @property
     def is_awaited(self) -> bool:
         """Whether the next comparisons may find an offset: the first one needs 5 s of sound."""
-        return self.offset is None and (self._first is not None or self.reason in _TOO_SOON)
+        return self.offset is None and self.reason not in _HOPELESS
 
     @property
     def is_settled(self) -> bool:

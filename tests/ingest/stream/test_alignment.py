@@ -64,3 +64,20 @@ def test_what_was_found_ends_with_its_clock() -> None:
     assert alignment.reason == "not compared yet"
     alignment.record(SourceComparison(offset=1.0, correlation=0.8))
     assert alignment.offset is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "awaited"),
+    [("too short", True), ("different", True), ("silent", False), ("steady", False)],
+)
+def test_an_offset_is_awaited_unless_more_sound_does_not_help(
+    reason: str, *, awaited: bool
+) -> None:
+    alignment = Alignment()
+    assert alignment.is_awaited
+    alignment.record(SourceComparison(offset=None, reason=reason))
+    assert alignment.is_awaited is awaited
+    alignment.record(SourceComparison(offset=1.0, correlation=0.8))
+    assert alignment.is_awaited
+    alignment.record(SourceComparison(offset=1.0, correlation=0.8))
+    assert not alignment.is_awaited
