@@ -62,13 +62,11 @@ class Succession:
             return False
         return abs(due - end) < abs(buffer.nearest_keyframe(end) - end)
 
-    def entry(
-        self, session: SlotSession, *, returns: bool = False, at: float | None = None
-    ) -> tuple[Entry, float]:
+    def entry(self, session: SlotSession, *, returns: bool = False) -> tuple[Entry, float]:
         """Return where a session goes on air, and the seconds that viewers miss by that.
 
         They get something twice if these are negative. It `returns` at a keyframe that has just
-        come, or at the one of the moment `at`.
+        come, if it is not known how far it is apart.
         """
         airing, buffer = self._airing, session.buffer
         moment = airing.moment_of(session)
@@ -76,8 +74,7 @@ class Succession:
             airing.flush()
             entry = buffer.enter_near(airing.shown_until if returns else self._end(session))
             return entry, entry.due - airing.shown_until
-        entry = self._exact_entry(session) if at is None else buffer.enter_from(at)
-        entry = entry or buffer.enter_near(buffer.due_at(moment))
+        entry = self._exact_entry(session) or buffer.enter_near(buffer.due_at(moment))
         return entry, entry.moment - moment
 
     def _exact_entry(self, session: SlotSession) -> Entry | None:

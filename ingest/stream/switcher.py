@@ -129,9 +129,8 @@ class Switcher:
         self._stalled: SlotSession | None = None
         self._held_sound: list[MediaPacket] = []
         self._drill: FailoverDrill | None = None
-        # The session that follows at the limit of the one on air, and its moment then.
         self._awaited: SlotSession | None = None  # it is behind, and follows once it is not
-        self._next: tuple[SlotSession, float] | None = None
+        self._next: SlotSession | None = None  # it follows at the limit of the one on air
         self._quality_switched_at = -inf
         self._picture_seen = 0.0  # when a healthy source with a picture was last there
 
@@ -227,8 +226,11 @@ class Switcher:
 
     def _release(self, now: float) -> None:
         """Pass on what was held back; once all of it was that is to be shown, the next follows."""
-        if self._airing.release(now) and self._next is not None:
-            self._put_on_air(self._next[0], "returned", now)
+        if not self._airing.release(now) or self._next is None:
+            return
+        moment, tolerance = self._airing.moment_of(self._next), self._airing.picture_seconds / 2
+        if moment is None or self._next.buffer.reaches(moment, tolerance):
+            self._put_on_air(self._next, "returned", now)
 
     def on_closed(
         self, session: SlotSession, now: float, reason: CloseReason, *, slate: bool
@@ -310,9 +312,9 @@ class Switcher:
     def _go_back(self, session: SlotSession, now: float, *, at_keyframe: bool) -> None:
         """Return from a healthy session to another one, at a keyframe that was not shown yet.
 
-        The one on air is shown up to that moment. If the other is behind, the one on air is held
-        back, so that the next keyframe is one. If it is not known how far they are apart, the
-        return is at a keyframe that has just arrived.
+        The one on air is shown up to that moment, or as far beyond as its reordered pictures go. If
+        the other is behind, the one on air is held back, so that the next keyframe is one. If it is
+        not known how far they are apart, the return is at a keyframe that has just arrived.
         """
         airing = self._airing
         moment, offset = airing.moment_of(session), airing.offset_of(session)
@@ -320,11 +322,11 @@ class Switcher:
             if at_keyframe and not self._is_offset_awaited(session, now):
                 self._put_on_air(session, "returned", now)
             return
-        if self._next is not None and self._next[0] is not session:
+        if self._next is not None and self._next is not session:
             self._next, airing.limit = None, inf
         entry = session.buffer.enter_from(moment - airing.picture_seconds / 2)
         if self._next is None and entry is not None:
-            self._next, airing.limit = (session, entry.moment), entry.moment - offset
+            self._next, airing.limit = session, entry.moment - offset
         elif self._next is None and at_keyframe:
             missed = moment - (session.buffer.newest_keyframe or moment)
             if not airing.hold_back(missed + _LEAD_MARGIN, self._policy.align_wait_seconds):
@@ -433,12 +435,14 @@ class Switcher:
         others = [each for each in self.sessions.values() if each is not session]
         delay = self._delay_for(airing.lead(session, *others)) if is_aligned else 0.0
         show_until = airing.show_until if is_aligned else None
+        # What is not to be shown may be in the top rendition already, which is encoded then.
+        show_from = entry.show_from if show_until is None else entry.first_shown
         airing.begin(session, entry.due, entry.moment, delay)
         self._feed.begin(
             session.buffer.tracks,
             start - entry.preroll,
             splice=splice,
-            show_from=entry.show_from,
+            show_from=show_from,
             show_until=show_until,
         )
         airing.show(entry.packets, session.arrival_clock.dues(entry.packets, now), now)
@@ -465,8 +469,7 @@ class Switcher:
         if self._on_air is None:
             entry = session.buffer.enter_near(now)
             return entry, entry.arrived - self._airing.shown_until
-        at = None if self._next is None else self._next[1]
-        return self._succession.entry(session, returns=reason == "returned", at=at)
+        return self._succession.entry(session, returns=reason == "returned")
 
     def _take_off_air(self, reason: str, *, slate: bool = True) -> None:
         """Show no session: the slate from the end of the last one on, or nothing."""

@@ -77,3 +77,20 @@ def test_pictures_are_apart_as_the_sound_is_unless_lip_sync_differs(
     alignment.record(SourceComparison(offset=1.01))
     assert alignment.offset == pytest.approx(1.0, abs=0.011)
     assert alignment.picture_offset == pytest.approx(known, abs=0.011)
+
+
+@pytest.mark.parametrize(
+    ("reason", "awaited"),
+    [("too short", True), ("different", True), ("silent", False), ("steady", False)],
+)
+def test_an_offset_is_awaited_unless_more_sound_does_not_help(
+    reason: str, *, awaited: bool
+) -> None:
+    alignment = Alignment()
+    assert alignment.is_awaited
+    alignment.record(SourceComparison(offset=None, reason=reason))
+    assert alignment.is_awaited is awaited
+    alignment.record(SourceComparison(offset=1.0, correlation=0.8))
+    assert alignment.is_awaited
+    alignment.record(SourceComparison(offset=1.0, correlation=0.8))
+    assert not alignment.is_awaited

@@ -48,9 +48,13 @@ def test_what_came_beyond_a_hole_is_not_to_be_shown() -> None:
     assert shown(REORDERED).first_beyond is None
 
 
-@pytest.mark.parametrize(("limit", "until", "beyond"), [(0.12, 0.12, 0.12), (0.28, 0.28, 0.28)])
-def test_nothing_is_shown_from_the_limit_on(limit: float, until: float, beyond: float) -> None:
-    pictures = shown(REORDERED)
+@pytest.mark.parametrize(
+    ("limit", "count", "complete"),
+    [(0.12, 4, True), (0.2, 4, True), (0.2, 5, False), (0.28, 7, True)],
+)
+def test_it_ends_once_all_before_the_limit_and_before_what_is_beyond_were_shown(
+    limit: float, count: int, *, complete: bool
+) -> None:
+    pictures = shown(REORDERED[:count])
     pictures.limit = limit
-    assert pictures.until == pytest.approx(until)
-    assert pictures.first_beyond == pytest.approx(beyond)
+    assert pictures.is_complete is complete

@@ -48,14 +48,6 @@ def test_once_the_wait_is_over_it_goes_on_with_its_newest_picture() -> None:
     assert missed == pytest.approx(-0.32)
 
 
-def test_a_return_begins_at_the_keyframe_that_was_planned() -> None:
-    _, succession, session = followed_by(*range(0, 600, 40), key=440)
-    entry, missed = succession.entry(session, returns=True, at=0.44)
-    assert entry.show_from is None
-    assert entry.moment == pytest.approx(0.44)
-    assert missed == pytest.approx(0.04)
-
-
 def test_sessions_that_are_not_known_to_be_apart_are_compared_by_their_dues() -> None:
     shown, succession, session = followed_by(*range(0, 600, 40), slot=1)
     shown.airing.lose({})

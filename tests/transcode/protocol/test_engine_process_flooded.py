@@ -39,13 +39,14 @@ from transcode.protocol.messages import (
     pack,
 )
 from transcode.protocol.report_bounds import REPORT_BOUNDS
-from transcode.protocol.watch_messages import Compared
+from transcode.protocol.watch_messages import MOST_FINDINGS, Compared, Found, Judged
 
 pytestmark = pytest.mark.usefixtures("children_start")
 
 MEDIA_KINDS = [kind for kind, bounds in REPORT_BOUNDS.items() if Part in bounds.most]
 # A part is read into a buffer, decoded, and kept by the caller with others of its segment.
 MOST_GROWTH = dict.fromkeys(REPORT_BOUNDS, 160 * MIB) | dict.fromkeys(MEDIA_KINDS, 448 * MIB)
+FOUND = Found(source=0, kind="black", verdict="fault", seconds=1e7)
 SPAN = SpanOrder(
     rungs=(Rendition(name="720p", width=2, height=2, rate=1),) * 8,
     sequence=0,
@@ -146,6 +147,10 @@ REPORTS: dict[type[EngineReport], Sequence[EngineReport]] = {
         )
     ],
     Compared: [Compared(reference=0, other=0, offset_us=1 << 60)],
+    Judged: [
+        Judged(found=()),
+        Judged(found=(FOUND,) * MOST_FINDINGS),
+    ],
 }  # fmt: skip
 
 

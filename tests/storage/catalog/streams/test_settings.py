@@ -25,6 +25,9 @@ ALL_FAILOVER = FailoverChange(
     reconnect_seconds=30.0,
     goodbye_seconds=4.5,
     align="off",
+    align_wait_seconds=2.5,
+    quality="switch",
+    quality_seconds=4.0,
 )
 
 
