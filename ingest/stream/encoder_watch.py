@@ -75,9 +75,15 @@ class EncoderWatch:
         return None if first is None or second is None else second - first
 
     def is_awaited(self, slot: Slot, other: Slot) -> bool:
-        """Return whether the offset of two slots may be known soon."""
-        if not (self._is_comparable(slot) and self._is_comparable(other)):
+        """Return whether the offset of two slots may be known soon.
+
+        One that is not observed yet will be from its next keyframe on.
+        """
+        observed = [each for each in (slot, other) if each in self._sources]
+        if not all(map(self._is_comparable, observed)):
             return False
+        if len(observed) < len((slot, other)):
+            return True
         both = (self._alignments.get(slot), self._alignments.get(other))
         return any(each is not None and each.is_awaited for each in both)
 
@@ -164,7 +170,7 @@ class EncoderWatch:
         return [slot for slot in sorted(self._alignments) if self._is_comparable(slot)]
 
     def _is_comparable(self, slot: Slot) -> bool:
-        return self._sources[slot] is not None or slot in self._pictures
+        return self._sources.get(slot) is not None or slot in self._pictures
 
     async def _follow(self, comparer: SourceComparer) -> bool:
         """Compare the sources while there are several; return whether the comparer answered."""

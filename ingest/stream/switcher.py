@@ -264,7 +264,9 @@ class Switcher:
         if session is None and self._drill is not None:
             self._cancel_drill("no other encoder is healthy any more", now)
             session = self._choose_session(read_until)
-        before, self._awaited = self._on_air, None
+        before, awaited, self._awaited = self._on_air, self._awaited, None
+        if self._is_preferred(awaited, session, read_until):
+            session = awaited
         if session is before or before is None or not self._is_healthy(before, read_until):
             self._next, self._airing.limit = None, inf  # a return that was planned
         if session is before:
@@ -282,6 +284,18 @@ class Switcher:
             self._go_back(session, now, at_keyframe=session is keyframe_of)
         else:
             self._replace(before, session, now, at_keyframe=session is keyframe_of)
+
+    def _is_preferred(
+        self, awaited: SlotSession | None, session: SlotSession | None, read_until: float
+    ) -> bool:
+        """Return whether a session that is on its way goes on better than the one that is chosen.
+
+        That is one whose encoder has just come back, so that it is not known how far it is apart.
+        """
+        if awaited is None or session is None or awaited is session or session is self._on_air:
+            return False
+        is_known = self._airing.moment_of(session) is not None
+        return not is_known and self._is_healthy(awaited, read_until)
 
     def _replace(
         self, before: SlotSession, session: SlotSession, now: float, *, at_keyframe: bool
