@@ -177,12 +177,12 @@ class Airing:
 
     @property
     def show_until(self) -> int | None:
-        """The `pts` of the first picture that was passed on and is not to be shown; None if none.
+        """The `pts` from which on no picture that was passed on is to be shown; None if all are.
 
-        It came without those before it, or is beyond the limit.
+        Those came without others before them, or are beyond the limit.
         """
-        moment = self._shown.first_beyond
-        if moment is None or self.session is None:
+        moment, beyond = self._shown.until, self._shown.first_beyond
+        if moment is None or beyond is None or self.session is None:
             return None
         scales = (t.scale for t in self.session.buffer.tracks if isinstance(t, VideoTrack))
         scale = next(scales, None)

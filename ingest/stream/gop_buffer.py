@@ -52,6 +52,11 @@ class Entry(NamedTuple):
     packets: list[MediaPacket]
     show_from: int | None = None
 
+    @property
+    def first_shown(self) -> int:
+        """The `pts` of that picture."""
+        return self.packets[0].pts if self.show_from is None else self.show_from
+
 
 class GopBuffer:
     """The media of the last `seconds`, and of a `lead` before that, from a keyframe on.

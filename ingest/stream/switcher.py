@@ -451,14 +451,11 @@ class Switcher:
         others = [each for each in self.sessions.values() if each is not session]
         delay = self._delay_for(airing.lead(session, *others)) if is_aligned else 0.0
         show_until = airing.show_until if is_aligned else None
+        # What is not to be shown may be in the top rendition already, which is encoded then.
+        show_from = entry.show_from if show_until is None else entry.first_shown
         airing.begin(session, entry.due, entry.moment, delay)
-        self._feed.begin(
-            session.buffer.tracks,
-            start,
-            splice=splice,
-            show_from=entry.show_from,
-            show_until=show_until,
-        )
+        tracks = session.buffer.tracks
+        self._feed.begin(tracks, start, splice=splice, show_from=show_from, show_until=show_until)
         airing.show(entry.packets, session.arrival_clock.dues(entry.packets, now), now)
         self._release_buffer()
         if before is not None and before is not session:

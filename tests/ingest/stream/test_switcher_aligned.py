@@ -46,10 +46,12 @@ class Programme:
         behind: float = 0.0,
         clock: float = 0.0,
         phase: float = 0.0,
+        b_frames: int = 0,
     ) -> SimulatedEncoder:
         self._behind[slot], self._clocks[slot] = behind, clock
         encoder = await stream.add_encoder(slot, phase=phase)
-        encoder.clock = clock
+        encoder.clock, encoder.b_frames = clock, b_frames
+        encoder.gop = 1 + 7 * (b_frames + 1) if b_frames else encoder.gop
         return encoder
 
     @property
@@ -57,18 +59,24 @@ class Programme:
         """The moments of the programme that viewers got, one for each picture."""
         (sink,) = self.ports.sinks
         packets, ends = iter(sink.packets), iter(sink.shown)
-        shown: list[MediaPacket] = []
+        sources: list[list[MediaPacket]] = []
         first = 0
         for line in sink.recorded:
             if line.startswith("offer"):
                 packet = next(packets)
                 if isinstance(packet.track, VideoTrack) and packet.pts >= first:
-                    shown.append(packet)
+                    sources[-1].append(packet)
             elif "Track" in line:
                 since, until = next(ends)
                 first = since or 0
-                while until is not None and shown[-1].pts >= until:
-                    shown.pop()
+                # A keyframe follows all that was sent: the top rendition consists of it.
+                if until is not None and since is not None:
+                    sources[-1] = [each for each in sources[-1] if each.pts < until]
+                sources.append([])
+        newest = sources[-1][-1].dts if sources[-1] else 0  # those before later ones are to come
+        sources[-1] = [each for each in sources[-1] if each.pts <= newest]
+        in_order = (sorted(source, key=lambda packet: packet.pts) for source in sources)
+        shown = (packet for source in in_order for packet in source)
         return [packet.pts / 1000 - self._offset(Slot(packet.data[0])) for packet in shown]
 
     @property
@@ -123,6 +131,55 @@ async def test_a_return_shows_every_moment_once(behind: float) -> None:
             "switched",
             {"from": "backup-1", "to": "primary", "reason": "returned", "gap_ms": 0},
         )
+
+
+@pytest.mark.parametrize("behind", [-0.3, 0.3])
+@pytest.mark.parametrize("b_frames", [(2, 0), (0, 2), (2, 3)])
+@pytest.mark.parametrize("phase", [0.7, 0.8, 0.9, 1.0])
+@virtual_time
+async def test_reordered_pictures_are_shown_once(
+    phase: float, b_frames: tuple[int, int], behind: float
+) -> None:
+    programme = Programme()
+    policy = Policy(return_seconds=20)
+    first, second = ({"b_frames": count} for count in b_frames)
+    async with simulated_stream(programme.ports, policy, compares=True) as stream:
+        late = max(0.0, behind)
+        primary = await programme.add(stream, PRIMARY, behind=late, **first)
+        await programme.add(stream, BACKUP, behind=late - behind, phase=phase, clock=9.0, **second)
+        await asyncio.sleep(KNOWN + phase)
+        primary.leave()
+        await asyncio.sleep(5)
+        assert programme.steps == []
+        await programme.add(stream, PRIMARY, behind=late, **first)
+        await asyncio.sleep(30)
+        assert stream.on_air == PRIMARY
+        assert programme.steps == []
+        assert [facts["gap_ms"] for _, facts in programme.ports.events] == [0, 0]
+
+
+@virtual_time
+async def test_an_encoder_that_comes_back_ahead_is_compared_for_as_long_as_that_takes() -> None:
+    """Where the backup is in the programme, it was before its first sound."""
+    programme = Programme()
+    async with simulated_stream(programme.ports, Policy(return_seconds=2), compares=True) as stream:
+        primary = await programme.add(stream, PRIMARY)
+        await programme.add(stream, BACKUP, behind=1.0, phase=0.7)
+        await asyncio.sleep(KNOWN)
+        primary.leave()
+        await asyncio.sleep(5)
+        apart, began = programme.ports.apart, asyncio.get_running_loop().time()
+
+        def found(one: int, other: int) -> SourceComparison | None:
+            if asyncio.get_running_loop().time() - began < 6:
+                return SourceComparison(offset=None, reason="different")
+            return apart(one, other)
+
+        programme.ports.apart = found
+        await programme.add(stream, PRIMARY)
+        await asyncio.sleep(25)
+        assert stream.on_air == PRIMARY
+        assert programme.steps == []
 
 
 @virtual_time

@@ -38,6 +38,7 @@ class SimulatedEncoder(FakePublisher):
         self.lags = 0.0  # or with this delay, which shrinks by half a second per second
         self.gop = GOP
         self.interval = 0.1  # seconds between two pictures
+        self.b_frames = 0  # in a row, decoded after the picture that follows them
         self.clock = 0.0  # by how much its timestamps are ahead of its time of arrival
         self._held: list[MediaPacket] = []
 
@@ -57,11 +58,19 @@ class SimulatedEncoder(FakePublisher):
                 at = round((clock() + self.clock) * 1000)
                 if not self.stalled:
                     data = bytes([self.slot.number])
-                    packet = MediaPacket(track=track, dts=at, pts=at, key=key, data=data)
+                    pts = at if track is AUDIO else at + self._later(number % self.gop)
+                    packet = MediaPacket(track=track, dts=at, pts=pts, key=key, data=data)
                     self._held.append(packet)
             self._deliver(clock())
             number += 1
             await asyncio.sleep(self.interval)
+
+    def _later(self, place: int) -> int:
+        """Return when the picture at a place in a GOP is shown, in ms after it is decoded."""
+        if not self.b_frames:
+            return 0
+        leads = 0 if place == 0 else -1 if (place - 1) % (self.b_frames + 1) else self.b_frames
+        return round((1 + leads) * self.interval * 1000)
 
     def _deliver(self, now: float) -> None:
         if now < self.held_until:

@@ -460,10 +460,15 @@ def test_what_waits_for_a_loop_that_is_held_up_is_not_too_old() -> None:
     assert not queue.dropping
 
 
-def cut_to(show_from: int, *packets: MediaPacket, track: VideoTrack = VIDEO) -> SourceStart:
+def cut_to(
+    show_from: int,
+    *packets: MediaPacket,
+    track: VideoTrack = VIDEO,
+    show_until: int | None = 700,
+) -> SourceStart:
     """Return the start of a source that is to be shown from a picture of it on."""
     queue = backlog()
-    queue.begin((track,), 0.0, splice=True, show_from=show_from, show_until=700)
+    queue.begin((track,), 0.0, splice=True, show_from=show_from, show_until=show_until)
     for each in packets:
         offer(queue, each, 0.0)
     start = all_of(queue)[0]
@@ -477,8 +482,13 @@ def test_a_source_is_shown_from_a_picture_that_its_keyframe_leads_up_to() -> Non
 
 
 def test_a_source_that_is_shown_from_its_keyframe_on_needs_nothing_before_it() -> None:
-    assert cut_to(0, packet(0, key=True), packet(40)).show_from is None
-    assert cut_to(0, packet(0, key=True), packet(40)).show_until == 700
+    assert cut_to(0, packet(0, key=True), packet(40), show_until=None).show_from is None
+
+
+def test_a_keyframe_after_pictures_that_are_not_shown_is_a_cut_too() -> None:
+    """They may be in the top rendition already, in which packets could not follow them."""
+    start = cut_to(0, packet(0, key=True), packet(40))
+    assert (start.show_from, start.show_until) == (0, 700)
 
 
 def test_a_source_that_would_take_long_to_decode_is_shown_from_its_keyframe_on() -> None:

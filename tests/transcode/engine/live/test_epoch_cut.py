@@ -345,13 +345,17 @@ def test_the_slate_may_follow_the_bridge(folder: Path) -> None:
     assert output.of(TakenOver) == []
 
 
-def test_pictures_in_the_top_rung_are_not_shown_in_it_again(folder: Path) -> None:
+@pytest.mark.parametrize("at_keyframe", [False, True])
+def test_pictures_in_the_top_rung_are_not_shown_in_it_again(
+    folder: Path, *, at_keyframe: bool
+) -> None:
     """What was ahead of lost pictures has been sent; these alone are missing there."""
-    before, after = film(folder, 2.1, 2), film(folder, 4.0, 2)
+    before = film(folder, 2.1, 2)
     pictures = before.source.pictures
     number = before_reordering(before, 100)
     while pictures[number].pts == before.time(number):
         number = before_reordering(before, number + 1)
+    after = film(folder, number / 30 if at_keyframe else 4.0, 2)
     orders = [begin(before.source, ladder=LADDER), *before.until(number - 1), pictures[number]]
     bridge, *packets = cut_to(after, number, reuse=True)
     assert isinstance(bridge, Begin)
