@@ -32,6 +32,7 @@ THREE_RUNGS = "864x240"  # passed through, and two encoded rungs: too wide for 4
 _BITS = 20
 WRAP_MS = 1 << _BITS  # 17 minutes
 _ROWS = 10
+CELLS = f"color=c=black:s={_BITS}x{_ROWS}"  # what `clock_filter` draws into
 _LOUD = 0.17  # above the tone's level, below that of a beep
 _CLEAR = 60  # the least difference between a white and a black cell, which coding blurs
 
@@ -64,6 +65,22 @@ def encoder(
     (milliseconds, not 0) if that is given, or else the time of day.
     """
     paced = ["-re"] if seconds is None else []
+    picture = clock_filter(size, began)
+    sound = [*paced, "-f", "lavfi", "-i", "sine=f=440:beep_factor=4:r=48000"]
+    program = imageio_ffmpeg.get_ffmpeg_exe() if "265" in video else tool("ffmpeg")
+    return [
+        program, "-nostdin", "-v", "error",
+        *paced, "-f", "lavfi", "-i", f"{CELLS}:r={fps}",
+        *(sound if channels else []),
+        "-vf", picture, *video.format(gop=2 * fps).split(),
+        *(["-af", "volume=0.8", *AAC.format(channels=channels).split()] if channels else []),
+        *(["-t", str(seconds)] if seconds is not None else []),
+        "-flush_packets", "1", "-f", "flv", url,
+    ]  # fmt: skip
+
+
+def clock_filter(size: str, began: int | None = None) -> str:
+    """Return the filter that draws the clock into pictures of `CELLS`; see `encoder`."""
     now = f"mod(floor(ld(0)+T*1000),{WRAP_MS})"
     bit = f"mod(floor({now}/pow(2,X)),2)"
     # Rows 0 to 2: bits, the lowest left; 3 to 5: the inverted bits; 6 and 7: the flash; then noise,
@@ -74,21 +91,10 @@ def encoder(
         f"if(lt(Y,3),16+219*{bit},if(lt(Y,6),235-219*{bit},"
         f"if(lt(Y,8),16+219*lt(mod(T,1),0.1),16+200*random(2))))"
     )
-    picture = (
+    return (
         f"format=gray,geq=lum='{luma}':threads=1,"
         f"scale={size.replace('x', ':')}:flags=neighbor,setsar=1,format=yuv420p"
     )
-    sound = [*paced, "-f", "lavfi", "-i", "sine=f=440:beep_factor=4:r=48000"]
-    program = imageio_ffmpeg.get_ffmpeg_exe() if "265" in video else tool("ffmpeg")
-    return [
-        program, "-nostdin", "-v", "error",
-        *paced, "-f", "lavfi", "-i", f"color=c=black:s={_BITS}x{_ROWS}:r={fps}",
-        *(sound if channels else []),
-        "-vf", picture, *video.format(gop=2 * fps).split(),
-        *(["-af", "volume=0.8", *AAC.format(channels=channels).split()] if channels else []),
-        *(["-t", str(seconds)] if seconds is not None else []),
-        "-flush_packets", "1", "-f", "flv", url,
-    ]  # fmt: skip
 
 
 class ReceivedPicture(msgspec.Struct, frozen=True, kw_only=True):

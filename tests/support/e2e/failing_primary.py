@@ -19,22 +19,28 @@ RETURN_SECONDS = 2.0  # the failover's setting that `fail_once` waits for
 
 
 class Primary:
-    """The failing encoder, behind a relay that can fail too."""
+    """The failing encoder, behind a relay that can fail too.
 
-    def __init__(self, command: list[str], relay: Relay) -> None:
+    `command` is called when it starts, at once.
+    """
+
+    def __init__(self, command: Callable[[], list[str]], relay: Relay) -> None:
         self._command = command
         self._relay = relay
         self._process: subprocess.Popen[bytes] | None = None
         self._stack = ExitStack()
 
     def start(self) -> None:
-        self._process = self._stack.enter_context(publishing(self._command))
+        self._process = self._stack.enter_context(publishing(self._command()))
 
     def kill(self) -> None:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
         self._stack.close()
+
+    def lose_connection(self) -> None:
+        self._relay.cut()
 
     def stop(self) -> None:
         assert self._process is not None
@@ -96,7 +102,8 @@ def primary_of(stream: EncoderPair, *, size: str = clock_video.TWO_RUNGS) -> Gen
     """Run the primary encoder through a relay for the length of the block."""
     port = stream.headend.port_of(stream.headend.server)
     with relaying(port) as relay:
-        primary = Primary(clock_video.encoder(stream.url(0, port=relay.port), size=size), relay)
+        command = clock_video.encoder(stream.url(0, port=relay.port), size=size)
+        primary = Primary(lambda: command, relay)
         try:
             primary.start()
             yield primary

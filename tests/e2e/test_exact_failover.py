@@ -1,0 +1,386 @@
+"""Two encoders of one programme that are apart: viewers get every picture of it once.
+
+Their films show the number of each picture, and have keyframes and reordering of their own. The one
+on air fails in every way in which encoders fail, and returns. Everything listed is decoded.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.conftest import Proof
+from tests.support.e2e.clock_video import PlaylistArchive, archiving
+from tests.support.e2e.encoder_pair import EncoderPair, Json, pair
+from tests.support.e2e.failing_primary import (
+    CAUSES,
+    RETURN_SECONDS,
+    Cause,
+    Primary,
+    Switch,
+    next_switch,
+)
+from tests.support.e2e.hls_reader import multivariant
+from tests.support.e2e.programme_films import (
+    FilmKind,
+    FilmSender,
+    make_film,
+    number_of,
+    whole_sound,
+)
+from tests.support.e2e.publishers import publishing
+from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
+from tests.support.e2e.shown_once import HeardSound, Joint, joints
+from tests.support.e2e.tcp_relay import relaying
+from tests.support.engine.programmes import Wave
+from tests.support.waiting import poll
+
+pytestmark = pytest.mark.e2e
+
+RUNGS = ("480p", "360p")  # the encoder's own packets, and an encoded rung
+_SEED = 20_26
+# Apart by less, encoders need no wait; the rest is what a busy machine holds them up.
+_LOST_CONNECTION = Cause("connection lost", Primary.lose_connection, Primary.start, "lost")
+_DRILL = Cause("drill", lambda _: None, lambda _: None, "drill")
+ALL_CAUSES = (*CAUSES, _LOST_CONNECTION, _DRILL)
+# A switch is looked for so far around its moment, in seconds of the programme.
+_AROUND = 9.0
+
+
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
+    """A latency, and for how long viewers wait for an encoder that is behind."""
+
+    name: str
+    detect: float
+    wait: float
+
+
+NORMAL = Latency(name="normal", detect=2.0, wait=3.0)
+LOW = Latency(name="low", detect=round(0.7 * SCALE, 1), wait=1.0)
+PATIENT = Latency(name="low", detect=round(0.7 * SCALE, 1), wait=3.5)
+
+
+class ApartEncoders(msgspec.Struct, frozen=True, kw_only=True):
+    """Two encoders, the second `behind` the first by so many seconds."""
+
+    behind: float
+    primary: FilmKind = FilmKind()
+    backup: FilmKind = FilmKind(later=21)
+    rounds: int = 2  # of each cause
+
+    @property
+    def name(self) -> str:
+        kinds = f"{self.primary.name} / {self.backup.name}, {self.primary.fps} fps"
+        return f"{self.behind:+g} s: {kinds}"
+
+
+_TWO = FilmKind(gop=2.0, b_frames=2)
+_FOUR = FilmKind(gop=4.0, b_frames=0, later=36)
+_LONG = FilmKind(gop=8.3, b_frames=3, later=51)
+_FAST = FilmKind(gop=2.0, b_frames=3, fps=60)
+_FAST_FOUR = FilmKind(gop=4.0, b_frames=2, fps=60, later=93)
+_LATER = FilmKind(gop=2.0, b_frames=2, later=21)
+_PAIRS = (
+    ApartEncoders(behind=-3.0, primary=_TWO, backup=_LATER),
+    ApartEncoders(behind=-1.0, primary=_TWO, backup=_LONG),
+    ApartEncoders(behind=-0.3, primary=_FAST, backup=_FAST_FOUR),
+    ApartEncoders(behind=0.0, primary=_FOUR, backup=_LONG),
+    ApartEncoders(behind=0.3, primary=_LONG, backup=_TWO),
+    ApartEncoders(behind=1.0, primary=_TWO, backup=_LATER),
+    ApartEncoders(behind=3.0, primary=_FOUR, backup=_TWO),
+)
+_QUICK = ApartEncoders(behind=0.3)
+# Seconds that starting takes, and a cause with the return from it.
+_START, _ROUND = 40.0, 45.0
+
+
+@pytest.fixture(scope="module")
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServiceProcess]:
+    latency: Latency = request.param
+    environment = {
+        "HEADEND_LIVE__LATENCY": latency.name,
+        "HEADEND_LIVE__RECONNECT_SECONDS": "30",
+        "HEADEND_FAILOVER__RETURN_SECONDS": str(RETURN_SECONDS),
+        "HEADEND_FAILOVER__DETECT_SECONDS": str(latency.detect),
+        "HEADEND_FAILOVER__ALIGN_WAIT_SECONDS": str(latency.wait),
+        "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+    }
+    with service(tmp_path_factory.mktemp("exact") / "data", environment=environment) as headend:
+        yield headend
+
+
+@pytest.mark.parametrize(
+    ("running", "latency"), [pytest.param(NORMAL, NORMAL, id="normal")], indirect=["running"]
+)
+def test_a_loss_and_a_return_show_every_picture_once(
+    running: ServiceProcess, latency: Latency, proof: Proof, tmp_path: Path
+) -> None:
+    world = FailingWorld(running, _QUICK, latency, tmp_path, seconds=_START + _ROUND)
+    world.run([CAUSES[0]])
+    world.is_exact(proof)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("encoders", _PAIRS, ids=lambda each: f"{each.behind:+g}")
+@pytest.mark.parametrize(
+    ("running", "latency"),
+    [
+        pytest.param(NORMAL, NORMAL, id="normal"),
+        pytest.param(LOW, LOW, id="low"),
+        pytest.param(PATIENT, PATIENT, id="patient"),
+    ],
+    indirect=["running"],
+)
+def test_whatever_fails_every_picture_is_shown_once(
+    running: ServiceProcess, latency: Latency, encoders: ApartEncoders, proof: Proof, tmp_path: Path
+) -> None:
+    dice = random.Random(_SEED)
+    causes = [cause for cause in ALL_CAUSES for _ in range(encoders.rounds)]
+    dice.shuffle(causes)
+    world = FailingWorld(
+        running, encoders, latency, tmp_path, seconds=_START + len(causes) * _ROUND * SCALE**0.5
+    )
+    world.run(causes, dice)
+    world.is_exact(proof)
+
+
+class FailingWorld:
+    """A stream with two encoders that are apart, their switches, and what viewers got."""
+
+    def __init__(
+        self,
+        headend: ServiceProcess,
+        encoders: ApartEncoders,
+        latency: Latency,
+        folder: Path,
+        *,
+        seconds: float,
+    ) -> None:
+        self.stream = pair(headend, encoders.name)
+        self.switches: list[Switch] = []
+        self.behind_ms: list[int] = []
+        self._notes: list[str] = []
+        self._passed = 0  # switches before the first failure
+        self._encoders = encoders
+        self._latency = latency
+        self._folder = folder
+        self._seconds = seconds
+        self._films = [
+            make_film(kind, seconds, folder / f"film-{slot}.mkv")
+            for slot, kind in enumerate((encoders.primary, encoders.backup))
+        ]
+        self._archive = PlaylistArchive("")
+        self._began = 0.0  # the time of day at which the primary sends the programme's beginning
+
+    # -- the run ----------------------------------------------------------------------------------
+
+    def run(self, causes: list[Cause], dice: random.Random | None = None) -> None:
+        """Let the primary fail by each cause, and return."""
+        stream, encoders = self.stream, self._encoders
+        port = stream.headend.port_of(stream.headend.server)
+        with ExitStack() as world:
+            relay = world.enter_context(relaying(port))
+            epoch = time.monotonic() + 0.5 + max(0.0, -encoders.behind)
+            self._began = time.time() + epoch - time.monotonic()
+            senders = [
+                FilmSender(film=film, kind=kind, epoch=epoch + behind, url=url)
+                for film, kind, behind, url in zip(
+                    self._films,
+                    (encoders.primary, encoders.backup),
+                    (0.0, encoders.behind),
+                    (stream.url(0, port=relay.port), stream.url(1)),
+                    strict=True,
+                )
+            ]
+            primary = Primary(senders[0].command, relay)
+            world.callback(primary.close)
+            primary.start()
+            world.enter_context(publishing(senders[1].command()))
+            self._archive = world.enter_context(archiving(stream.playlist, patient=True))
+            self._notes = world.enter_context(noting_reports(stream))
+            poll(lambda: multivariant(stream.playlist), within=20, what="a playlist")
+            self._return(primary, None, 1)
+            for cause in causes:
+                self._wait_until_aligned()
+                if dice is not None:
+                    time.sleep(dice.uniform(0, encoders.backup.gop))
+                self._fail(primary, cause)
+            time.sleep(3 + 2 * RETURN_SECONDS)  # what follows the last switch is listed
+
+    def _return(self, primary: Primary, cause: Cause | None, number: int) -> None:
+        """Wait for the return to the primary; a `cause` None: if the backup has begun."""
+        if cause is None:
+            poll(lambda: self.stream.receives() == 2, within=20, what="both encoders")
+            poll(lambda: not self.stream.backup_is_on_air(), within=40, what="the primary first")
+            self._passed = len(self.stream.listed_events("switched"))
+            return
+        within = RETURN_SECONDS + 20 + 3 * max(self._encoders.primary.gop, 4)
+        self.switches.append(self._switch(f"{cause.name} over", number, within, primary))
+
+    def _fail(self, primary: Primary, cause: Cause) -> None:
+        number = len(self.switches) + 1
+        began = time.time()
+        if cause is _DRILL:
+            self.stream.command("failover-drill")
+        cause.begins(primary)
+        within = self._latency.detect + self._latency.wait + 6
+        away = self._switch(cause.name, number, within)
+        self.switches.append(msgspec.structs.replace(away, began=began))
+        time.sleep(4)
+        if cause is not _LOST_CONNECTION:
+            cause.ends(primary)
+        self._return(primary, cause, number + 1)
+
+    def _switch(
+        self, cause: str, number: int, within: float, primary: Primary | None = None
+    ) -> Switch:
+        return next_switch(self.stream, cause, number + self._passed, within, primary)
+
+    def _wait_until_aligned(self) -> None:
+        def behind() -> list[int]:
+            report = _report(self.stream)
+            slots: list[Json] = report["slots"] if report is not None else []
+            found = slots[1]["alignment"] if len(slots) == 2 else None
+            if found is None or found["behind_ms"] is None:
+                return []
+            return [found["behind_ms"]]
+
+        self.behind_ms += poll(behind, within=30 + 5 * SCALE, what="an alignment")
+
+    # -- what viewers got -------------------------------------------------------------------------
+
+    def is_exact(self, proof: Proof) -> None:
+        """Check that each picture was shown once, and print what was measured."""
+        rungs = self.stream.rungs_made(RUNGS)
+        seen = SeenProgramme(self._archive, rungs, self._encoders.primary.fps, self._folder)
+        what = f"{self._latency.name}, {self._encoders.name}, {len(self.switches)} switches"
+        amiss: list[str] = []
+        used: set[tuple[str, int]] = set()
+        wrong_ms: list[int] = []
+        for number, switch in enumerate(self.switches):
+            for rung in rungs:
+                near = self._joints_of(number, seen.joints[rung])
+                used |= {(rung, joint.before) for joint in near}
+                lost, twice = sum(each.lost for each in near), sum(each.twice for each in near)
+                shown_ms = round((lost - twice) * 1000 / self._encoders.primary.fps)
+                wrong_ms.append(shown_ms - switch.facts.get("gap_ms", 0))
+                is_own = rung == RUNGS[0]
+                if lost > 2 * is_own or twice / self._encoders.primary.fps > self._most_twice():
+                    about = [seen.around(rung, joint) for joint in near]
+                    amiss.append(f"{number} {switch.cause} {switch.facts} {rung}: {near} {about}")
+        strays = {
+            rung: [each for each in found if (rung, each.before) not in used]
+            for rung, found in seen.joints.items()
+        }
+        marks = {rung: len(self._archive.marks(rung)) for rung in (*rungs, "audio")}
+        holes = seen.sound.holes()
+        lips = seen.lip_sync(rungs[0], whole_sound(self._seconds))
+        for rung, found in seen.joints.items():
+            lost, twice = [each.lost for each in found], [each.twice for each in found]
+            proof(
+                f"{what}: pictures lost, shown twice, {rung}",
+                f"{max(lost, default=0)}, {max(twice, default=0)} at most",
+                f"{'2' if rung == RUNGS[0] else '0'}, {self._most_twice():.1f} s",
+            )
+        proof(f"{what}: discontinuities", f"{marks}", "0")
+        longest = max((length for _, length in holes), default=0.0)
+        proof(f"{what}: longest hole in the sound", f"{longest * 1000:.0f} ms", "20 ms")
+        moved = (max(lips) - min(lips)) * 1000 if lips else 0.0
+        proof(f"{what}: sound moves against the picture by", f"{moved:.0f} ms", "40 ms")
+        proof(f"{what}: gap_ms against the pictures", f"{max(wrong_ms, key=abs)} ms", "70 ms")
+        proof(f"{what}: behind_ms", f"{min(self.behind_ms)} to {max(self.behind_ms)}", "")
+        facts = "\n".join([*amiss, f"{strays}", f"{marks}", f"{holes}", self._log()])
+        assert not amiss, facts
+        assert not any(strays.values()), facts
+        assert len(lips) > 5
+        assert longest <= 0.02, facts
+        assert moved <= 40, facts
+        assert max(map(abs, wrong_ms)) <= 70, facts
+        assert not any(marks.values()), facts
+
+    def _most_twice(self) -> float:
+        """Return the most seconds that may be shown twice: what the wait does not cover."""
+        rest = max(map(abs, self.behind_ms)) / 1000 - self._latency.wait
+        return rest + 0.2 if rest > -0.1 else 0.0
+
+    def _joints_of(self, number: int, found: list[Joint]) -> list[Joint]:
+        """Return the joints that are nearer to a switch than to any other one."""
+        fps = self._encoders.primary.fps
+        places = [(switch.at - self._began) * fps for switch in self.switches]
+
+        def nearest(joint: Joint) -> int:
+            return min(range(len(places)), key=lambda each: abs(places[each] - joint.after))
+
+        return [
+            each
+            for each in found
+            if nearest(each) == number and abs(places[number] - each.after) < _AROUND * fps
+        ]
+
+    def _log(self) -> str:
+        lines = self.stream.headend.log.read_text().splitlines()
+        return "\n".join([*self._notes, *(line for line in lines if self.stream.hash in line)])
+
+
+class SeenProgramme:
+    """Everything that viewers received, decoded."""
+
+    def __init__(
+        self, archive: PlaylistArchive, rungs: tuple[str, ...], fps: int, folder: Path
+    ) -> None:
+        self._fps = fps
+        self._pictures = {rung: archive.pictures(rung, folder) for rung in rungs}
+        self.joints = {rung: joints(found, fps) for rung, found in self._pictures.items()}
+        self.sound = HeardSound(archive, folder)
+
+    def around(self, rung: str, joint: Joint) -> str:
+        """Return the pictures around a joint, each with its time in the media."""
+        near = [each for each in self._pictures[rung] if abs(each.time - joint.time) < 0.15]
+        return " ".join(f"{number_of(each.stamp or 0, self._fps)}@{each.time:.3f}" for each in near)
+
+    def lip_sync(self, rung: str, whole: Wave) -> list[float]:
+        """Return by how much the sound is behind a rung's pictures, over and over."""
+        return [apart for _, apart in self.sound.lip_sync(self._pictures[rung], whole, self._fps)]
+
+
+@contextmanager
+def noting_reports(stream: EncoderPair) -> Generator[list[str]]:
+    """Note the encoder report twice a second: what is on air, and how far the two are apart."""
+    notes: list[str] = []
+    over = threading.Event()
+
+    def note() -> None:
+        while not over.wait(0.5):
+            report = _report(stream)
+            if report is None:
+                continue
+            found = [each["alignment"] for each in report["slots"]]
+            line = f"{report['on_air']} {[each for each in found if each is not None]}"
+            if not notes or not notes[-1].endswith(line):
+                notes.append(f"{time.time() % 3600:.1f} {line}")
+
+    thread = threading.Thread(target=note, name="reports")
+    thread.start()
+    try:
+        yield notes
+    finally:
+        over.set()
+        thread.join()
+
+
+def _report(stream: EncoderPair) -> Json | None:
+    """Return the report of a stream's encoders; None if nobody answers in time."""
+    address = f"{stream.headend.http}/api/streams/{stream.number}/ingest"
+    answer = fetch(address, token=stream.headend.token)
+    if answer.status == 503:  # a busy machine
+        return None
+    assert answer.status == 200, answer.text
+    report: Json = answer.json["data"]  # pyright: ignore[reportAssignmentType]  # JSON
+    return report
