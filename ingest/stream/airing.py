@@ -90,7 +90,10 @@ class Airing:
 
     @property
     def limit(self) -> float:
-        """The moment by the session's clock from which on nothing more is passed on."""
+        """The moment by the session's clock from which on nothing more is passed on.
+
+        A picture of a later moment is, if those before it are decoded with it.
+        """
         return self._shown.limit
 
     @limit.setter
@@ -100,6 +103,7 @@ class Airing:
     def show(self, packets: Sequence[MediaPacket], dues: Sequence[float], now: float) -> bool:
         """Pass on what came, as far as its time has come; return what `release` does."""
         if not self._delay and not self._held and self.limit == inf:
+            self._note(*packets)
             self._pass_on(packets, dues)
             return False
         self._held.extend(zip(packets, dues, strict=True))
@@ -118,28 +122,48 @@ class Airing:
         is_reached = False
         while self._held and self._held[0][1] + self._delay <= now:
             packet, due = self._held.popleft()
-            if packet.dts >= self.limit * packet.track.scale:
-                is_reached = is_reached or self._leads(packet)
+            is_over, ends = self._is_over(packet)
+            is_reached = is_reached or ends
+            if is_over:
                 kept.append((packet, due))
             else:
                 packets.append(packet)
                 dues.append(due)
+                self._note(packet)
         self._held.extendleft(reversed(kept))
         if packets:
             self._pass_on(packets, dues)
         return is_reached
+
+    def _is_over(self, packet: MediaPacket) -> tuple[bool, bool]:
+        """Return whether a packet is not passed on because of the limit, and whether it is reached.
+
+        What is decoded before others that are shown before it has to be passed on, and then those.
+        """
+        shown, moment = self._shown, packet.dts / packet.track.scale
+        end = max(self.limit, shown.until or -inf)
+        if not self._leads(packet):
+            return moment >= end, False
+        is_needed = moment < self.limit or shown.first_beyond is not None
+        if is_needed and not shown.is_complete:
+            return False, False
+        return True, moment >= end
 
     def flush(self) -> None:
         """Pass on all that is held back."""
         if self._held:
             packets, dues = zip(*self._held, strict=True)
             self._held.clear()
+            self._note(*packets)
             self._pass_on(packets, dues)
 
     def _pass_on(self, packets: Sequence[MediaPacket], dues: Sequence[float]) -> None:
         self.shown_until = max(self.shown_until, *dues)
-        self._shown.add(packet for packet in packets if self._leads(packet))
         self._feed.offer(packets)
+
+    def _note(self, *packets: MediaPacket) -> None:
+        """Record which pictures are passed on."""
+        self._shown.add(packet for packet in packets if self._leads(packet))
 
     def _leads(self, packet: MediaPacket) -> bool:
         """Return whether a packet is of the picture, or of the sound of a source without one."""
@@ -179,7 +203,7 @@ class Airing:
     def show_until(self) -> int | None:
         """The `pts` from which on no picture that was passed on is to be shown; None if all are.
 
-        Those came without others before them, or are beyond the limit.
+        Those came without others before them.
         """
         moment, beyond = self._shown.until, self._shown.first_beyond
         if moment is None or beyond is None or self.session is None:

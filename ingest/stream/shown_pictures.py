@@ -23,8 +23,8 @@ _HOLE: Final = 1.5
 class ShownPictures:
     """The newest pictures of one source that were shown, or frames of a source of sound alone.
 
-    They begin at the moment `since`, if that is known. None is to be shown from the moment `limit`
-    on, even if it came, since others are decoded with it.
+    They begin at the moment `since`, if that is known. They are to end at the moment `limit`, or as
+    soon after it as one that others before it are decoded with.
     """
 
     def __init__(self, since: float | None = None) -> None:
@@ -64,9 +64,16 @@ class ShownPictures:
         shown = len(self._shown())
         return self._moments[shown] if shown < len(self._moments) else None
 
+    @property
+    def is_complete(self) -> bool:
+        """True if all before the limit were shown, and none is missing before those after it."""
+        until, step = self.until, self.step
+        if until is None or step is None or self.first_beyond is not None:
+            return False
+        return until >= self.limit - step / 2
+
     def _shown(self) -> list[float]:
-        step = self.step or 0.0
-        moments = [each for each in self._moments if each < self.limit - step / 2]
+        step, moments = self.step or 0.0, self._moments
         for place, (sooner, later) in enumerate(pairwise(moments), start=1):
             # No picture comes after one that is decoded later, and is shown before it is decoded.
             if later > self._decoded_until and later - sooner > _HOLE * step:

@@ -138,9 +138,8 @@ class Switcher:
         self._stalled: SlotSession | None = None
         self._held_sound: list[MediaPacket] = []
         self._drill: FailoverDrill | None = None
-        # The session that follows at the limit of the one on air, and its moment then.
         self._awaited: SlotSession | None = None  # it is behind, and follows once it is not
-        self._next: tuple[SlotSession, float] | None = None
+        self._next: SlotSession | None = None  # it follows at the limit of the one on air
         self._picture_seen = 0.0  # when a healthy source with a picture was last there
 
     @property
@@ -234,8 +233,11 @@ class Switcher:
 
     def _release(self, now: float) -> None:
         """Pass on what was held back; once all of it was that is to be shown, the next follows."""
-        if self._airing.release(now) and self._next is not None:
-            self._put_on_air(self._next[0], "returned", now)
+        if not self._airing.release(now) or self._next is None:
+            return
+        moment, tolerance = self._airing.moment_of(self._next), self._airing.picture_seconds / 2
+        if moment is None or self._next.buffer.reaches(moment, tolerance):
+            self._put_on_air(self._next, "returned", now)
 
     def on_closed(
         self, session: SlotSession, now: float, reason: CloseReason, *, slate: bool
@@ -294,9 +296,9 @@ class Switcher:
     def _go_back(self, session: SlotSession, now: float, *, at_keyframe: bool) -> None:
         """Return from a healthy session to another one, at a keyframe that was not shown yet.
 
-        The one on air is shown up to that moment. If the other is behind, the one on air is held
-        back, so that the next keyframe is one. If it is not known how far they are apart, the
-        return is at a keyframe that has just arrived.
+        The one on air is shown up to that moment, or as far beyond as its reordered pictures go. If
+        the other is behind, the one on air is held back, so that the next keyframe is one. If it is
+        not known how far they are apart, the return is at a keyframe that has just arrived.
         """
         airing = self._airing
         moment, offset = airing.moment_of(session), airing.offset_of(session)
@@ -304,11 +306,11 @@ class Switcher:
             if at_keyframe and not self._is_offset_awaited(session, now):
                 self._put_on_air(session, "returned", now)
             return
-        if self._next is not None and self._next[0] is not session:
+        if self._next is not None and self._next is not session:
             self._next, airing.limit = None, inf
         entry = session.buffer.enter_from(moment - airing.picture_seconds / 2)
         if self._next is None and entry is not None:
-            self._next, airing.limit = (session, entry.moment), entry.moment - offset
+            self._next, airing.limit = session, entry.moment - offset
         elif self._next is None and at_keyframe:
             missed = moment - (session.buffer.newest_keyframe or moment)
             if not airing.hold_back(missed + _LEAD_MARGIN, self._policy.align_wait_seconds):
@@ -491,12 +493,9 @@ class Switcher:
                 airing.shown_until if returns else self._wanted_start(session)
             )
             return entry, entry.due - airing.shown_until
-        if self._next is not None:
-            entry = buffer.enter_from(self._next[1])
-        else:
-            tolerance = airing.picture_seconds / 2
-            has_come = buffer.reaches(moment, tolerance)
-            entry = buffer.enter_at(moment if has_come else buffer.newest_moment, tolerance)
+        tolerance = airing.picture_seconds / 2
+        has_come = buffer.reaches(moment, tolerance)
+        entry = buffer.enter_at(moment if has_come else buffer.newest_moment, tolerance)
         entry = entry or buffer.enter_near(buffer.due_at(moment))
         return entry, entry.moment - moment
 

@@ -156,6 +156,8 @@ async def test_reordered_pictures_are_shown_once(
         assert stream.on_air == PRIMARY
         assert programme.steps == []
         assert [facts["gap_ms"] for _, facts in programme.ports.events] == [0, 0]
+        (sink,) = programme.ports.sinks
+        assert sink.shown[-1][1] is None, "no picture of the backup was passed on in vain"
 
 
 @virtual_time
