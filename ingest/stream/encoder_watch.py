@@ -64,7 +64,12 @@ class EncoderWatch:
         return None if first is None or second is None else second - first
 
     def is_awaited(self, slot: Slot, other: Slot) -> bool:
-        """Return whether the offset of two slots may be known soon."""
+        """Return whether the offset of two slots may be known soon.
+
+        It may be that of an encoder that has begun so recently that nothing of it was observed yet.
+        """
+        if self.reference is not None and not {slot, other} <= self._sources.keys():
+            return True
         both = (self._alignments.get(slot), self._alignments.get(other))
         return any(each is not None and each.is_awaited for each in both)
 
