@@ -49,7 +49,7 @@ _LOST_CONNECTION = Cause("connection lost", Primary.lose_connection, Primary.sta
 _DRILL = Cause("drill", lambda _: None, lambda _: None, "drill")
 ALL_CAUSES = (*CAUSES, _LOST_CONNECTION, _DRILL)
 # A switch is looked for so far around its moment, in seconds of the programme.
-_AROUND = 9.0
+_AROUND = 15.0
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
