@@ -341,7 +341,8 @@ class Switcher:
         entry = session.buffer.enter_from(moment - airing.picture_seconds / 2)
         if self._next is None and entry is not None:
             self._next, airing.limit = session, entry.moment - offset
-        elif self._next is None and at_keyframe:
+        elif self._next is None and at_keyframe and airing.due <= now:
+            # All that was held back before is being shown.
             missed = moment - (session.buffer.newest_keyframe or moment)
             if not airing.hold_back(missed + _LEAD_MARGIN, self._policy.align_wait_seconds):
                 self._put_on_air(session, "returned", now)

@@ -49,7 +49,7 @@ _LOST_CONNECTION = Cause("connection lost", Primary.lose_connection, Primary.sta
 _DRILL = Cause("drill", lambda _: None, lambda _: None, "drill")
 ALL_CAUSES = (*CAUSES, _LOST_CONNECTION, _DRILL)
 # A switch is looked for so far around its moment, in seconds of the programme.
-_AROUND = 9.0
+_AROUND = 15.0
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,6 +167,7 @@ class FailingWorld:
         self.switches: list[Switch] = []
         self.behind_ms: list[int] = []
         self._notes: list[str] = []
+        self._settled = 0.0  # the time of day before the first failure
         self._passed = 0  # switches before the first failure
         self._encoders = encoders
         self._latency = latency
@@ -209,6 +210,7 @@ class FailingWorld:
             self._return(primary, None, 1)
             for cause in causes:
                 self._wait_until_aligned()
+                self._settled = self._settled or time.time()
                 if dice is not None:
                     time.sleep(dice.uniform(0, encoders.backup.gop))
                 self._fail(primary, cause)
@@ -241,7 +243,11 @@ class FailingWorld:
     def _switch(
         self, cause: str, number: int, within: float, primary: Primary | None = None
     ) -> Switch:
-        return next_switch(self.stream, cause, number + self._passed, within, primary)
+        try:
+            return next_switch(self.stream, cause, number + self._passed, within, primary)
+        except AssertionError as error:
+            error.add_note(self._log())
+            raise
 
     def _wait_until_aligned(self) -> None:
         def behind() -> list[int]:
@@ -279,7 +285,7 @@ class FailingWorld:
             rung: [each for each in found if (rung, each.before) not in used]
             for rung, found in seen.joints.items()
         }
-        marks = {rung: len(self._archive.marks(rung)) for rung in (*rungs, "audio")}
+        marks = {rung: self._marks(rung) for rung in (*rungs, "audio")}
         holes = seen.sound.holes()
         lips = seen.lip_sync(rungs[0], whole_sound(self._seconds))
         for rung, found in seen.joints.items():
@@ -323,6 +329,11 @@ class FailingWorld:
             for each in found
             if nearest(each) == number and abs(places[number] - each.after) < _AROUND * fps
         ]
+
+    def _marks(self, rendition: str) -> int:
+        """Return how many discontinuities there are, but for one where a long GOP had begun."""
+        named = self._archive.named[rendition]
+        return sum(named[each] > self._settled for each in self._archive.marks(rendition))
 
     def _log(self) -> str:
         lines = self.stream.headend.log.read_text().splitlines()

@@ -77,6 +77,20 @@ async def test_two_are_known_after_two_comparisons_and_followed_more_slowly_then
 
 
 @virtual_time
+async def test_an_encoder_that_was_not_observed_yet_is_awaited() -> None:
+    ports = FakePorts()
+    ports.apart = lambda _, __: apart(1.371)
+    async with watching(ports) as watch:
+        assert not watch.is_awaited(BACKUP, PRIMARY)
+        watch.begin(BACKUP, AUDIO)
+        assert watch.is_awaited(BACKUP, PRIMARY)
+        watch.begin(PRIMARY, AUDIO)
+        assert watch.is_awaited(BACKUP, PRIMARY)
+        await asyncio.sleep(6)
+        assert not watch.is_awaited(BACKUP, PRIMARY)
+
+
+@virtual_time
 async def test_the_comparer_ends_with_the_second_encoder() -> None:
     ports = FakePorts()
     ports.apart = lambda _, __: apart(-1)

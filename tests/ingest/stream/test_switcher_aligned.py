@@ -136,6 +136,28 @@ async def test_a_return_shows_every_moment_once(behind: float) -> None:
         )
 
 
+@pytest.mark.parametrize("behind", [1.4, 2.5, 3.0])
+@pytest.mark.parametrize("gop", [5, 20])
+@virtual_time
+async def test_a_return_is_at_a_keyframe_after_the_wait_and_not_in_it(
+    gop: int, behind: float
+) -> None:
+    programme = Programme()
+    policy = Policy(return_seconds=20, align_wait_seconds=behind + 1.5 * FRAME)
+    async with simulated_stream(programme.ports, policy, compares=True) as stream:
+        primary = await programme.add(stream, PRIMARY, behind=behind)
+        await programme.add(stream, BACKUP, phase=0.7)
+        await asyncio.sleep(KNOWN)
+        primary.leave()
+        await asyncio.sleep(5)
+        (await programme.add(stream, PRIMARY, behind=behind, phase=0.5)).gop = gop
+        await asyncio.sleep(40)
+        assert stream.on_air == PRIMARY
+        assert programme.steps == []
+        late = asyncio.get_running_loop().time() - programme.shown[-1]
+        assert late == pytest.approx(behind, abs=0.3)
+
+
 @pytest.mark.parametrize("behind", [-0.3, 0.3])
 @pytest.mark.parametrize("b_frames", [(2, 0), (0, 2), (2, 3)])
 @pytest.mark.parametrize("phase", [0.7, 0.8, 0.9, 1.0])
@@ -159,6 +181,8 @@ async def test_reordered_pictures_are_shown_once(
         assert stream.on_air == PRIMARY
         assert programme.steps == []
         assert [facts["gap_ms"] for _, facts in programme.ports.events] == [0, 0]
+        (sink,) = programme.ports.sinks
+        assert sink.shown[-1][1] is None, "no picture of the backup was passed on in vain"
 
 
 @virtual_time
