@@ -61,6 +61,7 @@ from api.uploads.source_file import SourceFileController
 from api.videos.collection import VideosController
 from api.videos.item import VideoController
 from media.no_op import do_nothing, never
+from media.run_policy import DEFAULTS, ResolvedPolicy
 from storage.catalog import Catalog
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
 from storage.wall_clock import wall_clock_us
@@ -199,6 +200,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     knows_countries: bool = True,
     home: str = "",
     end_holds_seconds: float = 0.0,
+    policy: ResolvedPolicy = DEFAULTS,
     problems: Problems = _no_problems,
     room: StreamRoom = do_nothing,
     files_wait: Callable[[], bool] = never,
@@ -214,10 +216,11 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     `import_rules` limit from where videos may be fetched, `quotas` how much each project may have.
     `/` redirects to `home`, or to the console, which shows `problems`: sentences about what the
     service cannot do, and the `room` of its machine. For `end_holds_seconds` encoders of a stream
-    that was ended are refused. Without `operations` there are no endpoints about the installation
-    as a whole. `command` is how an operator starts ours in a shell; `knows_countries`: those of
-    viewers can be looked up. `files_wait` returns True while no pictures of files are begun to be
-    encoded, because live streams need this machine.
+    that was ended are refused; their runs follow `policy` where nothing is set for them. Without
+    `operations` there are no endpoints about the installation as a whole. `command` is how an
+    operator starts ours in a shell; `knows_countries`: those of viewers can be looked up.
+    `files_wait` returns True while no pictures of files are begun to be encoded, because live
+    streams need this machine.
     """
     callers = rate_limiter or CallerRateLimiter(UNLIMITED)
     sessions = BrowserSessions.of(catalog, addresses, clock_us)
@@ -243,7 +246,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
         knows_countries=knows_countries,
         files_wait=files_wait,
     )
-    console = Console(renderer, addresses, end_holds_seconds)
+    console = Console(renderer, addresses, end_holds_seconds, policy)
     return Litestar(
         route_handlers=[
             _api(intake, operations, dependencies, needs_token(catalog, callers, sessions)),

@@ -50,6 +50,10 @@ _DETECTING: Final = Within(0.5, 30.0)
 _RETURNING: Final = Within(0.0, 600.0)
 # 0 waits for nothing. Encoders further apart than ten seconds are not compared.
 _ALIGNING: Final = Within(0.0, 10.0)
+# What follows from the latency where nobody has set how long viewers wait for an encoder that is
+# behind: at low latency they are 2 s behind themselves.
+ALIGN_WAIT_SECONDS: Final = 3.0
+LOW_LATENCY_ALIGN_WAIT_SECONDS: Final = 1.0
 # Below a second a cut is no fault yet; after half a minute viewers have gone.
 _FAULTY: Final = Within(1.0, 30.0)
 # More than ten years is no useful limit.
@@ -116,6 +120,13 @@ class RunPolicy(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     def is_low_latency(self) -> bool:
         """Whether playlists are low-latency HLS, of a policy that is resolved."""
         return self.latency == "low"
+
+    @property
+    def align_wait_seconds(self) -> float:
+        """How long viewers wait for an encoder that is behind, of a policy that is resolved."""
+        if self.failover.align_wait_seconds is not None:
+            return self.failover.align_wait_seconds
+        return LOW_LATENCY_ALIGN_WAIT_SECONDS if self.is_low_latency else ALIGN_WAIT_SECONDS
 
 
 if TYPE_CHECKING:

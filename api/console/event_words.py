@@ -31,6 +31,9 @@ _SWITCHES: Final = {
     "lost": "{new} took over: the connection of {old} was lost.",
     "stalled": "{new} took over: {old} sent nothing.",
     "drill": "{new} took over from {old} in a drill.",
+    "black": "{new} took over: {old} showed black.",
+    "frozen": "{new} took over: {old} showed a frozen picture.",
+    "silent": "{new} took over: {old} was silent.",
     "returned": "{new} works again and took over from {old}.",
 }
 _ENDED: Final = "the stream was ended"
@@ -77,9 +80,9 @@ def _gap(facts: Facts) -> str:
     gap = facts.get("gap_ms")
     if not isinstance(gap, int | float):
         return ""
-    if gap <= 0:
-        return " Viewers missed nothing."
-    return f" Viewers missed {_seconds(gap)}."
+    if gap < 0:
+        return f" Viewers saw {_seconds(-gap)} twice."
+    return f" Viewers missed {_seconds(gap) if gap else 'nothing'}."
 
 
 def _seconds(milliseconds: float) -> str:

@@ -16,6 +16,7 @@ from litestar.enums import MediaType
 
 from api.console.rendering import Renderer
 from api.schemas.urls import Addresses
+from media.run_policy import DEFAULTS, ResolvedPolicy
 from storage.catalog.records.common import Principal
 
 _NO_FRAGMENTS: Final[Mapping[str, str]] = {}
@@ -25,14 +26,20 @@ _ACCEPTED: Final = "HX-Request, HX-Target"
 class Console:
     """The console of a service: its templates, and the headers of its pages.
 
-    For `end_holds_seconds` after an end, and after each attempt, encoders are refused.
+    For `end_holds_seconds` after an end, and after each attempt, encoders are refused. `policy` is
+    what runs do where neither their stream nor its project has a setting.
     """
 
     def __init__(
-        self, renderer: Renderer, addresses: Addresses, end_holds_seconds: float = 0.0
+        self,
+        renderer: Renderer,
+        addresses: Addresses,
+        end_holds_seconds: float = 0.0,
+        policy: ResolvedPolicy = DEFAULTS,
     ) -> None:
         self.renderer = renderer
         self.end_holds_seconds = end_holds_seconds
+        self.policy = policy
         self._headers = page_headers(addresses)
 
     def page(

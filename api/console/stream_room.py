@@ -19,6 +19,7 @@ from api.streams.obs_files import DEFAULT_LABEL, bit_rate
 from api.streams.presenter import settings_tag
 from media.countries import COUNTRIES
 from media.ladder import SELECTABLE_BOXES
+from media.run_policy import ResolvedPolicy, RunPolicy, resolve
 from storage.catalog import Catalog
 from storage.catalog.records.common import StreamRecord
 from storage.catalog.records.settings import OwnerSettings
@@ -51,6 +52,7 @@ async def room_page(
     number = read_query(page=page).page
     state = state_of(call.record)
     settings = await call.catalog.stream_settings.find(call.record.id) or OwnerSettings()
+    inherited = await call.catalog.project_settings.find(project.record.id) or OwnerSettings()
     events = await call.catalog.events.find_page(
         project.record.id, page=number, subject=call.record.hash
     )
@@ -74,7 +76,8 @@ async def room_page(
         newest=number == _NEWEST,
         settings=settings,
         slate=None if settings.slate is None else call.addresses.slate(settings.slate),
-        inherited=await call.catalog.project_settings.find(project.record.id) or OwnerSettings(),
+        inherited=inherited,
+        align_wait_seconds=_policy(console.policy, inherited, settings).align_wait_seconds,
         stream_tag=stream_tag(call.record),
         settings_tag=settings_tag(settings),
         categories=await category_choice(call.catalog, project.record.id, call.record.category),
@@ -87,6 +90,15 @@ async def room_page(
         obs_sizes=_OBS_SIZES,
         obs_default=DEFAULT_LABEL,
     )
+
+
+def _policy(service: ResolvedPolicy, *owners: OwnerSettings) -> ResolvedPolicy:
+    """Return what runs do; the settings of the last owner count most."""
+    policy = service
+    for owner in owners:
+        own = RunPolicy[None](failover=owner.failover, latency=owner.latency)
+        policy = resolve(own, policy)
+    return policy
 
 
 async def _since(catalog: Catalog, stream: StreamRecord, state: str) -> int | None:

@@ -113,12 +113,11 @@ def _policy(run: ResolvedPolicy) -> Policy:
         policy = msgspec.structs.replace(
             policy, detect_seconds=failover.detect_seconds, hold_seconds=0.0
         )
-    if failover.align_wait_seconds is not None:
-        policy = msgspec.structs.replace(policy, align_wait_seconds=failover.align_wait_seconds)
     return msgspec.structs.replace(
         policy,
         mode=Mode(failover.mode),
         return_seconds=failover.return_seconds,
+        align_wait_seconds=run.align_wait_seconds,
         quality_seconds=failover.quality_seconds if failover.quality == "switch" else inf,
         picture_seconds=max(LEAST_PICTURE_SECONDS, failover.reconnect_seconds),
     )

@@ -45,6 +45,7 @@ from headend.install.certificates import RtmpsCertificate
 from headend.install.installation import OWNER_TOKEN
 from headend.install.media_store import bucket_of
 from headend.own_command import own_command
+from headend.roles.adapters import service_policy
 from headend.roles.context import RoleContext, open_context, open_presence
 from headend.roles.edge_metrics import EdgeMetrics
 from headend.roles.ingest_role import IngestRole, run_ingest
@@ -385,6 +386,7 @@ def _application(
         knows_countries=context.settings.knows_countries,
         home=context.settings.http.home,
         end_holds_seconds=context.settings.live.end_holds_seconds,
+        policy=service_policy(context.settings),
         problems=problems,
         room=room,
         files_wait=never if ingest is None else ingest.is_shedding,

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from ingest.stream.track_finder import PICTURE_SECONDS
+from media.run_policy import ALIGN_WAIT_SECONDS, LOW_LATENCY_ALIGN_WAIT_SECONDS
 from media.stream_keys import Slot
 
 PRIMARY: Final = Slot(0)
@@ -52,7 +53,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     detect_seconds: float = 2.0
     hold_seconds: float = 0.0
     return_seconds: float = 10.0
-    align_wait_seconds: float = 3.0
+    align_wait_seconds: float = ALIGN_WAIT_SECONDS
     quality_seconds: float = inf
     picture_seconds: float = 60.0
 
@@ -64,7 +65,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 # At 2 s behind the encoder, a backup must be on air within a second for viewers to notice nothing.
 # 0.7 s is longer than a packet that is lost twice is delayed (0.2 s and 0.4 s on Linux).
-LOW_LATENCY_POLICY: Final = Policy(detect_seconds=0.7, hold_seconds=2.0, align_wait_seconds=1.0)
+LOW_LATENCY_POLICY: Final = Policy(
+    detect_seconds=0.7, hold_seconds=2.0, align_wait_seconds=LOW_LATENCY_ALIGN_WAIT_SECONDS
+)
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

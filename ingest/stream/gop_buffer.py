@@ -58,11 +58,6 @@ class Entry(NamedTuple):
         """The `pts` of that picture."""
         return self.packets[0].pts if self.show_from is None else self.show_from
 
-    @property
-    def first_shown(self) -> int:
-        """The `pts` of that picture."""
-        return self.packets[0].pts if self.show_from is None else self.show_from
-
 
 class GopBuffer:
     """The media of the last `seconds`, and of a `lead` before that, from a keyframe on.

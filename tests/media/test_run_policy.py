@@ -46,6 +46,15 @@ def test_a_resolved_policy_lacks_nothing_but_what_follows_from_the_latency() -> 
     assert unset == ["detect_seconds", "align_wait_seconds"]
 
 
+def test_how_long_viewers_wait_follows_from_the_latency_unless_it_is_set() -> None:
+    policies = (
+        RunPolicy(),
+        RunPolicy(latency="normal"),
+        RunPolicy(latency="normal", failover=RunFailover(align_wait_seconds=0.0)),
+    )
+    assert [resolve(each).align_wait_seconds for each in policies] == [1.0, 3.0, 0.0]
+
+
 def test_a_change_leaves_what_is_not_sent_and_takes_back_what_is_null() -> None:
     change = msgspec.json.decode(b'{"mode": null, "return_seconds": 3}', type=Change)
     assert msgspec.to_builtins(change) == {"mode": None, "return_seconds": 3.0}

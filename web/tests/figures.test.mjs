@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { figuresOf, verdictOf } from "../src/console/figures";
+import { figuresOf, remarkOf, verdictOf } from "../src/console/figures";
 
 const SLOT = {
   slot: "primary",
@@ -28,18 +28,9 @@ test("figures are of the last five seconds", () => {
     picture: "1280×720 H.264 High",
     sound: "AAC 44.1 kHz, stereo",
     connected: "2:07",
-    apart: "–",
+    apart: "Not compared",
+    sure: "",
   });
-});
-
-test("how far an encoder is from another one is said in words", () => {
-  const of = (behind_ms, reason = null) =>
-    figuresOf({ ...SLOT, alignment: { reference: "primary", behind_ms, reason } }).apart;
-  assert.deepEqual(
-    [of(1371), of(-304), of(0), of(1371, "silent"), of(null, "silent"), of(null, "too short")],
-    ["1.37 s behind", "0.30 s ahead", "0.00 s behind", "1.37 s behind", "Not known: silence",
-      "Measuring…"],
-  );
 });
 
 test("what is not known yet is a dash, and what there is not is named", () => {
@@ -48,6 +39,21 @@ test("what is not known yet is a dash, and what there is not is named", () => {
   assert.deepEqual(
     [figures.rate, figures.frames, figures.keyframes, figures.picture, figures.sound],
     ["–", "–", "–", "None", "None"],
+  );
+});
+
+test("what may be no fault is said without alarm", () => {
+  const of = (...faults) => {
+    const slot = { ...SLOT, faults: faults.map(([kind, verdict]) => ({ kind, verdict })) };
+    return [verdictOf(slot).text, remarkOf(slot)];
+  };
+  assert.deepEqual(
+    [of(), of(["black", "both"], ["silent", "both"]), of(["frozen", "unknown"]),
+      of(["black", "fault"], ["silent", "both"]), of(["black", "fault"], ["silent", "fault"])],
+    [["Well", ""], ["Well", "Shows black and is silent, like the others."],
+      ["Well", "Shows a frozen picture, which may be meant."],
+      ["Shows black, unlike the others", "Is silent, like the others."],
+      ["Shows black and is silent, unlike the others", ""]],
   );
 });
 

@@ -28,6 +28,28 @@ test("reports that overlap are joined, and what is between them is a gap", () =>
   assert.equal(values[0].at(-8), null);
 });
 
+test("how far encoders are apart is kept for the seconds between two reports", () => {
+  const history = new History();
+  const add = (newest, behind_ms) => {
+    const rates = Array(8).fill(1);
+    const alignment = behind_ms === undefined ? null : { behind_ms };
+    const backup = { ...slot("backup-1", newest, rates), alignment };
+    history.add([slot("primary", newest, rates), backup], 990 + newest);
+  };
+  add(10, undefined);
+  assert.deepEqual(history.series("behind_ms").slots, []);
+  add(12, 300);
+  add(14, 310);
+  add(14, 315); // of the same second
+  add(15, null);
+  add(23, 330); // the page was not visible
+  const { slots, values } = history.series("behind_ms");
+  assert.deepEqual(slots, ["backup-1"]);
+  const gap = Array(8).fill(null);
+  assert.deepEqual(values[0].slice(-14), [null, 300, 300, 310, 310, ...gap, 330]);
+  assert.equal(history.series("frames").slots.length, 2);
+});
+
 test("each encoder has its line, the primary first", () => {
   const history = new History();
   history.add([slot("backup-10", 5, [3]), slot("backup-2", 5, [2]), slot("primary", 5, [1])], 100);

@@ -31,6 +31,18 @@ def event(kind: str, **facts: object) -> EventRecord:
         ),
         (
             "switched",
+            {"from": "primary", "to": "backup-1", "reason": "stalled", "gap_ms": -1040},
+            "Backup 1 took over: primary sent nothing. Viewers saw 1.0 s twice.",
+            "good",
+        ),
+        (
+            "switched",
+            {"from": "primary", "to": "backup-1", "reason": "frozen", "gap_ms": 0},
+            "Backup 1 took over: primary showed a frozen picture. Viewers missed nothing.",
+            "good",
+        ),
+        (
+            "switched",
             {"from": "primary", "to": "backup-2", "reason": "of tomorrow"},
             "Backup 2 took over from primary.",
             "good",

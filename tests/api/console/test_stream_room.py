@@ -96,6 +96,29 @@ async def test_a_stream_on_air_shows_since_when_and_can_be_stopped(
     assert not any(act.startswith("DELETE /backups") for act in acts_in(page))
 
 
+async def test_a_drill_knows_how_long_viewers_wait_by_the_nearest_setting(
+    api_service: ApiService, browser: Browser
+) -> None:
+    stream = await api_service.add()
+    await api_service.catalog.live_state.set(
+        stream["id"], now_us=NOW_US, happened=[CONNECTED], **BOTH_SEND
+    )
+    waits: list[str] = []
+    for path, body in (
+        ("", None),
+        ("/api/projects/1/settings", {"latency": "normal"}),
+        ("/api/projects/1/settings", {"failover": {"align_wait_seconds": 2}}),
+        (f"/api/streams/{stream['id']}/settings", {"failover": {"align_wait_seconds": 0.5}}),
+    ):
+        if path:
+            assert (await browser.act("PUT", path, body)).status_code == 200
+        acts = (await browser.fragment(room_of(stream), "actions")).text
+        waits += re.findall(r'data-wait="([^"]*)"', acts)
+    assert waits == ["1.0", "3.0", "2.0", "0.5"]
+    # Until the page has a report, nothing is promised.
+    assert re.search(r'data-confirm="The encoder on air counts as lost[^"]* may jump', acts)
+
+
 async def test_a_stream_without_an_encoder_shows_that_viewers_see_the_slate(
     api_service: ApiService, browser: Browser
 ) -> None:

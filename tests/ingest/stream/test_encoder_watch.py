@@ -81,7 +81,7 @@ async def test_an_encoder_that_was_not_observed_yet_is_awaited() -> None:
     ports = FakePorts()
     ports.apart = lambda _, __: apart(1.371)
     async with watching(ports) as watch:
-        assert not watch.is_awaited(BACKUP, PRIMARY)
+        assert watch.is_awaited(BACKUP, PRIMARY)
         watch.begin(BACKUP, AUDIO)
         assert watch.is_awaited(BACKUP, PRIMARY)
         watch.begin(PRIMARY, AUDIO)

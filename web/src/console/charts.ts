@@ -3,13 +3,27 @@
 import uPlot from "uplot";
 
 import { beginning, KEPT, type Series } from "./history";
+import { nameOf, numberOf } from "./slots";
 import { STREAM_WORDS } from "./words";
 
 const HEIGHT = 150;
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
-// Lines by the order of the slots; more encoders than these look alike, and the legend names them.
+// Lines by the number of the slot, in all charts alike; more encoders than these look alike, and the
+// legend names them.
 const DASHES = [[], [6, 4], [2, 3], [10, 4, 2, 4]];
 const COLOURS = ["--chart-1", "--chart-2", "--chart-3", "--chart-4"];
+
+/** The least and the most that a chart shows of values between two. */
+export type Range = (least: number, most: number) => [number, number];
+
+export const fromZero: Range = (_, most) => [0, Math.max(most, 0.1) * 1.1];
+
+/** Small changes of large values are seen. */
+export const around: Range = (least, most) => {
+  const middle = (least + most) / 2;
+  const half = Math.max((most - least) * 0.6, 0.1);
+  return [middle - half, middle + half];
+};
 
 export class Chart {
   private plot: uPlot | null = null;
@@ -20,6 +34,7 @@ export class Chart {
   constructor(
     private readonly place: HTMLElement,
     private readonly scale: number,
+    private readonly range: Range = fromZero,
   ) {
     new ResizeObserver(() => this.resize()).observe(place);
     // The lines have the page's colours, which change with the viewer's preference.
@@ -65,7 +80,7 @@ export class Chart {
       cursor: { drag: { x: false, y: false } },
       scales: {
         x: { range: (_, _least, most) => [this.begin, most] },
-        y: { range: (_, _least, most) => [0, Math.max(most, 0.1) * 1.1] },
+        y: { range: (_, least, most) => this.range(least, most) },
       },
       axes: [
         { ...lines, space: 110, size: 30, values: (_, marks) => marks.map(clockOf) },
@@ -73,10 +88,10 @@ export class Chart {
       ],
       series: [
         { label: STREAM_WORDS.time, value: (_, value) => (value == null ? "–" : clockOf(value)) },
-        ...slots.map((slot, place): uPlot.Series => ({
+        ...slots.map((slot): uPlot.Series => ({
           label: nameOf(slot),
-          stroke: colour(COLOURS[place % COLOURS.length] ?? ""),
-          dash: DASHES[place % DASHES.length] ?? [],
+          stroke: colour(COLOURS[numberOf(slot) % COLOURS.length] ?? ""),
+          dash: DASHES[numberOf(slot) % DASHES.length] ?? [],
           width: 2,
           points: { show: false },
           spanGaps: false,
@@ -93,10 +108,4 @@ function clockOf(seconds: number): string {
 
 function shortly(value: number): string {
   return String(+value.toFixed(2));
-}
-
-/** Name a slot as the page does: `backup-1` is "Backup 1". */
-export function nameOf(slot: string): string {
-  const words = slot.replace("-", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
 }

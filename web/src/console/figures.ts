@@ -1,5 +1,6 @@
 /** What an encoder sends, as a person reads it: a few short texts, and a verdict. */
 
+import { apartOf, surenessOf } from "./apart";
 import type { Slot } from "./ingest";
 import { clock } from "./times";
 import { STREAM_WORDS as WORDS } from "./words";
@@ -11,7 +12,10 @@ const SILENT_SECONDS = 1;
 
 /** The texts by the names of the page's elements (`data-figure`). */
 export type Figures = Readonly<
-  Record<"rate" | "frames" | "keyframes" | "picture" | "sound" | "connected" | "apart", string>
+  Record<
+    "rate" | "frames" | "keyframes" | "picture" | "sound" | "connected" | "apart" | "sure",
+    string
+  >
 >;
 
 export interface Verdict {
@@ -19,8 +23,9 @@ export interface Verdict {
   readonly text: string;
 }
 
-/** Return the figures of one encoder. */
-export function figuresOf({ video, audio, seconds, connected_seconds, alignment }: Slot): Figures {
+/** Return the figures of one of the encoders of a stream. */
+export function figuresOf(slot: Slot, slots: readonly Slot[] = [slot]): Figures {
+  const { video, audio, seconds, connected_seconds } = slot;
   const keyframes = seconds.keyframe_seconds.at(-1) ?? null;
   const rate = mean(seconds.bit_rates);
   const frames = mean(seconds.frames);
@@ -35,28 +40,36 @@ export function figuresOf({ video, audio, seconds, connected_seconds, alignment 
       ? `${audio.codec} ${trimmed(audio.rate / 1000)} kHz, ${channels(audio.channels)}`
       : WORDS.none,
     connected: clock(connected_seconds),
-    apart: apart(alignment),
+    apart: apartOf(slot, slots),
+    sure: surenessOf(slot),
   };
-}
-
-/** Return how far an encoder is from the one that it is compared with. */
-function apart(alignment: Slot["alignment"]): string {
-  if (!alignment) return WORDS.unknown;
-  const { behind_ms, reason } = alignment;
-  if (behind_ms === null) return WORDS.notAligned[reason ?? ""] ?? WORDS.measuring;
-  const seconds = `${(Math.abs(behind_ms) / 1000).toFixed(2)} s`;
-  return `${seconds} ${behind_ms < 0 ? WORDS.ahead : WORDS.behind}`;
 }
 
 /** Return one line on how an encoder is. */
 export function verdictOf({ network, advice, seconds, faults }: Slot): Verdict {
   if (network.silent_seconds >= SILENT_SECONDS)
     return { tone: "bad", text: `${WORDS.nothingFor} ${network.silent_seconds.toFixed(0)} s` };
-  const fault = faults.find((each) => each.verdict === "fault");
-  if (fault) return { tone: "bad", text: WORDS.faults[fault.kind] };
+  const alone = shownAs("fault", faults, WORDS.unlikeOthers);
+  if (alone) return { tone: "bad", text: alone };
   if (advice.length) return { tone: "warn", text: WORDS.advice };
   if (seconds.bit_rates.length < AVERAGED) return { tone: "warn", text: WORDS.measuring };
   return { tone: "good", text: WORDS.well };
+}
+
+/** Return what an encoder shows that may be no fault: all show it, or the others are not known. */
+export function remarkOf({ faults }: Slot): string {
+  const found = [
+    shownAs("both", faults, WORDS.likeOthers),
+    shownAs("unknown", faults, WORDS.unsure),
+  ];
+  return found.filter(Boolean).map((each) => `${each}.`).join(" ");
+}
+
+function shownAs(verdict: string, faults: Slot["faults"], how: string): string {
+  const shown = faults.filter((each) => each.verdict === verdict);
+  if (!shown.length) return "";
+  const text = shown.map(({ kind }) => WORDS.faults[kind]).join(WORDS.and);
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}, ${how}`;
 }
 
 function mean(values: readonly number[]): number | null {

@@ -4,7 +4,8 @@
  * Memory is bounded: older seconds are dropped. Times are seconds of the browser's clock.
  */
 
-import type { Seconds, Slot } from "./ingest";
+import type { Slot } from "./ingest";
+import { numberOf } from "./slots";
 
 /** How many seconds are kept and shown. */
 export const KEPT = 300;
@@ -15,7 +16,11 @@ const LEAST_SECONDS = 60;
 // Answers take a while to arrive; more than this is another clock: another process measures now.
 const OTHER_CLOCK = 3;
 
-export type Quantity = "bit_rates" | "frames" | "keyframe_seconds";
+// How far encoders are apart is said once a report; reports come every 2 s, a late one after more.
+const HELD = 5;
+
+/** `behind_ms` is in no report's seconds: it is kept since the page was opened. */
+export type Quantity = "bit_rates" | "frames" | "keyframe_seconds" | "behind_ms";
 
 type Sample = Readonly<Record<Quantity, number | null>>;
 
@@ -44,11 +49,11 @@ export class History {
 
   /** Add what a report has of all slots; `now` is when it arrived. */
   add(slots: readonly Slot[], now: number): void {
-    for (const { slot, seconds } of slots) if (seconds.bit_rates.length) this.join(slot, seconds, now);
+    for (const slot of slots) if (slot.seconds.bit_rates.length) this.join(slot, now);
     this.drop();
   }
 
-  private join(slot: string, seconds: Seconds, now: number): void {
+  private join({ slot, seconds, alignment }: Slot, now: number): void {
     const origin = now - seconds.newest;
     if (this.origin === null || Math.abs(origin - this.origin) > OTHER_CLOCK) {
       this.samples.clear();
@@ -59,11 +64,17 @@ export class History {
     const kept = this.samples.get(slot) ?? new Map<number, Sample>();
     this.samples.set(slot, kept);
     const first = seconds.newest - seconds.bit_rates.length + 1;
+    // What is said of the distance counts for the seconds since the report before.
+    const before = [...kept.keys()].at(-1) ?? -Infinity;
+    const since = seconds.newest - before <= HELD ? before : seconds.newest - 1;
     seconds.bit_rates.forEach((rate, place) => {
-      kept.set(first + place, {
+      const second = first + place;
+      kept.set(second, {
         bit_rates: rate,
         frames: seconds.frames[place] ?? null,
         keyframe_seconds: seconds.keyframe_seconds[place] ?? null,
+        behind_ms:
+          (second > since ? alignment?.behind_ms : kept.get(second)?.behind_ms) ?? null,
       });
     });
   }
@@ -76,9 +87,15 @@ export class History {
     }
   }
 
-  /** Return the columns of a chart, up to the newest second. */
+  private has(slot: string, quantity: Quantity): boolean {
+    const kept = [...(this.samples.get(slot)?.values() ?? [])];
+    return kept.some((sample) => sample[quantity] !== null);
+  }
+
+  /** Return the columns of a chart, up to the newest second, of slots that have any value. */
   series(quantity: Quantity): Series {
-    const { slots, newest, origin } = this;
+    const { newest, origin } = this;
+    const slots = this.slots.filter((slot) => this.has(slot, quantity));
     const seconds = Array.from({ length: KEPT }, (_, place) => newest - KEPT + 1 + place);
     return {
       times: seconds.map((second) => Math.round(second + (origin ?? 0))),
@@ -100,6 +117,5 @@ export function beginning({ times, values }: Series): number {
 
 /** The primary first, then the backups by number. */
 export function bySlot(one: string, other: string): number {
-  const number = (slot: string): number => Number(/\d+$/.exec(slot)?.[0] ?? 0);
-  return number(one) - number(other);
+  return numberOf(one) - numberOf(other);
 }

@@ -18,6 +18,7 @@ export interface Slot {
     readonly profile: string | null;
     readonly width: number;
     readonly height: number;
+    readonly configuration: string;
   } | null;
   readonly audio: {
     readonly codec: string;
@@ -30,6 +31,8 @@ export interface Slot {
   readonly alignment: {
     readonly reference: string;
     readonly behind_ms: number | null;
+    readonly confidence: number;
+    readonly method: string;
     readonly reason: string | null;
   } | null;
   readonly faults: readonly {

@@ -1,22 +1,25 @@
 /** The room of a stream: charts and figures of its encoders, the result of a drill, the embed preview. */
 
-import { Chart, nameOf } from "../charts";
+import { driftWords, switchWords } from "../apart";
+import { around, Chart, fromZero } from "../charts";
 import { toast } from "../dom";
 import { bindFilters } from "../filter";
-import { figuresOf, verdictOf } from "../figures";
+import { figuresOf, remarkOf, verdictOf } from "../figures";
 import { History, type Quantity } from "../history";
 import { fetchReport, type Report } from "../ingest";
 import { sendPicture } from "../send_file";
+import { nameOf } from "../slots";
 import { STREAM_WORDS as WORDS } from "../words";
 
 const TICK_MS = 500;
 const POLL_MS = 2000;
 const RETRY_MS = 5000;
-/** By what values are divided: bits are shown as megabits. */
+/** By what values are divided: bits are shown as megabits, milliseconds as seconds. */
 const SCALES: Readonly<Record<Quantity, number>> = {
   bit_rates: 1e6,
   frames: 1,
   keyframe_seconds: 1,
+  behind_ms: 1000,
 };
 
 interface Drilled {
@@ -65,9 +68,17 @@ function bindHealth(number: string): void {
   function draw(): void {
     document.querySelectorAll<HTMLElement>("[data-chart]").forEach((place) => {
       const quantity = place.dataset.chart as Quantity;
-      const chart = charts.get(quantity) ?? new Chart(place, SCALES[quantity]);
+      const series = history.series(quantity);
+      if (quantity === "behind_ms") {
+        const figure = place.closest("figure");
+        if (figure) figure.hidden = !series.slots.length;
+        if (!series.slots.length) return;
+        list(document.getElementById("apart-words"), driftWords(series, latest?.slots ?? []));
+      }
+      const range = quantity === "behind_ms" ? around : fromZero;
+      const chart = charts.get(quantity) ?? new Chart(place, SCALES[quantity], range);
       charts.set(quantity, chart);
-      chart.draw(history.series(quantity));
+      chart.draw(series);
     });
   }
 
@@ -96,7 +107,7 @@ function markSilent({ slots }: Report): void {
 /** Fill the elements that the page has for the figures of each encoder. */
 function show(report: Report): void {
   for (const slot of report.slots) {
-    for (const [name, text] of Object.entries(figuresOf(slot)))
+    for (const [name, text] of Object.entries(figuresOf(slot, report.slots)))
       write(`[data-slot="${slot.slot}"] [data-figure="${name}"]`, text);
     const verdict = document.querySelector<HTMLElement>(`[data-verdict="${slot.slot}"]`);
     if (verdict) {
@@ -105,9 +116,19 @@ function show(report: Report): void {
       verdict.hidden = false;
       if (verdict.textContent !== text) verdict.textContent = text;
     }
+    const shows = document.querySelector<HTMLElement>(`[data-shows="${slot.slot}"]`);
+    if (shows) {
+      const remark = remarkOf(slot);
+      shows.hidden = !remark;
+      if (shows.textContent !== remark) shows.textContent = remark;
+    }
     list(document.querySelector(`[data-advice="${slot.slot}"]`), slot.advice);
   }
   list(document.getElementById("advice-all"), report.advice);
+  const button = document.querySelector<HTMLElement>("[data-drill][data-wait]");
+  if (!button) return;
+  const { drill = "", wait } = button.dataset;
+  button.dataset.confirm = `${drill} ${switchWords(report, Number(wait))}`;
 }
 
 function write(selector: string, text: string): void {
