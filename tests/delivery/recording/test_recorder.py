@@ -279,6 +279,7 @@ async def test_posters_of_the_stream_become_the_videos(tmp_path: Path) -> None:
         maker = ReportMaker(TOP)
         await begin_epoch(publication, maker)
         await fixture.show(publication, maker, 3)
+        await fixture.caught_up(publication)
         await publication.finish()
         (video,) = await fixture.all_over()
         assert video.posters == "poster-1-1"
@@ -372,6 +373,7 @@ async def test_a_fault_of_the_search_for_ended_runs_ends_no_recording_of_a_prese
                 fixture.recorder.check_ended()
                 await until(lambda: "recordings not listed" in caplog.text)
         await fixture.show(publication, maker, 3)
+        await fixture.caught_up(publication)
         await publication.finish()
         (video,) = await fixture.all_over()
         assert video.length_us == 6 * 2_000_000

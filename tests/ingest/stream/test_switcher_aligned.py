@@ -342,3 +342,22 @@ async def test_an_encoder_that_alone_shows_black_is_replaced_at_the_same_moment(
         await asyncio.sleep(8.0)
         assert stream.on_air == PRIMARY
         assert programme.steps == []
+
+
+@virtual_time
+async def test_an_encoder_that_is_awaited_goes_on_although_the_lost_one_comes_back() -> None:
+    """At a moment that is known: that of the one that came back is not."""
+    programme = Programme()
+    policy = Policy(return_seconds=30)
+    async with simulated_stream(programme.ports, policy, compares=True) as stream:
+        primary = await programme.add(stream, PRIMARY)
+        await programme.add(stream, BACKUP, behind=1.0, phase=0.7)
+        await asyncio.sleep(KNOWN)
+        primary.leave()
+        await asyncio.sleep(0.2)
+        await programme.add(stream, PRIMARY)
+        await asyncio.sleep(0.4)
+        assert stream.on_air == PRIMARY
+        await asyncio.sleep(1.0)
+        assert stream.on_air == BACKUP
+        assert programme.steps == []
