@@ -23,7 +23,7 @@ from tests.support.forks import Process, fork
 from tests.support.sql import migrated
 from tests.support.waiting import SCALE
 
-START_SECONDS = 20 * SCALE
+START_SECONDS = max(60.0, 20 * SCALE)  # a busy machine that runs a bench has no scale
 _FOR_TESTS = "HEADEND_TEST_"
 HEADEND = Path(sys.executable).with_name("headend")
 # `make test` forks services to save the imports, which are most of a start.
