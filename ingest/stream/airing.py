@@ -146,6 +146,8 @@ class Airing:
 
         What is decoded before others that are shown before it has to be passed on, and then those.
         """
+        if self.limit == inf:  # as a rule, and what follows is dear for each packet
+            return False, False
         shown, moment = self._shown, packet.dts / packet.track.scale
         end = max(self.limit, shown.until or -inf)
         if not self._leads(packet):

@@ -214,10 +214,9 @@ class GopBuffer:
         nearest = self.nearest_keyframe(due)
         return self._enter(next(group for group in self._groups if group.due == nearest))
 
-    def enter_from(self, moment: float) -> Entry | None:
-        """Return where the first keyframe is that is shown at a moment or later; None if none."""
-        first = next((group for group in self._groups if group.moment >= moment), None)
-        return None if first is None else self._enter(first)
+    def keyframe_from(self, moment: float) -> float | None:
+        """Return the moment of the first keyframe that is shown at a moment or later, if any."""
+        return next((group.moment for group in self._groups if group.moment >= moment), None)
 
     def reaches(self, moment: float, tolerance: float) -> bool:
         """Return whether the picture of a moment has come, and those before it."""

@@ -42,8 +42,8 @@ A switch costs as little as possible, so it matters when it happens:
   missing (`_stalled`): all that was held up arrives then.
 
 Where a session ended is counted in times at which its packets were due (`ArrivalClock`), since a
-network may hold them up. What was lost and repeated adds up: the run's own
-time is ahead of those times. Once that is more than a second, switches from failed sessions correct
+network may hold them up. What was lost and repeated adds up: the run's own time is ahead of those
+times (`Succession.ahead`). Once that is more than a second, switches from failed sessions correct
 what exceeds it, each by a second at most, unless the sessions are aligned.
 
 Every session keeps its newest groups of pictures in its buffer. The one on air does too, so that a
@@ -122,7 +122,6 @@ class Switcher:
         self._on_event = on_event
         self._lag = LoopLag() if lag is None else lag
         self._airing = Airing(feed, offsets)
-        # How far the run's own time is ahead of that: by as much more media has been shown.
         self._succession = Succession(self._airing, self._lag)
         self._lost_reason: CloseReason | None = None  # why the session on air has ended
         # The session that the slate has replaced because it stalled, until a packet of it is lost,
@@ -339,9 +338,9 @@ class Switcher:
             return
         if self._next is not None and self._next is not session:
             self._next, airing.limit = None, inf
-        entry = session.buffer.enter_from(moment - airing.picture_seconds / 2)
-        if self._next is None and entry is not None:
-            self._next, airing.limit = session, entry.moment - offset
+        keyframe = session.buffer.keyframe_from(moment - airing.picture_seconds / 2)
+        if self._next is None and keyframe is not None:
+            self._next, airing.limit = session, keyframe - offset
         elif self._next is None and at_keyframe and airing.due <= now:
             # All that was held back before is being shown.
             missed = moment - (session.buffer.newest_keyframe or moment)
