@@ -55,7 +55,8 @@ def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_ki
         tmp_path / "data",
         role="demo",
         environment=environment,
-        arguments=("--every", str(4 + 5 * SCALE)),
+        # It returns when it is known how far it is apart from the backup: up to 10 s.
+        arguments=("--every", str(15 + 5 * SCALE)),
     ) as demo:
         viewer = browser.open(demo.watch)
         viewer.wait(lambda sample: sample.frames > 0, 20, "a picture")
@@ -73,9 +74,9 @@ def test_the_demo_plays_within_ten_seconds_in_sync_and_on_when_its_primary_is_ki
         stalls = sample.stalls  # of the first seconds, which a busy machine may delay
         assert demo.process.stdout is not None
         terminal = Terminal(demo.process.stdout)
-        terminal.until("viewers get backup-1: primary lost", 25)
+        terminal.until("viewers get backup-1: primary lost", 30)
         assert "the primary's encoder is killed" in terminal.text
-        terminal.until("viewers get primary: backup-1 returned", 20)
+        terminal.until("viewers get primary: backup-1 returned", 25)
         assert "the primary's encoder is started again" in terminal.text
         sample = viewer.wait_until_playing(20, span=4)
         proof("the demo's primary killed: stalls in Chromium", f"{sample.stalls - stalls}", "0")

@@ -2,13 +2,15 @@
 
 The picture has colour bars, a clock (UTC), a strip that scrolls, and a block that sweeps across
 noise once in two seconds. At each whole second the clock's band is inverted for 100 ms while a 1
-kHz tone sounds; in between there is a quiet tone. Frames are counted since the Unix epoch (`tick`),
-sound in samples since then, so both follow from the time alone.
+kHz tone sounds. Beneath it quiet chords follow each other without repetition, so that it can be
+heard how far apart two encoders are, as in a programme. Frames are counted since the Unix epoch
+(`tick`), sound in samples since then, so both follow from the time alone.
 """
 
 import math
 import random
 from array import array
+from itertools import combinations
 from typing import Final
 
 import av
@@ -17,7 +19,13 @@ from media.ticks import AUDIO_SCALE
 
 FLASH_MS: Final = 100
 _BEEP_HZ, _BEEP = 1_000, 0.5
-_HUM_HZ, _HUM = 440, 0.03  # whole numbers of periods in a second: a second is a loop
+_BEAT: Final = AUDIO_SCALE // 16  # samples
+_BEATS_OF_BEEP: Final = 2
+# One in each band in which the sounds of two encoders are compared. Each has a whole number of
+# periods in a beat, so that one chord goes on from the other.
+_NOTES_HZ: Final = (208, 448, 1_248, 2_640)
+_CHORDS: Final = tuple(chord for size in (1, 2, 3) for chord in combinations(_NOTES_HZ, size))
+_NOTE: Final = 0.03
 _FADE: Final = 240  # 5 ms: a tone that stops at once clicks
 
 # Rows of 5 bits, the left pixel highest.
@@ -154,24 +162,44 @@ class Tone:
     """Makes the sound for the picture: 48 kHz, stereo, planar floats."""
 
     def __init__(self) -> None:
-        loop = array("f", map(_level, range(AUDIO_SCALE)))
-        self._loop = loop.tobytes() * 2
-        self._size = loop.itemsize
+        chords = [_chord(notes) for notes in _CHORDS]
+        self._chords = [array("f", chord).tobytes() for chord in chords]
+        self._beeps = [
+            [array("f", map(sum, zip(chord, _beep(beat), strict=True))).tobytes()
+             for chord in chords]
+            for beat in range(_BEATS_OF_BEEP)
+        ]  # fmt: skip
 
     def frame(self, sample: int, count: int) -> av.AudioFrame:
-        """Return `count` samples (at most a second) that begin `sample` samples after the epoch."""
-        start = sample % AUDIO_SCALE * self._size
-        data = self._loop[start : start + count * self._size]
+        """Return `count` samples that begin `sample` samples after the epoch."""
+        first, skipped = divmod(sample, _BEAT)
+        last = (sample + count) // _BEAT
+        played = b"".join(map(self._played, range(first, last + 1)))
         frame = av.AudioFrame(format="fltp", layout="stereo", samples=count)
         for plane in frame.planes:
-            plane.update(data.ljust(plane.buffer_size, b"\0"))
+            plane.update(
+                played[4 * skipped : 4 * (skipped + count)].ljust(plane.buffer_size, b"\0")
+            )
         frame.sample_rate = AUDIO_SCALE
         return frame
 
+    def _played(self, number: int) -> bytes:
+        """Return a sixteenth of a second, counted since the epoch."""
+        beat = number % 16
+        chords = self._beeps[beat] if beat < _BEATS_OF_BEEP else self._chords
+        return random.Random(number).choice(chords)  # noqa: S311  # no secret
 
-def _level(sample: int) -> float:
-    """Return the level of a sample of the second."""
-    left = AUDIO_SCALE * FLASH_MS // 1000 - sample
-    beep = _BEEP * min(1.0, max(0.0, left / _FADE))
-    angle = 2 * math.pi * sample / AUDIO_SCALE
-    return beep * math.sin(_BEEP_HZ * angle) + _HUM * math.sin(_HUM_HZ * angle)
+
+def _chord(notes: tuple[int, ...]) -> list[float]:
+    angles = [2 * math.pi * frequency / AUDIO_SCALE for frequency in notes]
+    level = _NOTE / len(notes)
+    return [level * sum(math.sin(angle * sample) for angle in angles) for sample in range(_BEAT)]
+
+
+def _beep(beat: int) -> list[float]:
+    """Return the levels of the beep in one of the first beats of a second."""
+    angle, length = 2 * math.pi * _BEEP_HZ / AUDIO_SCALE, AUDIO_SCALE * FLASH_MS // 1000
+    return [
+        _BEEP * min(1.0, max(0.0, (length - sample) / _FADE)) * math.sin(angle * sample)
+        for sample in range(_BEAT * beat, _BEAT * (beat + 1))
+    ]

@@ -101,3 +101,10 @@ def test_sound_continues_without_a_seam() -> None:
     pieces = [level for n in range(6) for level in levels(tone, start + 1024 * n, 1024)]
     assert pieces == whole
     assert max(abs(after - before) for before, after in pairwise(whole)) < 0.1, "no click"
+
+
+def test_no_few_seconds_of_sound_are_like_others() -> None:
+    """Else two encoders would look as far apart as a loop is long."""
+    tone = Tone()
+    seconds = [tuple(levels(tone, (1_700_000_000 + n) * RATE, RATE)) for n in range(60)]
+    assert len(set(seconds)) == 60
