@@ -46,9 +46,9 @@ class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A decoder configuration record with the contents of its first sequence parameter set.
 
     `width` and `height` are pixels after cropping, `aspect` is the ratio of a pixel's width to its
-    height. `length_size` is the size of a NAL unit's length prefix in bytes. `frame_rate` is the
-    encoder's claim, from the VUI's timing; `reorder` bounds how many frames may be displayed before
-    one that was coded earlier. Both are None if not given.
+    height. `length_size` is the size of a NAL unit's length prefix in bytes, and `colours` are as
+    in `Vui`. `frame_rate` is the encoder's claim, from the VUI's timing; `reorder` bounds how many
+    frames may be displayed before one that was coded earlier. Both are None if not given.
     """
 
     profile: int
@@ -62,6 +62,7 @@ class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
     aspect: Fraction
     chroma_format: int
     bit_depth: int
+    colours: int
     frame_rate: Fraction | None
     reorder: int | None
     interlaced: bool
@@ -113,6 +114,7 @@ class AvcConfig(msgspec.Struct, frozen=True, kw_only=True):
             aspect=facts.vui.aspect,
             chroma_format=facts.chroma_format,
             bit_depth=facts.bit_depth,
+            colours=facts.vui.colours,
             frame_rate=facts.vui.frame_rate,
             reorder=0 if facts.in_order else facts.vui.reorder,
             interlaced=facts.interlaced,

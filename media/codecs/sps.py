@@ -35,6 +35,8 @@ _ASPECTS: Final = (
     (80, 33), (18, 11), (15, 11), (64, 33), (160, 99), (4, 3), (3, 2), (2, 1),
 )  # fmt: skip
 _EXTENDED_ASPECT: Final = 255
+# Unspecified primaries, transfer and matrix (tables E-3 to E-5).
+_NO_COLOURS: Final = 0x02_02_02
 # A flag, two numbers of 32 bits and another flag (E.1.1).
 _TIMING_BITS: Final = 66
 # Two zeros that a small byte follows.
@@ -44,11 +46,13 @@ _ESCAPED: Final = re.compile(rb"\x00\x00(?=[\x00-\x03])")
 class Vui(msgspec.Struct):
     """The video usability information, as far as it could be read.
 
-    `timing` is the number of bits before the flag of the frame rate, without escapes; None if the
+    `colours` are the range (bit 24: full), primaries, transfer and matrix, a byte each. `timing` is
+    the number of bits before the flag of the frame rate, without escapes; None if the
     set names none.
     """
 
     aspect: Fraction = Fraction(1)
+    colours: int = _NO_COLOURS
     frame_rate: Fraction | None = None
     timing: int | None = None
     reorder: int | None = None
@@ -179,7 +183,7 @@ def _read_vui(bits: BitReader, vui: Vui) -> None:
     try:
         if bits.flag():
             vui.aspect = _aspect(bits)
-        _skip_display(bits)
+        _read_display(bits, vui)
         place = bits.place
         if bits.flag():
             tick, scale = bits.u(32), bits.u(32)
@@ -208,14 +212,15 @@ def _aspect(bits: BitReader) -> Fraction:
     return Fraction(*_ASPECTS[number - 1]) if 1 <= number <= len(_ASPECTS) else Fraction(1)
 
 
-def _skip_display(bits: BitReader) -> None:
-    """Skip overscan, video signal type and chroma sample location."""
+def _read_display(bits: BitReader, vui: Vui) -> None:
+    """Read the colours; skip overscan and chroma sample location."""
     if bits.flag():
         bits.flag()
     if bits.flag():
-        bits.u(4)
-        if bits.flag():
-            bits.u(24)
+        bits.u(3)
+        is_full_range = bits.flag()
+        colours = bits.u(24) if bits.flag() else _NO_COLOURS
+        vui.colours = is_full_range << 24 | colours
     if bits.flag():
         bits.ue(5)
         bits.ue(5)

@@ -22,7 +22,7 @@ from media.preroll import leads_up_soon
 from media.ticks import MICROSECONDS
 from media.track import AudioTrack, Track, VideoTrack
 from transcode.live.recent_packets import RECENT_BYTES, RecentPackets
-from transcode.protocol.messages import Finish, LeaveOut, Packet
+from transcode.protocol.messages import Finish, LeaveOut, Packet, ReuseSource
 
 # A backup's GOP buffer (24 MiB at most), which comes in at once, and 4 s at 32 Mbit/s: far more
 # than comes in during an engine's start.
@@ -100,7 +100,7 @@ class NoSource(msgspec.Struct, frozen=True, kw_only=True):
     since: float
 
 
-QueueItem = SourceStart | NoSource | Packet | LeaveOut | Finish
+QueueItem = SourceStart | NoSource | Packet | LeaveOut | ReuseSource | Finish
 
 
 class _Burst:
@@ -239,6 +239,10 @@ class Backlog:
         if joint is Joint.GROUP:
             start = msgspec.structs.replace(start, dropped=dropped)
         self._queue += ((Finish(), now), (start, now))
+
+    def reuse_source(self, now: float) -> None:
+        """Queue that the source's own packets make the top rung again (see `ReuseSource`)."""
+        self._queue.append((ReuseSource(), now))
 
     def begin_slate(self, now: float, late: float = 0.0) -> None:
         """Queue the end of the source, `late` seconds ago, and the slate after it."""

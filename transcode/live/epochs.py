@@ -62,11 +62,6 @@ class Epochs:
         """The epoch that was requested last; -1 if there is none."""
         return max(self._requested, default=-1)
 
-    @property
-    def reuses_source(self) -> bool:
-        """True while the top rung is made of the source's own packets."""
-        return self.min_rungs == 0
-
     def is_newest(self, number: int) -> bool:
         """Return whether `number` is the epoch that was requested last."""
         return number == self.newest

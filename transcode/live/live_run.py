@@ -49,6 +49,7 @@ from transcode.protocol.messages import (
     Posters,
     Prepared,
     Progress,
+    ReuseSource,
     ShowSlate,
     SoundMoved,
     Spliced,
@@ -139,10 +140,8 @@ class LiveRun:
         joint = Joint.NEW
         if continues:
             joint = Joint.CLOCK if new_clock else Joint.SOUND
-        elif show_from is None:
-            self._keyframe_monitor.stop()
         else:
-            self._keyframe_monitor.follow(tracks)
+            self._keyframe_monitor.stop()
         self.backlog.begin(
             tracks,
             self._clock(),
@@ -162,8 +161,7 @@ class LiveRun:
         if place is not None:
             self._queue(packets[:place], now)
             log.info("keyframes are regular again", extra={"stream": self.stream})
-            self.metrics.begin_timeline()
-            self.backlog.restart_source(now)
+            self.backlog.reuse_source(now)
             packets = packets[place:]
         self._queue(packets, now)
         self._work_queued.set()
@@ -366,7 +364,8 @@ class LiveRun:
                 message = await self._begin_message(item)
                 self._engine_has_source = True
                 await child.send(message)
-                await self._send_preroll(child, item)
+                for packet in item.preroll:
+                    await child.send(packet)
             case NoSource():
                 self._slate_since = item.since
                 address = self._slate
@@ -380,15 +379,8 @@ class LiveRun:
                 self._source = self._slate_since = None
                 self._engine_has_source = False
                 await child.send(item)
-            case Packet() | LeaveOut():
+            case Packet() | LeaveOut() | ReuseSource():
                 await child.send(item)
-
-    async def _send_preroll(self, child: EngineProcess, start: SourceStart) -> None:
-        """Send what leads up to a source, whose own packets make no rendition up to a keyframe."""
-        if start.preroll and start.video is not None and self._epochs.reuses_source:
-            self._keyframe_monitor.watch(start.video, at_next=True)
-        for packet in start.preroll:
-            await child.send(packet)
 
     async def _extend_slate(self, child: EngineProcess, since: float) -> None:
         """Extend the slate up to now; `since` is when it began."""

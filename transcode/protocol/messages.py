@@ -139,6 +139,13 @@ class ExtendSlate(msgspec.Struct, frozen=True, kw_only=True, tag="reach"):
     elapsed: int
 
 
+class ReuseSource(msgspec.Struct, frozen=True, kw_only=True, tag="reuse"):
+    """The source's keyframes are regular: its own packets make the top rung from the next one on.
+
+    It is ignored if they cannot.
+    """
+
+
 class LeaveOut(msgspec.Struct, frozen=True, kw_only=True, tag="rungs"):
     """From the next cut on make all rungs except those in `off`; replaces the previous such order.
 
@@ -149,7 +156,7 @@ class LeaveOut(msgspec.Struct, frozen=True, kw_only=True, tag="rungs"):
     off: tuple[str, ...]
 
 
-EngineOrder = Begin | Packet | LeaveOut | ShowSlate | ExtendSlate | Finish
+EngineOrder = Begin | Packet | LeaveOut | ReuseSource | ShowSlate | ExtendSlate | Finish
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):

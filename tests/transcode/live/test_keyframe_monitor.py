@@ -83,23 +83,3 @@ def test_a_packet_of_millions_of_units_is_judged_by_the_first_ones(track: VideoT
     with counted_calls() as count:
         assert keyframes.find_regular([packet]) is None
     assert count.calls < 1_000
-
-
-def test_a_beginning_in_the_middle_of_a_group_returns_at_the_next_keyframe(
-    track: VideoTrack,
-) -> None:
-    keyframes = KeyframeMonitor()
-    keyframes.watch(track, at_next=True)
-    assert time_of_return(keyframes, track, 2000, 60_000) == 2_000, "not right at the beginning"
-    keyframes.watch(track)
-    assert time_of_return(keyframes, track, 2000, 60_000) == 8_000, "no wait is doubled for it"
-
-
-def test_another_source_is_watched_from_its_beginning_if_one_was(track: VideoTrack) -> None:
-    keyframes = KeyframeMonitor()
-    keyframes.follow((track, AUDIO))
-    assert time_of_return(keyframes, track, 2000, 60_000) is None
-    keyframes.watch(track)
-    assert time_of_return(keyframes, track, 2000, 6_000) is None
-    keyframes.follow((AUDIO, track))
-    assert time_of_return(keyframes, track, 2000, 60_000) == 8_000

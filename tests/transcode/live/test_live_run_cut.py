@@ -3,6 +3,7 @@
 The sources show one programme, whose pictures have numbers.
 """
 
+import asyncio
 from itertools import groupby
 from pathlib import Path
 
@@ -70,8 +71,35 @@ async def test_keyframes_far_apart_cost_no_picture_and_no_discontinuity_at_a_swi
             run.finish()
             run.end()
     assert shown(tmp_path) == list(range(PICTURES))
-    marks = [each.discontinuity for each in playlist(tmp_path).segments]
-    assert marks.count(True) == 1, "where the encoder took over after 4 s"
+    segments = playlist(tmp_path).segments
+    assert not any(each.discontinuity for each in segments)
+    maps = [uri for uri, _ in groupby(segments, lambda each: each.map_uri)]
+    assert len(maps) == 2, "the encoder takes over, and the other's keyframe is late"
+
+
+async def test_keyframes_that_are_regular_again_cost_no_picture_and_no_discontinuity(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("films") / "regular.flv"
+    keys = ",".join(str(each / 2) for each in (0, *range(9, 2 * PICTURES // RATE)))
+    coding = ["-c:v", "libx264", "-preset", "superfast", "-g", "999", "-sc_threshold", "0"]
+    coding += ["-force_key_frames", keys, "-c:a", "aac"]
+    film = source_of(numbered(path, *coding, seconds=PICTURES / RATE, size=(240, 136), rate="30"))
+    with DiskObjects(tmp_path) as objects:
+        async with running(objects) as run:
+            run.begin(tracks_of(film))
+            for start in range(0, 10_000, 500):  # so that the engine reports in between
+                send(run, film, start=start, end=start + 500)
+                await until(lambda: not run.backlog, within=15)
+                await asyncio.sleep(0.1)
+            run.finish()
+            run.end()
+    assert shown(tmp_path) == list(range(PICTURES))
+    segments = playlist(tmp_path).segments
+    assert not any(each.discontinuity for each in segments)
+    maps = [uri for uri, _ in groupby(segments, lambda each: each.map_uri)]
+    assert len(maps) == 3, "the source's own packets, the encoder's, and the source's again"
+    assert [round(each.duration / VIDEO_SCALE, 1) for each in segments] == [3.9, 2.0, 0.6, 2.0, 1.0]
 
 
 async def test_keyframes_at_other_places_cost_no_picture_in_the_top_rung_either(

@@ -7,12 +7,10 @@
                                              |
                                              '--> AudioPipeline: decoded and encoded at once
 
-An epoch is what players get between two discontinuities: its times go on without a jump, and
-decoders need not begin anew. Usually it is one source. Another may follow it (`splice`) if nothing
-changes for players: the renditions are the same, and either both sources' own packets make the top
-one, with the same parameter sets, or neither's do and the encoders fit the new source. The same
-source may change its sound or its clock (`continue_source`). Where these return False,
-`LiveSession` finishes the epoch and opens another.
+An epoch is what players get between two discontinuities: its times go on without a jump. Usually it
+is one source. Another may follow it (`splice`) if the renditions are the same and the encoders fit
+the new source. The same source may change its sound or its clock (`continue_source`). Where these
+return False, `LiveSession` finishes the epoch and opens another.
 
     opened --- first packet to be shown ---> source <---.
        |                                     |  ^  ^    | splice,
@@ -36,8 +34,9 @@ What holds at any time:
 - A segmenter belongs to one thread. That of the top rendition belongs to this one as long as
   `_copy` is set. When the source's packets are not fit for it any more (no keyframe in time,
   another size, a slate), a cut says `takeover`: `_copy` becomes None, and its encoder continues,
-  until the end of the epoch; or if the source is shown from a picture after its keyframe, up to its
-  next one (`_bridges`).
+  up to a keyframe that is awaited (`_bridges`): the next one where a source is shown from a picture
+  after its keyframe or has other parameter sets than the one before, else when the parent finds
+  that keyframes are regular (`reuse_source`).
 - If no rendition needs decoded pictures, none are decoded. `_undecoded` has the packets since the
   last point of entry then, so that an encoder can begin at any cut.
 - Sound waits until the grid has settled its place (`_release_sound`), and does not wait for a
@@ -55,7 +54,7 @@ import msgspec
 
 from media.hls.fmp4 import Sample
 from media.hls.segment import EpochStart
-from media.ladder import AUDIO_RENDITION, Rendition
+from media.ladder import AUDIO_RENDITION
 from media.ticks import MICROSECONDS, MILLISECONDS, VIDEO_SCALE, rescale
 from media.track import VideoTrack
 from transcode.engine.codec.decode import DecoderFactory
@@ -142,15 +141,17 @@ class EpochPipeline:
             self._part = choose_target(begin.part, self._interval, begin.cut)
         self._frames = 0  # of earlier sources
         self._renditions = begin.ladder.renditions if begin.ladder else ()
-        self._reused = self._reusable_rendition(self._source, begin)
+        self._begins_own = self._source.is_reusable and not begin.preroll
         self._encoder_key = self._source.encoder_key
         self._encoder_rate = self._source.expected_rate(self._interval)
         self._started = False
+        self._is_alike = True  # the source's parameter sets are those of the one before
         self._reached = origin  # where the source before ended, with all of its own packets
         self._slate_start: int | None = None  # where the present slate begins
         self._top: LiveSegmenter | None = None  # if the source's own packets are fit for it
         self._copy: OwnPackets | None = None
         self._bridges = False
+        self._has_told = True  # whether its own packets make the top rung, or will
         self._video: VideoPipeline | None = None
         self._encoders: list[RenditionEncoder] = []
         self._decoded = False
@@ -163,7 +164,7 @@ class EpochPipeline:
             discontinuity=discontinuity,
             cut=begin.cut,
             longest=begin.longest,
-            reuse=self._reused is not None,
+            reuse=self._begins_own,
         )
         names = (*(rung.name for rung in self._renditions), AUDIO_RENDITION)
         reports.send(
@@ -215,8 +216,12 @@ class EpochPipeline:
         self._reached = self._end_so_far()
         self._origin = self._cut_off(begin)
         self._slate_start = None
+        self._is_alike = same_parameter_sets(self._source.config, source.config)
         self._set_source(source)
         self._grid.splice()
+        self._has_told = True
+        if not self._lends:
+            self._await_entry()
         self._undecoded.clear()
         if self._video is not None and source.video_format is not None:
             self._video.put(source.video_format)
@@ -234,6 +239,12 @@ class EpochPipeline:
         self._reports.send(Spliced(epoch=begin.epoch, reused=self._reused_name))
         return True
 
+    def reuse_source(self) -> None:
+        """Let the source's own packets make the top rung from the next keyframe on."""
+        if self._started and self._slate_start is None and not self._lends:
+            self._await_entry()
+            self._has_told = not self._bridges
+
     def show_slate(self, picture: bytes | None) -> None:
         """End the source; show its last picture, then a slate until `extend_slate`'s time."""
         if self._slate_start is not None:
@@ -244,7 +255,7 @@ class EpochPipeline:
         if self._renditions:
             if not self._started:
                 # The encoders are opened for the slate's colours, not those of a source.
-                self._encoder_key = self._reused = None
+                self._encoder_key, self._begins_own = None, False
                 self._start_pictures()
             for cut in self._grid.leave_source(at):
                 self._apply_cut(cut, report=False)
@@ -338,7 +349,7 @@ class EpochPipeline:
             self._decode((packet.data, dts, pts), entry=entry)
             self._add_early_sound(source)
             return
-        own = not self._lends or source.can_reuse(packet, access)
+        own = self._lends and source.is_reusable and source.can_reuse(packet, access)
         cuts = self._grid.add_picture(pts, idr=entry, own=own)
         if self._bridges and self._grid.reuses:
             self._end_bridge()
@@ -460,20 +471,13 @@ class EpochPipeline:
     @property
     def _reused_name(self) -> str | None:
         """The rendition that the source's own packets make, or will make."""
-        if self._reused is None or (self._started and not self._lends):
-            return None
-        return self._reused.name
+        is_reused = self._lends if self._started else self._begins_own
+        return self._renditions[0].name if is_reused and self._renditions else None
 
     @property
     def _lends(self) -> bool:
         """True while the source's own packets make the top rung, or will from a keyframe on."""
         return self._copy is not None or self._bridges
-
-    def _reusable_rendition(self, source: LiveSource, begin: Begin) -> Rendition | None:
-        """Return the rendition that the source's own packets can make from its beginning on."""
-        if begin.ladder is None or begin.preroll:
-            return None
-        return source.reusable_rendition(begin.ladder)
 
     def _fits(self, source: LiveSource, begin: Begin) -> bool:
         """Return whether a source can follow without a change that players must know of."""
@@ -489,11 +493,10 @@ class EpochPipeline:
         # Low-delay encoders rely on the frame rate, and would send too much.
         if self._begin.low_latency and source.is_faster(self._encoder_rate):
             return False
-        reuses = self._reusable_rendition(source, begin) is not None
-        if not self._lends:
-            encodes = not reuses or begin.show_from is not None
-            return encodes and source.encoder_key == self._encoder_key
-        return reuses and same_parameter_sets(self._source.config, source.config)
+        begins_own = source.is_reusable and not begin.preroll and begin.show_from is None
+        if self._slate_start is not None and begins_own:
+            return False  # after a slate, encoders make no pictures that are reordered
+        return source.encoder_key == self._encoder_key
 
     def _cut_off(self, begin: Begin) -> int:
         """End the source where another one wants it to; return where the encoded rungs end."""
@@ -528,11 +531,11 @@ class EpochPipeline:
             self._reports.send(EpochStart(epoch=self.number, start=self._origin, came_us=came_us))
         if not self._started and self._renditions:
             self._start_pictures()
-            if source.preroll:  # the first picture to be shown may not be the next one
-                for cut in self._grid.add_picture(self._origin, idr=False, own=False):
-                    self._apply_cut(cut)
-        if source.leads_up and self._video is not None:
+        # After a preroll, the first picture to be shown may not be the next one.
+        if self._renditions and (source.leads_up or source.preroll or not self._is_alike):
             self._begin_bridge()
+            self._is_alike = True
+        if source.leads_up and self._video is not None:
             self._video.put(ShowFrom(self._origin))
         self._started = True
         if source.preroll and self._video is not None:
@@ -551,14 +554,26 @@ class EpochPipeline:
         elif not self._started:
             for cut in self._grid.add_picture(self._origin, idr=False, own=False):
                 self._apply_cut(cut)
+            self._await_entry()
+            self._has_told = not self._bridges
+
+    def _await_entry(self) -> None:
+        """Let the source's own packets make the top rung from its next keyframe on, if they can."""
+        if self._source.is_reusable:
+            self._bridges = True
+            self._grid.await_entry()
 
     def _end_bridge(self) -> None:
         """Let the source's own packets make the top rung again, from the next picture on."""
         self._bridges = False
-        if self._top is not None and self._video is not None:
-            free = threading.Event()
-            self._copy = OwnPackets(self._top, free)
-            self._video.put(HandBack(free))
+        if self._top is None or self._video is None:
+            return
+        free = threading.Event()
+        self._copy = OwnPackets(self._top, free)
+        self._video.put(HandBack(free))
+        if not self._has_told:
+            self._has_told = True
+            self._reports.send(Spliced(epoch=self._source.number, reused=self._reused_name))
 
     def _report_place(self, source: LiveSource, clock: OutputClock) -> None:
         self._reports.send(Placed(epoch=source.number, offset=clock.offset))
@@ -576,8 +591,8 @@ class EpochPipeline:
             for each in self._encoders
         ]
         successor: EncoderStage | None = None
-        if self._reused is not None:
-            self._top = tracks[0]
+        self._top = tracks[0]
+        if self._begins_own:
             self._copy = OwnPackets(self._top)
             successor, *stages = stages
         self._video = VideoPipeline(

@@ -27,6 +27,7 @@ from transcode.protocol.messages import (
     LeaveOut,
     Packet,
     Progress,
+    ReuseSource,
     ShowSlate,
 )
 
@@ -80,7 +81,7 @@ class LiveSession:
                 self._off = order.off
                 if self._epoch is not None:
                     self._epoch.leave_out(order.off)
-            case Packet() | ShowSlate() | ExtendSlate():
+            case Packet() | ReuseSource() | ShowSlate() | ExtendSlate():
                 if self._epoch is not None:
                     _forward(self._epoch, order)
         self._done += 1
@@ -184,10 +185,12 @@ class LiveSession:
             )
 
 
-def _forward(epoch: EpochPipeline, order: Packet | ShowSlate | ExtendSlate) -> None:
+def _forward(epoch: EpochPipeline, order: Packet | ReuseSource | ShowSlate | ExtendSlate) -> None:
     match order:
         case Packet():
             epoch.add_packet(order)
+        case ReuseSource():
+            epoch.reuse_source()
         case ShowSlate():
             epoch.show_slate(order.picture)
         case ExtendSlate():

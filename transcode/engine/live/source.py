@@ -13,7 +13,7 @@ from media.codecs.avc import AvcConfig
 from media.codecs.bits import CodecError
 from media.codecs.sei import is_rotated
 from media.hls.fmp4 import video_init
-from media.ladder import Ladder, Rendition
+from media.ladder import Rendition
 from media.ticks import MILLISECONDS, VIDEO_SCALE, rescale
 from media.track import VideoCodec, VideoTrack
 from transcode.engine.core.clock import OutputClock
@@ -65,8 +65,9 @@ class LiveSource:
     own milliseconds. `mismatched` is True if its pictures differ from its configuration. `step` is
     how long its newest picture is shown. `shown_from` is where its first picture that is shown
     belongs; `preroll` are the pictures that lead up to it, and it `leads_up` as long as it sends
-    such pictures itself. `in_order`: its pictures are decoded in the order in which they are shown,
-    even if it does not declare that.
+    such pictures itself. It `is_reusable` if its own packets can make the top rung from a keyframe
+    on. `in_order`: its pictures are decoded in the order in which they are shown, even if it does
+    not declare that.
     """
 
     def __init__(self, begin: Begin, reports: ReportWriter, *, in_order: bool = False) -> None:
@@ -88,11 +89,12 @@ class LiveSource:
         self._preroll_shown = 0  # the newest picture's time in it
         self._clock_restarts = False
         self._in_order = in_order
-        self._reuse = begin.reuse
+        self._ladder = begin.ladder if begin.reuse else None
         self._longest = begin.longest
         self._reports = reports
         self.config = self._parse_config(begin.video)
         self.rate = _plausible_rate(self.config)
+        self.is_reusable = self._is_reusable()
         self._parser = AccessPointParser(begin.video, self.config) if begin.video else None
         self._waits_since: int | None = None
         self._entry: int | None = None  # the first entry's time, until a later picture is shown
@@ -121,7 +123,7 @@ class LiveSource:
             return None
         coding: tuple[object, ...] = (track.config,)
         if self.config is not None:
-            coding = (self.config.chroma_format, self.config.bit_depth)
+            coding = (self.config.chroma_format, self.config.bit_depth, self.config.colours)
         elif track.codec is VideoCodec.HEVC:
             coding = tuple(track.config[octets] for octets in _HEVC_KIND)
         return (track.codec, track.width, track.height, *coding)
@@ -151,21 +153,18 @@ class LiveSource:
             return None
         return PosterSource(track=self.video, aspect=self.aspect, rungs=rungs, every=every)
 
-    def reusable_rendition(self, ladder: Ladder | None) -> Rendition | None:
-        """Return the rendition that its own packets can make, or None."""
-        config = self.config
-        fits = (
-            self._reuse
-            and config is not None
-            and config.plays_everywhere
+    def _is_reusable(self) -> bool:
+        config, ladder = self.config, self._ladder
+        if config is None or ladder is None or not ladder.renditions[0].source_size:
+            return False
+        top = ladder.renditions[0]
+        return (
+            config.plays_everywhere
             and config.length_size == _LENGTH_SIZE
             and (self.rate or 0) <= MOST_RATE + 1
+            # A run keeps its renditions when the source's size changes; then the sizes differ.
+            and (top.width, top.height) == (config.width, config.height)
         )
-        if not fits or config is None or ladder is None or not ladder.renditions[0].source_size:
-            return None
-        top = ladder.renditions[0]
-        # A run keeps its renditions when the source's size changes; then the sizes differ.
-        return top if (top.width, top.height) == (config.width, config.height) else None
 
     def is_faster(self, rate: Fraction | None) -> bool:
         """Return whether it has too many frames a second to follow one that has `rate`."""

@@ -21,6 +21,8 @@ SLACK: Final = 750
 HOLE: Final = 45_000
 # A segment must hold a frame of sound, which lasts 1 920 ticks.
 _LEAST: Final = 3_000
+# Some players would wait for an epoch's first segment if it were shorter.
+_LEAST_FIRST: Final = 90_000
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -66,6 +68,7 @@ class SegmentGrid:
         self._idr: int | None = None  # the source's latest IDR picture
         self._group = 0  # the time between its IDR pictures
         self._spliced = False
+        self._opened = 0  # where the first segment begins
         self._bridges = False  # the encoder makes the top rung, up to the source's next IDR picture
 
     @property
@@ -110,7 +113,8 @@ class SegmentGrid:
             self._holds_picture = False
         before, self._newest = self._newest, max(self._newest, pts)
         self._picture = max(self._picture, pts)
-        if self._bridges and idr and own and pts - self._last >= _LEAST:
+        least = _LEAST_FIRST if self._last == self._opened else _LEAST
+        if self._bridges and idr and own and pts - self._last >= least:
             self._reuse, self._bridges, self._spliced = True, False, False
             self._last = pts
             return (self._cut_at(pts),)
@@ -129,11 +133,16 @@ class SegmentGrid:
         first = self._newest is None
         at = at if first else max(at, self._last + _LEAST)
         if first:
-            self._newest = self._picture = at
+            self._newest = self._picture = self._opened = at
         self._reuse, self._bridges = False, True
         self._last = at
         self._next = at + self._longest + SLACK
         return self._cut_at(at, discontinuity=first and self._discontinuity, takeover=True)
+
+    def await_entry(self) -> None:
+        """Let the source make the top rung again from its next IDR picture on, if it is in time."""
+        self._bridges = True
+        self._next = max(self._next, self._last + self._longest + SLACK)
 
     def splice(self) -> None:
         """Continue with another source, whose first picture comes after the newest."""
@@ -154,7 +163,10 @@ class SegmentGrid:
         if self._newest is None:
             cuts: Sequence[Cut] = (self._first_cut(at, own=False),)
         elif self._reuse:
-            cuts = self._take_over(max(at, self._last + _LEAST), self._newest, self._newest)
+            first, *others = self._take_over(
+                max(at, self._last + _LEAST), self._newest, self._newest
+            )
+            cuts = (msgspec.structs.replace(first, discontinuity=True), *others)
         else:
             self._bridges = False
             return ()
@@ -181,7 +193,7 @@ class SegmentGrid:
         return cuts
 
     def _first_cut(self, pts: int, *, own: bool) -> Cut:
-        self._newest = self._last = self._picture = pts
+        self._newest = self._last = self._picture = self._opened = pts
         self._next = pts - SLACK + self._cut
         takeover = self._reuse and not own
         self._reuse = self._reuse and own
@@ -194,6 +206,7 @@ class SegmentGrid:
         self._bridges = False
         while self._next <= until:
             at, self._next = self._next, self._next + self._cut
+            self._last = at
             cuts.append(self._cut_at(at))
         return cuts
 
@@ -228,7 +241,7 @@ class SegmentGrid:
         slack = -SLACK if at > before + 1 else SLACK
         at = max(at, before + 1)
         self._next = at + slack + self._cut
-        cut = self._cut_at(at, discontinuity=True, takeover=True)
+        cut = self._cut_at(at, takeover=True)
         return (cut, *self._by_clock(until))
 
     def _cut_at(self, at: int, *, discontinuity: bool = False, takeover: bool = False) -> Cut:

@@ -87,7 +87,7 @@ def test_no_keyframe_in_time_and_the_encoder_takes_over(
     assert output.in_step()
     top = output.segments("480p")
     assert [segment.init for segment in top] == [0, 1, 1, 1]
-    assert [segment.discontinuity for segment in top] == [False, True, False, False]
+    assert not any(segment.discontinuity for segment in top)
     lengths = [segment.duration for segment in top]
     assert lengths == pytest.approx([4 * SECOND, 2 * SECOND, 2 * SECOND, SECOND], abs=2 * FRAME)
     assert [init.number for init in output.inits("480p")] == [0, 1]
@@ -142,7 +142,7 @@ def test_open_groups_are_no_place_to_cut(folder: Path) -> None:
     source = source_of(path)
     output = run(orders(source, begin(source)))
     assert sum(packet.key for packet in source.pictures) > 1, "the container calls them keyframes"
-    assert [segment.discontinuity for segment in output.segments("360p")] == [False, True]
+    assert [segment.init for segment in output.segments("360p")] == [0, 1]
     assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
     assert output.in_step()
 

@@ -137,7 +137,7 @@ def test_after_a_slate_the_encoders_go_on_with_the_next_picture(long: Source) ->
     assert is_well(output)
     assert {each.epoch for each in output.of(Segment)} == {0}
     assert [each.discontinuity for each in output.segments(TOP)].count(True) == 1, "the slate's"
-    assert [each.reused for each in output.of(Spliced)] == [None]
+    assert [each.reused for each in output.of(Spliced)] == [TOP], "from its next keyframe on"
     seen = shown(output, TOP)
     assert [number for _, number in seen[-40:]] == list(range(60, 100))
     assert abs(seen[-40][0] - ORIGIN - 60 * PICTURE - 3 * SECOND) <= PICTURE

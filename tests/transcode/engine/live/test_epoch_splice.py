@@ -11,7 +11,7 @@ import pytest
 
 from media.hls.segment import Segment
 from tests.support.engine.coded_sources import HEVC, coded
-from tests.support.engine.decoded_output import packets, warnings
+from tests.support.engine.decoded_output import frames, packets, warnings
 from tests.support.engine.engine_process import FRAME, ORIGIN, EngineOutput, begin, run
 from tests.support.engine.sources import LOW_360P, Source, moving, source_of
 from tests.support.engine.splices import (
@@ -127,20 +127,22 @@ def test_keyframes_far_apart_bring_no_encoder_in_at_a_splice(folder: Path) -> No
     assert lengths[:3] == [4.0, 1.5, 4.0]
 
 
-def test_another_configuration_is_a_seam_at_the_same_number_in_all_renditions(
+def test_between_two_configurations_the_encoder_makes_the_top_rung(
     source: Source, other: Source
 ) -> None:
-    output = run(spliced(up_to(source, 3_400), since(other, 0)))
+    first, second = up_to(source, 3_400), since(other, 0)
+    output = run(spliced(first, second))
     assert (output.status, output.troubles, warnings(output)) == (0, {}, {})
-    assert output.of(Spliced) == []
-    assert len(output.of(Prepared)) == 2
+    assert output.of(Spliced) == [Spliced(epoch=1, reused="240p")]
     assert output.in_step()
     for name in output.names:
-        marks = [each.discontinuity for each in output.segments(name)]
-        assert marks == [False, False, True, False]
-        epochs = [each.epoch for each in output.segments(name)]
-        assert epochs == [0, 0, 1, 1]
-    assert len(output.inits("240p")) == 2
+        assert not any(each.discontinuity for each in output.segments(name))
+        assert {each.epoch for each in output.segments(name)} == {0}
+    assert len(output.inits("240p")) == 3
+    everything = [*first.pictures, *second.pictures]
+    for name in ("240p", "144p"):
+        assert sum(len(frames(file)) for file in output.files(name)) == len(everything)
+    assert sound_is_gapless(output)
 
 
 def test_the_same_sets_in_another_record_need_no_other_init_section(source: Source) -> None:
@@ -185,7 +187,7 @@ def test_a_source_that_shows_another_picture_is_taken_over_where_it_comes_in(
     assert output.status == 0
     assert output.of(TakenOver) == [TakenOver(epoch=1, for_good=True)]
     assert output.in_step()
-    assert [segment.discontinuity for segment in output.segments("240p")].count(True) == 1
+    assert not any(segment.discontinuity for segment in output.segments("240p"))
 
 
 def _with_sets_of_another(data: bytes) -> bytes:
@@ -194,7 +196,7 @@ def _with_sets_of_another(data: bytes) -> bytes:
     return len(unit).to_bytes(4, "big") + unit + data
 
 
-def test_one_that_lends_after_one_that_cannot_is_a_seam(source: Source) -> None:
+def test_one_that_lends_after_one_that_cannot_makes_the_top_rung(source: Source) -> None:
     output = run(
         [
             *spliced(up_to(source, 2_500), reuse=False)[:-1],
@@ -203,9 +205,15 @@ def test_one_that_lends_after_one_that_cannot_is_a_seam(source: Source) -> None:
             Finish(),
         ]
     )
-    assert [each.reused for each in output.of(Prepared)] == [None, "240p"]
-    assert output.of(Spliced) == []
+    assert [each.reused for each in output.of(Prepared)] == [None]
+    assert output.of(Spliced) == [Spliced(epoch=1, reused="240p")]
+    assert not any(segment.discontinuity for segment in output.of(Segment))
     assert warnings(output) == {}
+    published = [packet.data for packet in since(source, 0).pictures]
+    (*_, own) = output.files("240p")
+    made = [data for _, _, data in packets(own)]
+    assert all(map(bytes.endswith, made, published)), "with parameter sets before keyframes"
+    assert len(made) == len(published)
 
 
 def test_after_a_source_that_never_began_the_next_one_begins(source: Source) -> None:

@@ -220,8 +220,7 @@ def test_a_top_rung_that_is_off_is_left_out_once_the_encoder_makes_it(rare: Sour
     assert whole(output)
     assert gaps(output, "480p") == [False, True, True, False]
     assert gaps(output, "360p") == [False] * 4
-    top = output.segments("480p")
-    assert [segment.discontinuity for segment in top] == [False, True, False, False]
+    assert not any(segment.discontinuity for segment in output.segments("480p"))
     assert times(output, "480p") == expected_times(output, "480p", rare)
     assert output.of(TakenOver) == [TakenOver(epoch=0)]
     assert (output.troubles, warnings(output)) == ({}, {})

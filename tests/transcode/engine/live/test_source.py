@@ -25,13 +25,17 @@ IDR, OTHER = b"\x00\x00\x00\x02\x65\x88", b"\x00\x00\x00\x02\x41\x9a"
 
 
 def source(
-    video: VideoTrack | None = VIDEO, *, reuse: bool = True, in_order: bool = False
+    video: VideoTrack | None = VIDEO,
+    *,
+    ladder: Ladder | None = LADDER,
+    reuse: bool = True,
+    in_order: bool = False,
 ) -> LiveSource:
     order = Begin(
         epoch=3,
         video=video,
         audio=None,
-        ladder=LADDER,
+        ladder=ladder,
         start=0,
         sequence=0,
         inits={},
@@ -93,15 +97,15 @@ def test_a_picture_is_shown_as_long_as_the_one_before_it(times: list[int], step:
 
 
 def test_a_source_lends_its_packets_to_a_rung_of_its_own_size() -> None:
-    assert source().reusable_rendition(LADDER) == LADDER.renditions[0]
-    assert source(reuse=False).reusable_rendition(LADDER) is None
-    assert source(HEVC).reusable_rendition(LADDER) is None
-    assert source().reusable_rendition(None) is None
+    assert source().is_reusable
+    assert not source(reuse=False).is_reusable
+    assert not source(HEVC).is_reusable
+    assert not source(ladder=None).is_reusable
     short_lengths = msgspec.structs.replace(VIDEO, config=CONFIG[:4] + b"\xfd" + CONFIG[5:])
     assert source(short_lengths).config is not None
-    assert source(short_lengths).reusable_rendition(LADDER) is None
+    assert not source(short_lengths).is_reusable
     larger = Ladder((msgspec.structs.replace(LADDER.renditions[0], width=854, height=480),))
-    assert source().reusable_rendition(larger) is None
+    assert not source(ladder=larger).is_reusable
 
 
 def test_encoders_fit_sources_that_are_coded_alike() -> None:
@@ -119,7 +123,7 @@ def test_encoders_fit_sources_that_are_coded_alike() -> None:
 def test_a_configuration_that_is_none_is_no_reason_to_stop() -> None:
     broken = source(msgspec.structs.replace(VIDEO, config=b"\x01"))
     assert broken.config is None
-    assert broken.reusable_rendition(LADDER) is None
+    assert not broken.is_reusable
     assert broken.init_section is None
     assert broken.encoder_key is not None
 
