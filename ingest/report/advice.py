@@ -311,8 +311,6 @@ def _encoder_differences(
         *_sound_differences(report.audio, other_report.audio),
     ]
     seam = _has_seam(report.video, other_report.video)
-    if seam and not differences:
-        differences = ["decoder configuration: level, or what else the encoder chooses"]
     if not differences:
         return
     name = str(slot).capitalize()
@@ -323,11 +321,11 @@ def _encoder_differences(
 
 
 def _has_seam(picture: PictureReport | None, other: PictureReport | None) -> bool:
-    """Return whether a switch changes the decoder configuration that viewers have."""
+    """Return whether one cannot be encoded on where the other ends."""
     if picture is None or other is None:
         return picture is not other
-    passed_on = picture.plays_everywhere or other.plays_everywhere
-    return passed_on and picture.configuration != other.configuration
+    kind = (other.codec, other.width, other.height)
+    return (picture.codec, picture.width, picture.height) != kind
 
 
 def _picture_differences(

@@ -34,9 +34,8 @@ What holds at any time:
 - A segmenter belongs to one thread. That of the top rendition belongs to this one as long as
   `_copy` is set. When the source's packets are not fit for it any more (no keyframe in time,
   another size, a slate), a cut says `takeover`: `_copy` becomes None, and its encoder continues,
-  up to a keyframe that is awaited (`_bridges`): the next one where a source is shown from a picture
-  after its keyframe or has other parameter sets than the one before, else when the parent finds
-  that keyframes are regular (`reuse_source`).
+  up to the source's next keyframe (`_bridges`), or until the parent finds that keyframes are
+  regular again (`reuse_source`).
 - If no rendition needs decoded pictures, none are decoded. `_undecoded` has the packets since the
   last point of entry then, so that an encoder can begin at any cut.
 - Sound waits until the grid has settled its place (`_release_sound`), and does not wait for a
@@ -99,8 +98,7 @@ _LAST_PICTURE: Final = 2 * VIDEO_SCALE
 # With fewer coded pictures waiting than this, a pipeline can continue until the next cut without
 # falling far behind: a quarter of a second at 30 a second.
 _FEW_PICTURES: Final = 8
-# Raw frames that wait for an encoder: 1.4 MB each at 720p, 12 MB at 2160p. Enough to even out a
-# slow frame.
+# Raw frames that wait for an encoder, 12 MB each at 2160p: enough to even out a slow one.
 _ENCODER_DEPTH: Final = 4
 
 
@@ -148,10 +146,9 @@ class EpochPipeline:
         self._is_alike = True  # the source's parameter sets are those of the one before
         self._reached = origin  # where the source before ended, with all of its own packets
         self._slate_start: int | None = None  # where the present slate begins
-        self._top: LiveSegmenter | None = None  # if the source's own packets are fit for it
         self._copy: OwnPackets | None = None
         self._bridges = False
-        self._has_told = True  # whether its own packets make the top rung, or will
+        self._has_told = True  # that its own packets will make the top rung
         self._video: VideoPipeline | None = None
         self._encoders: list[RenditionEncoder] = []
         self._decoded = False
@@ -215,13 +212,12 @@ class EpochPipeline:
             return False
         self._reached = self._end_so_far()
         self._origin = self._cut_off(begin)
-        self._slate_start = None
+        self._slate_start, self._has_told = None, True
         self._is_alike = same_parameter_sets(self._source.config, source.config)
         self._set_source(source)
         self._grid.splice()
-        self._has_told = True
         if not self._lends:
-            self._await_entry()
+            self._await_entry(told=True)
         self._undecoded.clear()
         if self._video is not None and source.video_format is not None:
             self._video.put(source.video_format)
@@ -242,8 +238,7 @@ class EpochPipeline:
     def reuse_source(self) -> None:
         """Let the source's own packets make the top rung from the next keyframe on."""
         if self._started and self._slate_start is None and not self._lends:
-            self._await_entry()
-            self._has_told = not self._bridges
+            self._await_entry(told=False)
 
     def show_slate(self, picture: bytes | None) -> None:
         """End the source; show its last picture, then a slate until `extend_slate`'s time."""
@@ -260,9 +255,8 @@ class EpochPipeline:
             for cut in self._grid.leave_source(at):
                 self._apply_cut(cut, report=False)
             if self._video is not None:
-                self._video.put(
-                    StartSlate(at + _LAST_PICTURE, decode_slate(picture, self._reports))
-                )
+                slate = decode_slate(picture, self._reports)
+                self._video.put(StartSlate(at + _LAST_PICTURE, slate))
         self._started = True
         self._set_source(LiveSource(no_source, self._reports))
 
@@ -338,12 +332,11 @@ class EpochPipeline:
             return
         clock = source.clock
         if clock is None:
-            first = source.first_shown(packet, track)
-            clock = self._start(source, packet, first, track.scale)
+            clock = self._start(source, packet, source.first_shown(packet, track), track.scale)
         before = clock.offset
         dts, pts = source.place_picture(packet, clock, track)
         if clock.offset != before:
-            self._report_place(source, clock)
+            self._reports.send(Placed(epoch=source.number, offset=clock.offset))
         entry = access is AccessPoint.ENTRY
         if pts < source.shown_from:
             self._decode((packet.data, dts, pts), entry=entry)
@@ -427,7 +420,7 @@ class EpochPipeline:
             if clock.advance(packet.pts, scale):
                 self._reports.count_trouble("clock jumped", packet.pts)
             if clock.offset != before:
-                self._report_place(source, clock)
+                self._reports.send(Placed(epoch=source.number, offset=clock.offset))
             source.newest_ms = rescale(packet.pts, scale, MILLISECONDS)
         pts = clock.place(packet.pts, scale)
         if self._renditions:
@@ -524,13 +517,15 @@ class EpochPipeline:
         The first source starts the renditions, too, and that packet dates the epoch.
         """
         clock = source.begin(first, scale, self._origin)
-        self._report_place(source, clock)
-        if not self._started and packet.came_us:
-            waited_us = rescale(first - packet.pts, scale, MICROSECONDS) if source.leads_up else 0
-            came_us = packet.came_us + waited_us
-            self._reports.send(EpochStart(epoch=self.number, start=self._origin, came_us=came_us))
-        if not self._started and self._renditions:
-            self._start_pictures()
+        self._reports.send(Placed(epoch=source.number, offset=clock.offset))
+        if not self._started:
+            if packet.came_us:
+                waited = first - packet.pts if source.leads_up else 0
+                came_us = packet.came_us + rescale(waited, scale, MICROSECONDS)
+                start = EpochStart(epoch=self.number, start=self._origin, came_us=came_us)
+                self._reports.send(start)
+            if self._renditions:
+                self._start_pictures()
         # After a preroll, the first picture to be shown may not be the next one.
         if self._renditions and (source.leads_up or source.preroll or not self._is_alike):
             self._begin_bridge()
@@ -554,29 +549,24 @@ class EpochPipeline:
         elif not self._started:
             for cut in self._grid.add_picture(self._origin, idr=False, own=False):
                 self._apply_cut(cut)
-            self._await_entry()
-            self._has_told = not self._bridges
+            self._await_entry(told=False)
 
-    def _await_entry(self) -> None:
+    def _await_entry(self, *, told: bool) -> None:
         """Let the source's own packets make the top rung from its next keyframe on, if they can."""
         if self._source.is_reusable:
-            self._bridges = True
+            self._bridges, self._has_told = True, told
             self._grid.await_entry()
 
     def _end_bridge(self) -> None:
         """Let the source's own packets make the top rung again, from the next picture on."""
         self._bridges = False
-        if self._top is None or self._video is None:
-            return
         free = threading.Event()
-        self._copy = OwnPackets(self._top, free)
-        self._video.put(HandBack(free))
+        self._copy = OwnPackets(self._track_of(self._encoders[0].rendition.name), free)
+        if self._video is not None:
+            self._video.put(HandBack(free))
         if not self._has_told:
             self._has_told = True
             self._reports.send(Spliced(epoch=self._source.number, reused=self._reused_name))
-
-    def _report_place(self, source: LiveSource, clock: OutputClock) -> None:
-        self._reports.send(Placed(epoch=source.number, offset=clock.offset))
 
     def _start_pictures(self) -> None:
         source = self._source
@@ -591,9 +581,8 @@ class EpochPipeline:
             for each in self._encoders
         ]
         successor: EncoderStage | None = None
-        self._top = tracks[0]
         if self._begins_own:
-            self._copy = OwnPackets(self._top)
+            self._copy = OwnPackets(tracks[0])
             successor, *stages = stages
         self._video = VideoPipeline(
             source.video_format,
