@@ -23,6 +23,8 @@ _EDGE = 0.05
 # What is compared with the programme, and how far from the picture's place it is looked for.
 _WINDOW = RATE
 _REACH = RATE // 2
+# From the middle of a window; the sound of two encoders meets within a second of the pictures.
+_NEAR = 1.5  # seconds
 
 
 class Joint(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,18 +92,21 @@ class HeardSound:
     ) -> list[tuple[float, float]]:
         """Return by how much the sound is behind its picture, every half second of the media.
 
-        Only where a second of pictures, and of the programme's sound, is without a joint.
+        Only where a second of pictures, and of the programme's sound, is without a joint, and none
+        that shows pictures again is near: the sound is repeated earlier or later than they are.
         """
         times = np.array([picture.time for picture in pictures])
         places = np.array([number_of(p.stamp, fps) / fps for p in pictures if p.stamp is not None])
         assert len(times) == len(places)
+        jumps = times[1:][np.abs(np.diff(places - times)) > 0.6 / fps]
         found: list[tuple[float, float]] = []
         for begins, wave in self.stretches:
             for first in range(0, len(wave) - _WINDOW, _WINDOW // 2):
                 at = begins + first / RATE
                 inside = (times >= at) & (times < at + _WINDOW / RATE)
                 apart = places[inside] - times[inside]
-                if len(apart) < fps * 0.8 or np.ptp(apart) > 0.6 / fps:
+                middle = at + _WINDOW / RATE / 2
+                if len(apart) < fps * 0.8 or np.any(np.abs(jumps - middle) < _NEAR):
                     continue
                 since = round((at + float(np.median(apart))) * RATE) - _REACH
                 sought = whole[max(since, 0) : since + _WINDOW + 2 * _REACH]

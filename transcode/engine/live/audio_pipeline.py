@@ -4,7 +4,8 @@ Sound follows its own timestamps: if it is off by more than 40 ms it is stretche
 samples a second, about 2 %), by more than 200 ms it is cut or filled with silence. If it is
 missing, silence replaces it so that the picture need not wait; sound that arrives later is trimmed
 to the clock. The caller knows when sound is due (see `source`). Positions are samples at 48 kHz on
-the output clock; times are ticks of 90 000 a second.
+the output clock; times are ticks of 90 000 a second. Where one source follows another, the sound of
+the one fades into that of the other.
 """
 
 from collections import deque
@@ -32,6 +33,7 @@ from transcode.engine.codec.decode import (
 )
 from transcode.engine.codec.encode import AAC_FRAME, AUDIO_TIME_BASE, AudioEncoder
 from transcode.engine.core.reports import ReportWriter
+from transcode.engine.live.crossfade import LEAST_HELD, Crossfade
 from transcode.engine.output.segment_grid import Cut, SegmentGrid
 from transcode.engine.output.segmenter import LiveSegmenter
 
@@ -111,6 +113,7 @@ class AudioPipeline:
         self._is_missing = False  # silence has replaced the sound since its newest packet
         self._conformer: AudioConformer | None = None
         self._fifo = AudioFifo()
+        self._fade: Crossfade | None = None  # the end of the source before
         self._silence = stereo_frame(_SILENCE, (bytes(_SILENCE * SAMPLE_BYTES),) * 2, AUDIO_SCALE)
         self._encoder = self._open_encoder()
         self._unsent: deque[Sample] = deque()
@@ -127,6 +130,9 @@ class AudioPipeline:
         self._drain()
         self._decoder = self._open_decoder(source)
         self._is_missing = False
+        self._end_fade()
+        if (held := self._fifo.read()) is not None:
+            self._fade = Crossfade(held, self._written)
 
     def decode(self, data: bytes, pts: int | None) -> None:
         """Decode one packet; `pts` is its time on the output clock, None: it follows the last."""
@@ -180,6 +186,8 @@ class AudioPipeline:
             frames = max(frames, -(-(last - self._first) // AAC_FRAME) + 1)
         stop = self._first + frames * AAC_FRAME
         self._fill(stop - self._written)
+        self._end_fade()
+        self._encode(held=0)
         self._hold(self._encoder.encode(None))
         while self._unsent and self._unsent[-1].pts >= stop:
             self._unsent.pop()
@@ -225,6 +233,8 @@ class AudioPipeline:
         """Write frames at their positions: after silence if early, trimmed if late."""
         for frame in frames:
             early = frame.pts - self._written if frame.pts is not None else 0
+            if self._fade is not None:
+                self._fade.mix(frame, self._written + early)
             if early > _ROUNDING:
                 self._fill(early)
             if early >= -_ROUNDING:
@@ -240,10 +250,26 @@ class AudioPipeline:
             samples -= length
 
     def _write(self, frame: AudioFrame) -> None:
+        self._end_fade()
         self._written += frame.samples
+        self._put(frame)
+        self._encode(held=LEAST_HELD)
+
+    def _end_fade(self) -> None:
+        fade, self._fade = self._fade, None
+        if fade is not None:
+            self._put(fade.frame())
+
+    def _put(self, frame: AudioFrame) -> None:
         frame.pts, frame.time_base = None, AUDIO_TIME_BASE
         self._fifo.write(frame)
-        while (block := self._fifo.read(AAC_FRAME)) is not None:
+
+    def _encode(self, *, held: int) -> None:
+        """Encode all but the last samples, at least `held` of them."""
+        while self._fifo.samples >= AAC_FRAME + held:
+            block = self._fifo.read(AAC_FRAME)
+            if block is None:
+                return
             block.pts, block.time_base = self._encoded, AUDIO_TIME_BASE
             self._encoded += AAC_FRAME
             self._hold(self._encoder.encode(block))

@@ -1,9 +1,11 @@
 """The audio pipeline without a process: holes, late sound, drift, changes of form."""
 
 import array
+import io
 import math
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import av
@@ -46,9 +48,24 @@ class AudioPipelineFixture:
         """End at `end`; return time from the origin and loudness of each frame."""
         self.sound.finish(end, self.grid)
         os.close(self._fd)
+        return [(time - 10, level) for time, level in loudness(self.data)]
+
+    @property
+    def data(self) -> bytes:
+        """All that was sent, as a file."""
         (init,) = [report.data for report in self.sent if isinstance(report, InitSection)]
-        data = init + b"".join(report.data for report in self.sent if isinstance(report, Part))
-        return [(time - 10, level) for time, level in loudness(data)]
+        return init + b"".join(report.data for report in self.sent if isinstance(report, Part))
+
+
+def samples_of(data: bytes) -> list[float]:
+    """Return the levels of the left channel."""
+    with av.open(io.BytesIO(data), "r") as container:
+        frames = list(container.decode(audio=0))
+    return [
+        level
+        for frame in frames
+        for level in array.array("f", bytes(frame.planes[0])[: 4 * frame.samples])
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +116,24 @@ def test_sound_in_time_goes_through_whole(tone: tuple[AudioTrack, list[bytes]]) 
     assert len(levels) == 140
     assert levels[0][0] == 0
     assert loud(levels, 0.03, 2.9)
+
+
+@pytest.mark.parametrize("packets", [70, 71, 77])
+def test_one_source_fades_into_another_whose_wave_is_opposite(
+    tone: tuple[AudioTrack, list[bytes]], packets: int
+) -> None:
+    fixture = AudioPipelineFixture(tone[0])
+    for _ in play(fixture, tone[1][:packets]):
+        pass
+    fixture.sound.splice(tone[0])
+    half_a_wave = 102
+    for _ in play(fixture, tone[1], at=ORIGIN + (packets - 8) * STEP + half_a_wave):
+        pass
+    fixture.sound.finish(ORIGIN + 3 * SECOND, fixture.grid)
+    levels = samples_of(fixture.data)[4_800:]
+    assert len(levels) > 2.8 * 48_000
+    steps = [abs(after - before) for before, after in pairwise(levels)]
+    assert max(steps) < 0.04, "a tone of 440 Hz at this volume steps by 0.029"
 
 
 @pytest.mark.parametrize("early", [0.03, 0.5, 1.3])
