@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 
 # What is compared: below 5 s unrelated sounds agree too often.
 _WINDOW_SECONDS: Final = 5.0
-# An offset is known 10 s after the second encoder has begun, and followed then: 10 s of 360 ppm are
-# 4 ms.
-_SEARCH_SECONDS: Final = 2.5
+# An offset is known 8 s after the second encoder has begun, and as much later as it is ahead or
+# behind; it is followed then: 10 s of 360 ppm are 4 ms.
+_SEARCH_SECONDS: Final = 2.0
 _FOLLOW_SECONDS: Final = 10.0
 _JUDGE_SECONDS: Final = 1.0
 _JUDGED_SECONDS: Final = 2.0

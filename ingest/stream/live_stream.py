@@ -291,12 +291,15 @@ class LiveStream:
 
     # -- observers --------------------------------------------------------------------------------
 
-    async def observe_slot(self, slot: Slot, observer: PacketObserver) -> None:
+    async def observe_slot(
+        self, slot: Slot, observer: PacketObserver, *, at_once: bool = False
+    ) -> None:
         """Let an observer observe what a slot's encoders send, on air or not, until it returns.
 
-        It may return at any time, and what it is given ends with the stream.
+        It may return at any time, and what it is given ends with the stream. An encoder that sends
+        already is observed from its next keyframe on, or `at_once`.
         """
-        await self._observers_of(slot).run(observer)
+        await self._observers_of(slot).run(observer, at_once=at_once)
 
     async def observe_on_air(self, observer: PacketObserver) -> None:
         """Let an observer observe what is on air until it returns, as `observe_slot` does."""
@@ -481,7 +484,10 @@ class LiveStream:
                     if not watching:
                         watching[None] = tasks.create_task(self._watch.run())
                     for slot in sessions.keys() - watching.keys():
-                        observing = self.observe_slot(slot, self._watch.observer(slot))
+                        # Sound needs no keyframe, which may be 10 s away.
+                        observing = self.observe_slot(
+                            slot, self._watch.observer(slot), at_once=True
+                        )
                         watching[slot] = tasks.create_task(observing)
                     await self._encoders_change()
                 for task in watching.values():

@@ -115,15 +115,17 @@ class PacketObservers:
         self._queues: list[PacketQueue] = []
         self._tracks: tuple[Track, ...] | None = None  # of the present source
 
-    async def run(self, observer: PacketObserver) -> None:
+    async def run(self, observer: PacketObserver, *, at_once: bool = False) -> None:
         """Let an observer observe until it returns; if it fails, that is logged.
 
         Of a source that has begun before, it gets the tracks and the packets from the next keyframe
-        on.
+        on, or `at_once`.
         """
         about = {**self._about, "observer": type(observer).__name__}
         queue = PacketQueue(about)
-        if self._tracks is not None:
+        if self._tracks is not None and at_once:
+            queue.begin(self._tracks)
+        elif self._tracks is not None:
             queue.join(self._tracks)
         self._queues.append(queue)
         try:

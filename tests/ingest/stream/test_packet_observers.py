@@ -82,6 +82,24 @@ def test_a_late_observer_gets_the_tracks_and_the_packets_from_the_next_keyframe_
     run(scenario())
 
 
+def test_an_observer_that_needs_no_keyframe_begins_at_once() -> None:
+    async def scenario() -> None:
+        observers, late, early = PacketObservers(), Recording(), Recording()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(observers.run(early, at_once=True))
+            await asyncio.sleep(0)
+            observers.begin(TRACKS)
+            observers.offer([picture(1, key=True)])
+            tasks.create_task(observers.run(late, at_once=True))
+            await asyncio.sleep(0)
+            observers.offer([picture(2)])
+            observers.close()
+        assert late.seen == ["begin 2", "2"]
+        assert early.seen == ["begin 2", "1", "2"]
+
+    run(scenario())
+
+
 def test_a_slow_observer_misses_packets_up_to_a_keyframe_and_the_log_says_so_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
