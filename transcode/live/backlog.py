@@ -372,9 +372,10 @@ class Backlog:
             return start
         pictures = [each for each, _ in self._following() if each.video]
         before = list(takewhile(lambda each: each.pts < (start.show_from or 0), pictures))
+        if not pictures or (not before and start.show_until is not None):
+            # None has come yet, or what was sent of the source before is not followed by them.
+            return start
         if not before:  # it is shown from its keyframe on
-            if start.show_until is not None:
-                return start  # what was sent of the source before is not followed by its packets
             return msgspec.structs.replace(start, show_from=None)
         if start.preroll or not before[0].key or not leads_up_soon(start.video, len(before)):
             return msgspec.structs.replace(start, show_from=None, show_until=None)

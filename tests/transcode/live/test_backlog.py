@@ -485,6 +485,11 @@ def test_a_source_that_is_shown_from_its_keyframe_on_needs_nothing_before_it() -
     assert cut_to(0, packet(0, key=True), packet(40), show_until=None).show_from is None
 
 
+def test_a_source_whose_keyframe_is_held_back_is_shown_from_that_picture_too() -> None:
+    start = cut_to(80, show_until=None)
+    assert (start.splice, start.show_from, start.show_until) == (True, 80, None)
+
+
 def test_a_keyframe_after_pictures_that_are_not_shown_is_a_cut_too() -> None:
     """They may be in the top rendition already, in which packets could not follow them."""
     start = cut_to(0, packet(0, key=True), packet(40))
