@@ -515,7 +515,7 @@ def test_what_begins_anew_after_a_cut_is_no_cut() -> None:
     offer(queue, packet(0, key=True), 1.0)
     offer(queue, packet(40), 1.0)
     starts = [each for each in all_of(queue) if isinstance(each, SourceStart)]
-    assert [each.show_from for each in starts] == [None, None]
+    assert [each.show_from for each in starts] == [40, None]
 
 
 def test_a_cut_is_dated_by_the_first_picture_that_is_shown() -> None:
