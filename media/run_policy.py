@@ -123,7 +123,12 @@ class RunPolicy(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
 
     @property
     def align_wait_seconds(self) -> float:
-        """How long viewers wait for an encoder that is behind, of a policy that is resolved."""
+        """How long viewers wait for an encoder that is behind, of a policy that is resolved.
+
+        For none, if it is not found out which are.
+        """
+        if self.failover.align == "off":
+            return 0.0
         if self.failover.align_wait_seconds is not None:
             return self.failover.align_wait_seconds
         return LOW_LATENCY_ALIGN_WAIT_SECONDS if self.is_low_latency else ALIGN_WAIT_SECONDS

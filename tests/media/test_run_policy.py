@@ -51,8 +51,9 @@ def test_how_long_viewers_wait_follows_from_the_latency_unless_it_is_set() -> No
         RunPolicy(),
         RunPolicy(latency="normal"),
         RunPolicy(latency="normal", failover=RunFailover(align_wait_seconds=0.0)),
+        RunPolicy(latency="normal", failover=RunFailover(align="off", align_wait_seconds=2.0)),
     )
-    assert [resolve(each).align_wait_seconds for each in policies] == [1.0, 3.0, 0.0]
+    assert [resolve(each).align_wait_seconds for each in policies] == [1.0, 3.0, 0.0, 0.0]
 
 
 def test_a_change_leaves_what_is_not_sent_and_takes_back_what_is_null() -> None:
