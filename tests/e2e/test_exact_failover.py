@@ -50,6 +50,8 @@ _DRILL = Cause("drill", lambda _: None, lambda _: None, "drill")
 ALL_CAUSES = (*CAUSES, _LOST_CONNECTION, _DRILL)
 # A switch is looked for so far around its moment, in seconds of the programme.
 _AROUND = 15.0
+# What viewers get is as much later than what is sent, and changes by as much.
+_TOGETHER = 5.0
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,17 +272,19 @@ class FailingWorld:
         amiss: list[str] = []
         used: set[tuple[str, int]] = set()
         wrong_ms: list[int] = []
-        for number, switch in enumerate(self.switches):
+        for switches in self._groups():
             for rung in rungs:
-                near = self._joints_of(number, seen.joints[rung])
+                near = self._joints_of(switches, seen.joints[rung])
                 used |= {(rung, joint.before) for joint in near}
                 lost, twice = sum(each.lost for each in near), sum(each.twice for each in near)
                 shown_ms = round((lost - twice) * 1000 / self._encoders.primary.fps)
-                wrong_ms.append(shown_ms - switch.facts.get("gap_ms", 0))
-                is_own = rung == RUNGS[0]
-                if lost > 2 * is_own or twice / self._encoders.primary.fps > self._most_twice():
+                reported_ms = sum(each.facts.get("gap_ms", 0) for each in switches)
+                wrong_ms.append(round((shown_ms - reported_ms) / len(switches)))
+                most_lost = 2 * len(switches) if rung == RUNGS[0] else 0
+                most_twice = self._most_twice() * len(switches)
+                if lost > most_lost or twice / self._encoders.primary.fps > most_twice:
                     about = [seen.around(rung, joint) for joint in near]
-                    amiss.append(f"{number} {switch.cause} {switch.facts} {rung}: {near} {about}")
+                    amiss.append(f"{switches} {rung}: {near} {about}")
         strays = {
             rung: [each for each in found if (rung, each.before) not in used]
             for rung, found in seen.joints.items()
@@ -316,18 +320,30 @@ class FailingWorld:
         rest = max(map(abs, self.behind_ms)) / 1000 - self._latency.wait
         return rest + 0.2 if rest > -0.1 else 0.0
 
-    def _joints_of(self, number: int, found: list[Joint]) -> list[Joint]:
-        """Return the joints that are nearer to a switch than to any other one."""
-        fps = self._encoders.primary.fps
-        places = [(switch.at - self._began) * fps for switch in self.switches]
+    def _groups(self) -> list[list[Switch]]:
+        """Return the switches, those together whose joints cannot be told apart."""
+        groups: list[list[Switch]] = []
+        for switch in self.switches:
+            if groups and switch.at - groups[-1][-1].at < _TOGETHER:
+                groups[-1].append(switch)
+            else:
+                groups.append([switch])
+        return groups
 
-        def nearest(joint: Joint) -> int:
-            return min(range(len(places)), key=lambda each: abs(places[each] - joint.after))
+    def _joints_of(self, switches: list[Switch], found: list[Joint]) -> list[Joint]:
+        """Return the joints that are nearer to one of these switches than to any other one."""
+        fps = self._encoders.primary.fps
+
+        def distance(switch: Switch, joint: Joint) -> float:
+            return abs((switch.at - self._began) * fps - joint.after)
+
+        def nearest(joint: Joint) -> Switch:
+            return min(self.switches, key=lambda each: distance(each, joint))
 
         return [
             each
             for each in found
-            if nearest(each) == number and abs(places[number] - each.after) < _AROUND * fps
+            if nearest(each) in switches and distance(nearest(each), each) < _AROUND * fps
         ]
 
     def _marks(self, rendition: str) -> int:
