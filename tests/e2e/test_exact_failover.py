@@ -302,11 +302,13 @@ class FailingWorld:
         proof(f"{what}: discontinuities", f"{marks}", "0")
         longest = max((length for _, length in holes), default=0.0)
         proof(f"{what}: longest hole in the sound", f"{longest * 1000:.0f} ms", "20 ms")
-        moved = (max(lips) - min(lips)) * 1000 if lips else 0.0
+        apart = [each for _, each in lips]
+        moved = (max(apart) - min(apart)) * 1000 if apart else 0.0
         proof(f"{what}: sound moves against the picture by", f"{moved:.0f} ms", "40 ms")
         proof(f"{what}: gap_ms against the pictures", f"{max(wrong_ms, key=abs)} ms", "70 ms")
         proof(f"{what}: behind_ms", f"{min(self.behind_ms)} to {max(self.behind_ms)}", "")
-        facts = "\n".join([*amiss, f"{strays}", f"{marks}", f"{holes}", self._log()])
+        lip_sync = [f"{at:.1f}: {each * 1000:.0f}" for at, each in lips]
+        facts = "\n".join([*amiss, f"{strays}", f"{marks}", f"{holes}", f"{lip_sync}", self._log()])
         assert not amiss, facts
         assert not any(strays.values()), facts
         assert len(lips) > 5
@@ -372,9 +374,9 @@ class SeenProgramme:
         near = [each for each in self._pictures[rung] if abs(each.time - joint.time) < 0.15]
         return " ".join(f"{number_of(each.stamp or 0, self._fps)}@{each.time:.3f}" for each in near)
 
-    def lip_sync(self, rung: str, whole: Wave) -> list[float]:
-        """Return by how much the sound is behind a rung's pictures, over and over."""
-        return [apart for _, apart in self.sound.lip_sync(self._pictures[rung], whole, self._fps)]
+    def lip_sync(self, rung: str, whole: Wave) -> list[tuple[float, float]]:
+        """Return times, and by how much the sound is behind a rung's pictures there."""
+        return self.sound.lip_sync(self._pictures[rung], whole, self._fps)
 
 
 @contextmanager
