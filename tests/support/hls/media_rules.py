@@ -188,12 +188,17 @@ class MediaBytes:
             self._check_encoding(msn)
 
     def _check_encoding(self, msn: int) -> None:
-        """Check that a change of the encoding is a discontinuity (6.2.1)."""
+        """Check that a change of the encoding is a discontinuity (6.2.1).
+
+        The standard recommends one also where the codec's profile changes. Here parameter sets are
+        in band, and every player goes on without (docs/playback.md).
+        """
         inits = [
             self.inits.get(joined(self._history.url, self._history.known[n].lines.map_uri or ""))
             for n in (msn - 1, msn)
         ]
-        if None not in inits and inits[0] != inits[1]:
+        kinds = [None if each is None else _kind(each) for each in inits]
+        if None not in kinds and kinds[0] != kinds[1]:
             self._report(f"{msn} has another encoding without EXT-X-DISCONTINUITY", "6.2.1")
 
     def _check_step(self, step: Fraction, frame: Fraction, name: str) -> None:
@@ -227,3 +232,8 @@ def _name(resource: Resource) -> str:
 
 def _end(url: str) -> str:
     return url.rsplit("/", 1)[-1]
+
+
+def _kind(init: Init) -> Init:
+    """Return an init section without the profile and level of its codec."""
+    return msgspec.structs.replace(init, codec=init.codec.split(".")[0])

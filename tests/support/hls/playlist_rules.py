@@ -95,11 +95,13 @@ def _check_sum(number: int, segment: ListedSegment, text: MediaText, report: Rep
     """Check that the parts of a closed segment have its duration."""
     if not segment.uri or segment.gap or not segment.parts:
         return
-    following = text.all[number - text.sequence + 1 :][:1]
+    place = number - text.sequence
+    before, following = text.all[:place][-1:], text.all[place + 1 :][:1]
     if not following and not text.ended:
         return  # an epoch may end with it
     ends = following[0].discontinuity if following else True
-    edge = number == 0 or segment.discontinuity or ends
+    others = {each.map_uri for each in (*before, *following)} - {segment.map_uri}
+    edge = number == 0 or segment.discontinuity or ends or bool(others)
     together = sum((part.duration for part in segment.parts), Fraction(0))
     if abs(together - segment.duration) > (_REORDERING if edge else _JITTER):
         report(
