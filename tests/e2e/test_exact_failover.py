@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 
 import msgspec
 import pytest
@@ -302,7 +303,9 @@ class FailingWorld:
         proof(f"{what}: discontinuities", f"{marks}", "0")
         longest = max((length for _, length in holes), default=0.0)
         proof(f"{what}: longest hole in the sound", f"{longest * 1000:.0f} ms", "20 ms")
-        apart = [each for _, each in lips]
+        # A pause in the programme is found anywhere in it, once in a while.
+        three = zip(lips, lips[1:], lips[2:], strict=False)
+        apart = [median(each for _, each in some) for some in three]
         moved = (max(apart) - min(apart)) * 1000 if apart else 0.0
         proof(f"{what}: sound moves against the picture by", f"{moved:.0f} ms", "40 ms")
         proof(f"{what}: gap_ms against the pictures", f"{max(wrong_ms, key=abs)} ms", "70 ms")
