@@ -10,6 +10,8 @@ reads `EngineOrder`s from its standard input and writes `EngineReport`s to its s
     engine: Spliced                       or EpochFinished, Prepared..., if that is impossible
     parent: Begin (continues), Packet...  the same pictures go on, with other sound or another clock
     engine: Spliced
+    parent: ReuseSource                   its own packets make the top rung again from here on
+    engine: Spliced
     parent: ShowSlate, ExtendSlate...     no source is on air, until a Begin (splice) or Finish
     parent: end of input                  the engine finishes its work and exits with 0
 

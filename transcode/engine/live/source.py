@@ -313,7 +313,8 @@ class LiveSource:
             return True
         if access is AccessPoint.ENTRY:
             turned = is_rotated(packet.data, config.length_size)
-            self.mismatched = turned or not fits_config(packet.data, config)
+            # For good: the next one may bring no parameter sets, and need those that differ.
+            self.mismatched |= turned or not fits_config(packet.data, config)
             return not self.mismatched
         return self._entry is None  # a start at a keyframe that is no IDR picture allows no copy
 

@@ -120,6 +120,16 @@ def test_encoders_fit_sources_that_are_coded_alike() -> None:
     assert source(None).encoder_key is None
 
 
+def test_pictures_of_another_configuration_are_never_lent_again() -> None:
+    of = source()
+    assert of.can_reuse(picture(0, IDR), AccessPoint.ENTRY)
+    unit = b"\x67" + bytes([AVC.profile - 1]) + AVC.sps[0][2:]
+    other = len(unit).to_bytes(4, "big") + unit + IDR
+    assert not of.can_reuse(picture(40, other), AccessPoint.ENTRY)
+    assert not of.can_reuse(picture(80, IDR), AccessPoint.ENTRY), "it needs those sets, too"
+    assert of.mismatched
+
+
 def test_a_configuration_that_is_none_is_no_reason_to_stop() -> None:
     broken = source(msgspec.structs.replace(VIDEO, config=b"\x01"))
     assert broken.config is None
