@@ -37,37 +37,41 @@ class PacketQueue:
         self._bytes = 0
         self._tracks: tuple[Track, ...] = ()
         self._dropping = False
+        self._awaits_keyframe = False  # sound that comes meanwhile is observed
         self._has_told = False
         self._is_closed = False
         self._wake = asyncio.Event()
 
     def begin(self, tracks: tuple[Track, ...]) -> None:
         """Add the beginning of a source."""
-        self._tracks = tracks
+        self._tracks, self._awaits_keyframe = tracks, False
         if not self._dropping:
             self._put(SourceObserved(tracks))
 
     def join(self, tracks: tuple[Track, ...]) -> None:
-        """Observe a source that has begun already, from its next keyframe on."""
-        self._tracks, self._dropping = tracks, True
+        """Observe a source that has begun already: its pictures from the next keyframe on."""
+        self.begin(tracks)
+        self._awaits_keyframe = has_picture(tracks)
 
     def offer(self, packets: Sequence[MediaPacket]) -> None:
         """Add packets, or drop them."""
         if self._dropping and self._bytes <= self._most_bytes // 2:
             packets = list(dropwhile(lambda packet: not self._can_begin(packet), packets))
             if packets:
-                self._dropping = False
+                self._dropping = self._awaits_keyframe = False
                 self._put(SourceObserved(self._tracks))
+        elif self._awaits_keyframe:
+            packets = self._without_pictures(packets)
         size_bytes = _memory_bytes(packets)
         if not self._dropping and self._bytes + size_bytes > self._most_bytes:
             self._drop()
-        if not self._dropping:
+        if not self._dropping and packets:
             self._bytes += size_bytes
             self._put(packets)
 
     def finish(self) -> None:
         """Add the end of the source."""
-        self._dropping, self._tracks = False, ()
+        self._dropping, self._awaits_keyframe, self._tracks = False, False, ()
         self._put(SourceEnded())
 
     def close(self) -> None:
@@ -99,6 +103,16 @@ class PacketQueue:
             self._has_told = True
             log.warning("observer too slow: packets dropped", extra=self._about)
 
+    def _without_pictures(self, packets: Sequence[MediaPacket]) -> list[MediaPacket]:
+        """Return packets without the pictures before the first keyframe."""
+        kept: list[MediaPacket] = []
+        for packet in packets:
+            is_picture = isinstance(packet.track, VideoTrack)
+            self._awaits_keyframe &= not (is_picture and packet.key)
+            if not is_picture or not self._awaits_keyframe:
+                kept.append(packet)
+        return kept
+
     def _can_begin(self, packet: MediaPacket) -> bool:
         is_picture = isinstance(packet.track, VideoTrack)
         return packet.key and is_picture is has_picture(self._tracks)
@@ -118,8 +132,8 @@ class PacketObservers:
     async def run(self, observer: PacketObserver) -> None:
         """Let an observer observe until it returns; if it fails, that is logged.
 
-        Of a source that has begun before, it gets the tracks and the packets from the next keyframe
-        on.
+        Of a source that has begun before, it gets the tracks and the sound from now on, and the
+        pictures from the next keyframe on.
         """
         about = {**self._about, "observer": type(observer).__name__}
         queue = PacketQueue(about)

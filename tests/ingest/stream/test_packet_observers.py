@@ -65,7 +65,7 @@ def test_each_observer_gets_all_from_the_beginning_of_a_source_on() -> None:
     run(scenario())
 
 
-def test_a_late_observer_gets_the_tracks_and_the_packets_from_the_next_keyframe_on() -> None:
+def test_a_late_observer_gets_the_sound_at_once_and_pictures_from_a_keyframe_on() -> None:
     async def scenario() -> None:
         observers, late = PacketObservers(), Recording()
         observers.begin(TRACKS)
@@ -77,7 +77,7 @@ def test_a_late_observer_gets_the_tracks_and_the_packets_from_the_next_keyframe_
             sound = MediaPacket(track=AUDIO, dts=3, pts=3, key=True, data=b"x")
             observers.offer([sound, picture(4, key=True), picture(5)])
             observers.close()
-        assert late.seen == ["begin 2", "4", "5"]
+        assert late.seen == ["begin 2", "3", "4", "5"]
 
     run(scenario())
 
