@@ -250,8 +250,8 @@ def _jumps(clock: ClockReport) -> str | None:
         return None
     times = "once" if clock.jumps == 1 else f"{clock.jumps} times"
     return (
-        f"The timestamps jumped {times} within ten minutes, with a discontinuity for viewers each"
-        " time: restart the encoder, or stop its source from looping."
+        f"The timestamps jumped {times} within ten minutes: restart the encoder, or stop its source"
+        " from looping."
     )
 
 
@@ -291,32 +291,33 @@ _CLOCK: Final = (_jumps, _steps_back, _interleave)
 
 
 def compare_encoders(reports: Mapping[Slot, EncoderReport]) -> list[str]:
-    """Return advice that makes a switch from one encoder to another invisible."""
-    if not reports:
-        return []
-    first = min(reports)
+    """Return advice that makes a switch from one encoder to another invisible.
+
+    One that has sent nothing yet is not compared.
+    """
+    slots = sorted(slot for slot, each in reports.items() if each.video or each.audio)
     return [
         sentence
-        for slot in sorted(reports)
-        if slot != first
-        for sentence in _encoder_differences(first, reports[first], slot, reports[slot])
+        for slot in slots[1:]
+        for sentence in _encoder_differences(slots[0], reports[slots[0]], slot, reports[slot])
     ]
 
 
 def _encoder_differences(
     slot: Slot, report: EncoderReport, other_slot: Slot, other_report: EncoderReport
 ) -> Iterator[str]:
-    differences = [
-        *_picture_differences(report.video, other_report.video),
-        *_sound_differences(report.audio, other_report.audio),
-    ]
-    seam = _has_seam(report.video, other_report.video)
+    of_pictures = [*_picture_differences(report.video, other_report.video)]
+    differences = [*of_pictures, *_sound_differences(report.audio, other_report.audio)]
     if not differences:
         return
+    if _has_seam(report.video, other_report.video):
+        effect = "shows a discontinuity"
+    else:  # sound is encoded
+        effect = "may show a discontinuity" if of_pictures else "may be heard"
     name = str(slot).capitalize()
     yield (
         f"{name} and {other_slot} have different settings ({', '.join(differences)}): a switch"
-        f" between them {'shows' if seam else 'may show'} a discontinuity; set both alike."
+        f" between them {effect}; set both alike."
     )
 
 

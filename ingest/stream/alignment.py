@@ -21,7 +21,7 @@ _KEPT: Final = 5
 _MISSES: Final = 3
 # In the first 20 s more of what the encoders sent comes into reach each time: a right place for
 # what was taken for its repetition.
-_SETTLED: Final = 10
+_SETTLED: Final = 8
 # Pictures are placed less exactly than sound: by a picture, at 25 a second.
 _LEAST_LIP_SYNC: Final = 0.04
 _NOT_YET: Final = "not compared yet"

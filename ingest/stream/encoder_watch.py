@@ -1,12 +1,14 @@
 """Finds out how far the encoders of one stream are apart, while there are several with sound.
 
-With `judges`, it also finds out which of them show black, a frozen picture or silence while another
-one does not; a judgement holds for less than 2 s, so that a watch that has died says nothing.
+If it `judges`, it also finds out which of them show black, a frozen picture or silence while
+another one does not; a judgement holds for less than 2 s, so that a watch that has died says
+nothing.
 
 The encoder in the lowest slot is the reference; each other one is compared with it, again and
-again. An engine of its own does that, which knows nothing of what is on air: if it dies or hangs,
-another one is started after a while, and nothing else depends on it. A stream with one encoder has
-no engine. Times are seconds of the event loop's clock.
+again. How far two others are apart outlives a reference that ends or begins anew, since their own
+clocks go on. An engine of its own does that, which knows nothing of what is on air: if it dies or
+hangs, another one is started after a while, and nothing else depends on it. A stream with one
+encoder has no engine. Times are seconds of the event loop's clock.
 """
 
 import asyncio
@@ -32,31 +34,37 @@ log = logging.getLogger(__name__)
 
 # What is compared: below 5 s unrelated sounds agree too often.
 _WINDOW_SECONDS: Final = 5.0
-# An offset is known 8 s after the second encoder has begun, and as much later as it is ahead or
-# behind; it is followed then: 10 s of 360 ppm are 4 ms.
-_SEARCH_SECONDS: Final = 2.0
+# An offset is known 10 s after the second encoder has begun, and followed then: 10 s of 360 ppm are
+# 4 ms.
+_SEARCH_SECONDS: Final = 2.5
 _FOLLOW_SECONDS: Final = 10.0
 _JUDGE_SECONDS: Final = 1.0
 _JUDGED_SECONDS: Final = 2.0
 # An engine starts in 0.2 s; one that cannot must not be tried all the time.
 _RETRY_SECONDS: Final = 30.0
+# Sound and picture of two encoders may differ by less; by more, their clocks are not as they were.
+_CONTRADICTION_SECONDS: Final = 0.1
 
 
 class EncoderWatch:
     """The offsets of one stream's encoders; `run` compares them until it is cancelled.
 
     `reference` is the slot with which the others are compared; None if there is none with sound.
+    `compares` is whether it is run once there are several. Set `judges` before `run`.
     """
 
     def __init__(self, stream: str, open_comparer: OpenComparer, *, judges: bool = False) -> None:
         self.reference: Slot | None = None
+        self.compares = True
+        self.judges = judges
         self._stream = stream
         self._open_comparer = open_comparer
-        self._judges = judges
         self._comparer: SourceComparer | None = None
         self._sources: dict[Slot, AudioTrack | None] = {}
         self._pictures: dict[Slot, VideoTrack] = {}
         self._alignments: dict[Slot, Alignment] = {}
+        # How far slots were from the reference before the present one.
+        self._former: dict[Slot, float] = {}
         # Per slot, and when they were asked for.
         self._faults: dict[Slot, tuple[float, Sequence[SourceFault]]] = {}
         self._changes = 0
@@ -68,17 +76,24 @@ class EncoderWatch:
 
     def offset(self, slot: Slot, other: Slot) -> float | None:
         """Return what to add to a time of one slot's pictures for the other's of that moment."""
-        known = {each: alignment.picture_offset for each, alignment in self._alignments.items()}
-        if self.reference is not None:
-            known[self.reference] = 0.0
-        first, second = known.get(slot), known.get(other)
-        return None if first is None or second is None else second - first
+        for known in (self._known(), self._former):
+            if slot in known and other in known:
+                return known[other] - known[slot]
+        return None
+
+    def _known(self) -> dict[Slot, float]:
+        """Return how far the pictures of slots are from those of the reference."""
+        offsets = ((slot, each.picture_offset) for slot, each in self._alignments.items())
+        known = {slot: offset for slot, offset in offsets if offset is not None}
+        return known if self.reference is None else {**known, self.reference: 0.0}
 
     def is_awaited(self, slot: Slot, other: Slot) -> bool:
         """Return whether the offset of two slots may be known soon.
 
         One that is not observed yet will be from its next keyframe on.
         """
+        if not self.compares:
+            return False
         observed = [each for each in (slot, other) if each in self._sources]
         if not all(map(self._is_comparable, observed)):
             return False
@@ -100,7 +115,7 @@ class EncoderWatch:
         """Handle that a slot's encoder begins, or begins anew with another clock or sound."""
         self._sources[slot] = audio
         self._pictures.pop(slot, None)
-        if video is not None and self._judges:
+        if video is not None and self.judges:
             self._pictures[slot] = video
         self._restart(slot)
         if self._comparer is not None:
@@ -108,7 +123,7 @@ class EncoderWatch:
 
     def _begin(self, comparer: SourceComparer, slot: Slot) -> None:
         comparer.begin(
-            slot.number, self._sources[slot], self._pictures.get(slot), judged=self._judges
+            slot.number, self._sources[slot], self._pictures.get(slot), judged=self.judges
         )
 
     def add(self, slot: Slot, packets: Sequence[MediaPacket]) -> None:
@@ -129,16 +144,20 @@ class EncoderWatch:
         self.reference = None
         self._sources.clear()
         self._pictures.clear()
-        self._alignments, self._faults = {}, {}
+        self._alignments, self._former, self._faults = {}, {}, {}
 
     def _restart(self, changed: Slot) -> None:
         """Void what was known of a slot, or of all if they were compared with it."""
         self._faults.pop(changed, None)
         self._changes += 1
-        before = self.reference
+        before, known = self.reference, self._known()
         self.reference = min(filter(self._is_comparable, self._sources), default=None)
         is_same = self.reference == before != changed
         kept = self._alignments if is_same else {}
+        known.pop(changed, None)
+        self._former.pop(changed, None)
+        if not is_same and len(known) > 1:
+            self._former = known
         self._alignments = {
             slot: kept[slot] if slot in kept and slot != changed else Alignment()
             for slot in self._sources
@@ -193,17 +212,16 @@ class EncoderWatch:
         """
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
-        judged_at = clock()
-        while (left := until - clock()) > 0:
-            if self._judges and self._others():
-                left = min(left, judged_at + _JUDGE_SECONDS - clock())
+        judge_at = clock() + _JUDGE_SECONDS
+        while clock() < until:
+            judges = self.judges and bool(self._others())
             self._has_changed.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout_at(min(until, judge_at) if judges else until):
                     await self._has_changed.wait()
                 until = min(until, clock() + _SEARCH_SECONDS)
-            if self._judges and self._others() and clock() >= judged_at + _JUDGE_SECONDS:
-                judged_at = clock()
+            if self.judges and self._others() and clock() >= judge_at:
+                judge_at = clock() + _JUDGE_SECONDS
                 if not await self._judge(comparer):
                     return False
         return True
@@ -234,8 +252,11 @@ class EncoderWatch:
             return False
         if self._alignments.get(slot) is not alignment:
             return True  # it has begun anew meanwhile
-        before = alignment.offset
+        before, believed = alignment.offset, self.offset(reference, slot)
         alignment.record(found)
+        apart = 0.0 if found.offset is None or believed is None else found.offset - believed
+        if abs(apart) > _CONTRADICTION_SECONDS:
+            self._former.pop(slot, None)
         if (before is None) is not (alignment.offset is None):
             about = {"stream": self._stream, "slot": str(slot), "reference": str(reference)}
             log.info("encoders aligned" if before is None else "alignment lost", extra=about)

@@ -108,10 +108,8 @@ class LiveStream:
         self._journal = JournalQueue(grant.hash, journal)
         self._feed = RunFeed(grant.hash, self._clock, self._wake.set)
         self._watch: EncoderWatch | None = None
-        failover = grant.run.failover
-        if open_comparer is not None and failover.align == "on":
-            judges = failover.quality != "off"
-            self._watch = EncoderWatch(grant.hash, open_comparer, judges=judges)
+        if open_comparer is not None:
+            self._watch = EncoderWatch(grant.hash, open_comparer)
         self._switcher = Switcher(
             grant.hash, self._feed, grant.policy, self._journal.add_event, self._lag, self._watch
         )
@@ -473,27 +471,38 @@ class LiveStream:
             self._journal.close()
 
     async def _watch_encoders(self) -> None:
-        """Compare the encoders while there are several, until cancelled."""
-        if self._watch is None:
+        """Compare the encoders while there are several, until cancelled.
+
+        How is what the newest encoder's grant says.
+        """
+        watch = self._watch
+        if watch is None:
             return
         sessions = self._switcher.sessions
         while True:
+            watch.compares, judges = self._wanted_watch()
+            if len(sessions) < 2 or not watch.compares:
+                await self._encoders_change()
+                continue
+            watch.judges = judges
             async with asyncio.TaskGroup() as tasks:
                 watching: dict[Slot | None, asyncio.Task[None]] = {}
-                while len(sessions) > 1:
+                while len(sessions) > 1 and self._wanted_watch() == (True, judges):
                     if not watching:
-                        watching[None] = tasks.create_task(self._watch.run())
+                        watching[None] = tasks.create_task(watch.run())
                     for slot in sessions.keys() - watching.keys():
                         # Sound needs no keyframe, which may be 10 s away.
-                        observing = self.observe_slot(
-                            slot, self._watch.observer(slot), at_once=True
-                        )
+                        observing = self.observe_slot(slot, watch.observer(slot), at_once=True)
                         watching[slot] = tasks.create_task(observing)
                     await self._encoders_change()
                 for task in watching.values():
                     task.cancel()
-            self._watch.forget()
-            await self._encoders_change()
+            watch.forget()
+
+    def _wanted_watch(self) -> tuple[bool, bool]:
+        """Return whether encoders are to be compared, and whether what they show is judged."""
+        failover = self._grant.run.failover
+        return failover.align == "on", failover.quality != "off"
 
     async def _encoders_change(self) -> None:
         """Wait until an encoder has come or gone."""

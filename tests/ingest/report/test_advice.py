@@ -227,7 +227,7 @@ def test_a_good_encoder_gets_no_advice(report: EncoderReport) -> None:
             with_clock(drift_ppm=350), ("350 ppm fast", "21 ms a minute", "NTP"), id="drift"
         ),
         pytest.param(with_clock(drift_ppm=-350), ("350 ppm slow",), id="drift the other way"),
-        pytest.param(with_clock(jumps=3), ("jumped 3 times",), id="jumps"),
+        pytest.param(with_clock(jumps=3), ("jumped 3 times", "minutes: restart"), id="jumps"),
         pytest.param(with_clock(steps_back=1), ("went back once",), id="a step back"),
         pytest.param(
             with_clock(interleave_ms=1400), ("1.4 s apart", "audio delay"), id="interleave"
@@ -297,10 +297,10 @@ def test_encoders_that_are_set_alike_need_no_advice() -> None:
         (with_picture(profile="Main"), ("profile High and Main", "may show")),
         (with_picture(frame_rate=25.0), ("30 and 25 frames/s", "may show")),
         (replace(GOOD, video=None), ("one sends no picture", "shows a discontinuity")),
-        (replace(GOOD, audio=None), ("one sends no sound", "may show")),
+        (replace(GOOD, audio=None), ("one sends no sound", "may be heard")),
         (
             replace(GOOD, audio=replace(SOUND, rate=44_100, channels=1, codec="MP3")),
-            ("AAC and MP3", "48000 and 44100 Hz", "2 and 1 channels"),
+            ("AAC and MP3", "48000 and 44100 Hz", "2 and 1 channels", "may be heard"),
         ),
     ],
 )
@@ -317,6 +317,9 @@ def test_every_backup_is_compared_with_the_primary() -> None:
     other = with_picture(frame_rate=25.0)
     sentences = compare_encoders({SECOND: other, BACKUP: other})
     assert sentences == []
+    nothing = replace(GOOD, video=None, audio=None)  # it has just connected
+    assert compare_encoders({PRIMARY: GOOD, BACKUP: nothing}) == []
+    assert compare_encoders({PRIMARY: nothing, BACKUP: GOOD}) == []
     sentences = compare_encoders({PRIMARY: GOOD, SECOND: other, BACKUP: other})
     assert [each.split(" have")[0] for each in sentences] == [
         "Primary and backup-1",

@@ -48,11 +48,11 @@ def test_a_clock_that_drifts_is_followed() -> None:
 
 def test_the_search_is_wide_until_an_offset_is_settled_and_after_some_misses() -> None:
     assert recorded().near is None
-    assert recorded(*[1.0] * 9).near is None
-    assert recorded(*[1.0] * 10).near == 1.0
-    assert recorded(*[1.0] * 10, None, None).near == 1.0
-    assert recorded(*[1.0] * 10, 2.0, 2.0).near is None
-    missed = recorded(*[1.0] * 10, None, None, None)
+    assert recorded(*[1.0] * 7).near is None
+    assert recorded(*[1.0] * 8).near == 1.0
+    assert recorded(*[1.0] * 8, None, None).near == 1.0
+    assert recorded(*[1.0] * 8, 2.0, 2.0).near is None
+    missed = recorded(*[1.0] * 8, None, None, None)
     assert (missed.near, missed.offset, missed.reason) == (None, 1.0, "silent")
 
 

@@ -66,14 +66,14 @@ async def test_two_are_known_after_two_comparisons_and_followed_more_slowly_then
     async with watching(ports) as watch:
         watch.begin(PRIMARY, AUDIO)
         watch.begin(BACKUP, AUDIO)
-        await asyncio.sleep(3.9)
+        await asyncio.sleep(4.9)
         assert offset(watch, BACKUP) is None
         await asyncio.sleep(0.2)
         assert offset(watch, BACKUP) == 1.371
         await asyncio.sleep(60)
         (comparer,) = ports.comparers
-        assert [near for *_, near in comparer.asked[:11]] == [None] * 10 + [1.371]
-        assert len(comparer.asked) == 10 + 4
+        assert [near for *_, near in comparer.asked[:9]] == [None] * 8 + [1.371]
+        assert len(comparer.asked) == 8 + 4
 
 
 @virtual_time
@@ -105,7 +105,7 @@ async def test_the_comparer_ends_with_the_second_encoder() -> None:
         watch.begin(BACKUP, AUDIO)
         assert offset(watch, BACKUP) is None
         await asyncio.sleep(10)
-        assert [len(each.asked) for each in ports.comparers] == [asked, 4]
+        assert [len(each.asked) for each in ports.comparers] == [asked, 3]
         assert ports.comparers[0].told == ["begin 0", "begin 1", "remove 1"]
 
 
@@ -123,11 +123,17 @@ async def test_what_begins_anew_is_unknown_again_and_the_others_are_not() -> Non
         await asyncio.sleep(6)
         watch.begin(PRIMARY, AUDIO)
         assert (offset(watch, BACKUP), offset(watch, THIRD)) == (None, None)
+        assert (watch.offset(BACKUP, THIRD), watch.offset(PRIMARY, THIRD)) == (1, None)
         await asyncio.sleep(6)
         assert (offset(watch, BACKUP), offset(watch, THIRD)) == (1, 2)
         watch.end(PRIMARY)
         assert watch.reference == BACKUP
         assert (watch.alignment(BACKUP), offset(watch, THIRD)) == (None, None)
+        assert watch.offset(BACKUP, THIRD) == 1  # their clocks go on
+        ports.apart = lambda _, __: apart(5)
+        await asyncio.sleep(3)
+        assert watch.offset(BACKUP, THIRD) is None  # once another one is found
+        ports.apart = lambda _, other: apart(other)
         await asyncio.sleep(6)
         assert offset(watch, THIRD) == 2
         assert ports.comparers[0].asked[-1][:2] == (1, 2)
@@ -322,6 +328,51 @@ async def test_a_stream_that_is_not_to_compare_does_not() -> None:
             encoder.send(packets=3)
         await asyncio.sleep(30)
         assert ports.comparers == []
+
+
+@virtual_time
+async def test_a_setting_that_changed_counts_from_the_next_encoder_on() -> None:
+    ports = FakePorts()
+    ports.apart = lambda _, __: apart(0.5)
+    async with streams(ports) as live:
+        encoders: dict[Slot, FakePublisher] = {}
+
+        async def attach(slot: Slot, **failover: str) -> None:
+            changed = msgspec.structs.replace(GRANT.run.failover, **failover)
+            run = msgspec.structs.replace(GRANT.run, failover=changed)
+            if slot in encoders:
+                session = encoders[slot].session
+                assert session is not None
+                session.close(goodbye=False)
+            grant = msgspec.structs.replace(GRANT, slot=slot, run=run)
+            encoders[slot] = encoder = FakePublisher()
+            encoder.session = await live.attach(grant, encoder)
+            for _ in range(12):
+                for each in encoders.values():
+                    each.send(packets=3)
+                await asyncio.sleep(1)
+
+        def known() -> list[bool]:
+            slots = msgspec.convert(live.report(1), StreamReport).slots
+            return [each.alignment is not None for each in slots]
+
+        await attach(PRIMARY, align="off")
+        await attach(BACKUP, align="off")
+        assert ports.comparers == []
+        await attach(BACKUP, align="on", quality="off")
+        assert known() == [False, True]
+        (comparer,) = ports.comparers
+        assert comparer.judged == []
+        await attach(BACKUP, quality="report")
+        comparer = ports.comparers[-1]
+        assert comparer.judged != []
+        assert comparer.asked[-1][:2] == (0, 1)
+        await attach(PRIMARY, align="off")
+        assert known() == [False, False]
+        made, asked = len(ports.comparers), len(comparer.asked)
+        await attach(BACKUP, align="off")
+        assert (len(ports.comparers), len(comparer.asked)) == (made, asked)
+        assert live.behind_ms() == {}
 
 
 class EndingSlowly(FakePorts):

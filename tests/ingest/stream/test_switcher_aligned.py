@@ -18,6 +18,7 @@ from tests.ingest.stream.test_live_stream import FakePorts
 from tests.support.ingest.simulated_encoders import (
     BACKUP,
     PRIMARY,
+    SECOND,
     SimulatedEncoder,
     SimulatedStream,
     simulated_stream,
@@ -360,4 +361,48 @@ async def test_an_encoder_that_is_awaited_goes_on_although_the_lost_one_comes_ba
         assert stream.on_air == PRIMARY
         await asyncio.sleep(1.0)
         assert stream.on_air == BACKUP
+        assert programme.steps == []
+
+
+@pytest.mark.parametrize("returns", [False, True])
+@virtual_time
+async def test_two_backups_stay_known_to_each_other_whatever_the_primary_does(
+    returns: bool,
+) -> None:
+    programme = Programme()
+    async with simulated_stream(programme.ports, Policy(), compares=True) as stream:
+        primary = await programme.add(stream, PRIMARY)
+        backup = await programme.add(stream, BACKUP, behind=0.7, phase=0.3)
+        await programme.add(stream, SECOND, behind=0.2, clock=70.0, phase=1.4)
+        await asyncio.sleep(KNOWN)
+        primary.leave()
+        await asyncio.sleep(4)
+        assert stream.on_air == BACKUP
+        if returns:
+            primary = await programme.add(stream, PRIMARY)
+            await asyncio.sleep(1)
+            primary.leave()
+            await asyncio.sleep(0.5)
+        backup.leave()
+        await asyncio.sleep(3)
+        assert stream.on_air == SECOND
+        assert programme.steps == []
+        assert programme.ports.events[-1][1]["gap_ms"] == 0
+
+
+@virtual_time
+async def test_a_return_is_exact_however_far_apart_the_keyframes_of_the_backup_are() -> None:
+    """It is compared by its sound, which needs no keyframe."""
+    programme = Programme()
+    policy = Policy(return_seconds=2)
+    async with simulated_stream(programme.ports, policy, compares=True) as stream:
+        primary = await programme.add(stream, PRIMARY)
+        backup = await programme.add(stream, BACKUP, behind=-0.8)
+        backup.gop = 200
+        await asyncio.sleep(KNOWN + 6)
+        primary.leave()
+        await asyncio.sleep(2.3)
+        await programme.add(stream, PRIMARY)
+        await asyncio.sleep(25)
+        assert stream.on_air == PRIMARY
         assert programme.steps == []
