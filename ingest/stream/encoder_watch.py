@@ -179,6 +179,9 @@ class EncoderWatch:
                     answers = await self._follow(comparer)
             except Exception:  # a process that cannot start, or a fault: neither ends the stream
                 log.exception("encoders not compared", extra={"stream": self._stream})
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    # A fault while it ends takes the place of what ends it.
+                    raise asyncio.CancelledError from None
             finally:
                 self._comparer = None
             if not answers:

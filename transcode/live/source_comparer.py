@@ -212,12 +212,13 @@ class EngineComparer:
         """Read what the engine answers, until it has ended."""
         try:
             async for report in self._engine.reports():
-                if self._answer is not None and isinstance(report, Compared | Judged):
-                    self._answer.set_result(report)
-                    self._answer = None
+                if isinstance(report, Compared | Judged):
+                    answer, self._answer = self._answer, None
+                    if answer is not None and not answer.done():  # else it was given up just now
+                        answer.set_result(report)
         except WireError:
             pass  # the security log has it, and the engine is dead
-        if self._answer is not None:
+        if self._answer is not None and not self._answer.done():
             self._answer.set_exception(EngineLost(None))
 
 

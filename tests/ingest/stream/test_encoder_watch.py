@@ -275,6 +275,30 @@ async def test_a_machine_without_processes_is_logged_and_tried_again(
 
 
 @virtual_time
+async def test_a_fault_of_a_comparer_that_is_to_end_does_not_keep_the_watch_from_ending() -> None:
+    """It would never observe the encoders that come afterwards."""
+    ports = FakePorts()
+
+    @asynccontextmanager
+    async def comparer(stream: str) -> AsyncGenerator[FakeComparer]:
+        async with ports.comparer(stream) as opened:
+            try:
+                yield opened
+            except asyncio.CancelledError:
+                raise ValueError("an answer to nobody") from None
+
+    watch = EncoderWatch("Ab3", comparer)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(watch.run())
+        watch.begin(PRIMARY, AUDIO)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(1)
+        running.cancel()
+        await asyncio.wait({running}, timeout=1)
+        assert running.cancelled()
+
+
+@virtual_time
 async def test_a_stream_compares_its_encoders_while_there_are_several() -> None:
     ports = FakePorts()
     ports.apart = lambda _, __: apart(7_000.7)
