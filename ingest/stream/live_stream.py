@@ -291,12 +291,14 @@ class LiveStream:
 
     # -- observers --------------------------------------------------------------------------------
 
-    async def observe_slot(self, slot: Slot, observer: PacketObserver) -> None:
+    async def observe_slot(
+        self, slot: Slot, observer: PacketObserver, *, sound_at_once: bool = False
+    ) -> None:
         """Let an observer observe what a slot's encoders send, on air or not, until it returns.
 
         It may return at any time, and what it is given ends with the stream.
         """
-        await self._observers_of(slot).run(observer)
+        await self._observers_of(slot).run(observer, sound_at_once=sound_at_once)
 
     async def observe_on_air(self, observer: PacketObserver) -> None:
         """Let an observer observe what is on air until it returns, as `observe_slot` does."""
@@ -481,7 +483,8 @@ class LiveStream:
                     if not watching:
                         watching[None] = tasks.create_task(self._watch.run())
                     for slot in sessions.keys() - watching.keys():
-                        observing = self.observe_slot(slot, self._watch.observer(slot))
+                        observer = self._watch.observer(slot)
+                        observing = self.observe_slot(slot, observer, sound_at_once=True)
                         watching[slot] = tasks.create_task(observing)
                     await self._encoders_change()
                 for task in watching.values():

@@ -37,19 +37,26 @@ class PacketQueue:
         self._bytes = 0
         self._tracks: tuple[Track, ...] = ()
         self._dropping = False
+        self._sound_alone = False  # until there is a keyframe
         self._has_told = False
         self._is_closed = False
         self._wake = asyncio.Event()
 
     def begin(self, tracks: tuple[Track, ...]) -> None:
         """Add the beginning of a source."""
-        self._tracks = tracks
+        self._tracks, self._sound_alone = tracks, False
         if not self._dropping:
             self._put(SourceObserved(tracks))
 
-    def join(self, tracks: tuple[Track, ...]) -> None:
-        """Observe a source that has begun already, from its next keyframe on."""
-        self._tracks, self._dropping = tracks, True
+    def join(self, tracks: tuple[Track, ...], *, sound_at_once: bool = False) -> None:
+        """Observe a source that has begun already, from its next keyframe on.
+
+        Its sound comes `sound_at_once` if that is wanted: it has no keyframes.
+        """
+        self._tracks, self._dropping = tracks, not sound_at_once
+        if sound_at_once:
+            self._sound_alone = has_picture(tracks)
+            self._put(SourceObserved(tracks))
 
     def offer(self, packets: Sequence[MediaPacket]) -> None:
         """Add packets, or drop them."""
@@ -57,7 +64,10 @@ class PacketQueue:
             packets = list(dropwhile(lambda packet: not self._can_begin(packet), packets))
             if packets:
                 self._dropping = False
+                self._sound_alone = False
                 self._put(SourceObserved(self._tracks))
+        if self._sound_alone:
+            packets = self._without_early_pictures(packets)
         size_bytes = _memory_bytes(packets)
         if not self._dropping and self._bytes + size_bytes > self._most_bytes:
             self._drop()
@@ -99,6 +109,15 @@ class PacketQueue:
             self._has_told = True
             log.warning("observer too slow: packets dropped", extra=self._about)
 
+    def _without_early_pictures(self, packets: Sequence[MediaPacket]) -> Sequence[MediaPacket]:
+        """Leave out the pictures before the first keyframe."""
+        kept: list[MediaPacket] = []
+        for packet in packets:
+            self._sound_alone = self._sound_alone and not self._can_begin(packet)
+            if not self._sound_alone or not isinstance(packet.track, VideoTrack):
+                kept.append(packet)
+        return kept
+
     def _can_begin(self, packet: MediaPacket) -> bool:
         is_picture = isinstance(packet.track, VideoTrack)
         return packet.key and is_picture is has_picture(self._tracks)
@@ -115,16 +134,16 @@ class PacketObservers:
         self._queues: list[PacketQueue] = []
         self._tracks: tuple[Track, ...] | None = None  # of the present source
 
-    async def run(self, observer: PacketObserver) -> None:
+    async def run(self, observer: PacketObserver, *, sound_at_once: bool = False) -> None:
         """Let an observer observe until it returns; if it fails, that is logged.
 
         Of a source that has begun before, it gets the tracks and the packets from the next keyframe
-        on.
+        on, and if it wants `sound_at_once`, the sound before that.
         """
         about = {**self._about, "observer": type(observer).__name__}
         queue = PacketQueue(about)
         if self._tracks is not None:
-            queue.join(self._tracks)
+            queue.join(self._tracks, sound_at_once=sound_at_once)
         self._queues.append(queue)
         try:
             await observer.observe(queue)

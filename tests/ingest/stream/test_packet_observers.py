@@ -82,6 +82,24 @@ def test_a_late_observer_gets_the_tracks_and_the_packets_from_the_next_keyframe_
     run(scenario())
 
 
+def test_a_late_observer_that_wants_it_gets_the_sound_at_once() -> None:
+    async def scenario() -> None:
+        observers, late = PacketObservers(), Recording()
+        observers.begin(TRACKS)
+        observers.offer([picture(1, key=True)])
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(observers.run(late, sound_at_once=True))
+            await asyncio.sleep(0)
+            sound = [MediaPacket(track=AUDIO, dts=n, pts=n, key=True, data=b"x") for n in (2, 4)]
+            observers.offer([sound[0], picture(3)])
+            observers.offer([picture(3), sound[1], picture(5, key=True), picture(6)])
+            observers.offer([picture(7)])
+            observers.close()
+        assert late.seen == ["begin 2", "2", "4", "5", "6", "7"]
+
+    run(scenario())
+
+
 def test_a_slow_observer_misses_packets_up_to_a_keyframe_and_the_log_says_so_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
