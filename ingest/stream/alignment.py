@@ -25,6 +25,7 @@ _SETTLED: Final = 8
 # Pictures are placed less exactly than sound: by a picture, at 25 a second.
 _LEAST_LIP_SYNC: Final = 0.04
 _NOT_YET: Final = "not compared yet"
+_TOO_LITTLE: Final = (_NOT_YET, "too short")
 # What more of the same sound does not change. One that is ahead is "different" until it has sent
 # more than it is ahead by.
 _HOPELESS: Final = ("silent", "steady")
@@ -63,6 +64,11 @@ class Alignment:
     def is_awaited(self) -> bool:
         """Whether the next comparisons may find an offset: the first one needs 5 s of sound."""
         return self.offset is None and self.reason not in _HOPELESS
+
+    @property
+    def has_too_little(self) -> bool:
+        """Whether there was too little to compare until now."""
+        return self.offset is None and self.reason in _TOO_LITTLE
 
     @property
     def method(self) -> Literal["sound", "picture"]:

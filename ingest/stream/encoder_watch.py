@@ -35,12 +35,14 @@ log = logging.getLogger(__name__)
 # What is compared: below 5 s unrelated sounds agree too often.
 _WINDOW_SECONDS: Final = 5.0
 # An offset is known 10 s after the second encoder has begun, and followed then: 10 s of 360 ppm are
-# 4 ms.
+# 4 ms. Until there is enough to compare, asking costs next to nothing.
+_FIRST_SECONDS: Final = 1.0
 _SEARCH_SECONDS: Final = 2.5
 _FOLLOW_SECONDS: Final = 10.0
 _JUDGE_SECONDS: Final = 1.0
 _JUDGED_SECONDS: Final = 2.0
-# An engine starts in 0.2 s; one that cannot must not be tried all the time.
+# An engine that ends is replaced at once, since an encoder that comes back is awaited for 15 s; it
+# starts in 0.2 s. One that cannot must not be tried all the time.
 _RETRY_SECONDS: Final = 30.0
 # Sound and picture of two encoders may differ by less; by more, their clocks are not as they were.
 _CONTRADICTION_SECONDS: Final = 0.1
@@ -169,6 +171,8 @@ class EncoderWatch:
 
     async def run(self) -> None:
         """Compare the sources until cancelled."""
+        clock = asyncio.get_running_loop().time
+        retry_at = clock()
         while True:
             while not self._others():
                 self._has_changed.clear()
@@ -185,7 +189,8 @@ class EncoderWatch:
             finally:
                 self._comparer = None
             if not answers:
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(max(0.0, retry_at - clock()))
+                retry_at = clock() + _RETRY_SECONDS
 
     def _others(self) -> list[Slot]:
         """Return the slots that are compared with the reference."""
@@ -200,8 +205,11 @@ class EncoderWatch:
         for slot in self._sources:
             self._begin(comparer, slot)
         while others := self._others():
-            is_known = all(self._alignments[slot].is_settled for slot in others)
-            if not await self._pass(comparer, _FOLLOW_SECONDS if is_known else _SEARCH_SECONDS):
+            known = [self._alignments[slot] for slot in others]
+            seconds = _FOLLOW_SECONDS if all(each.is_settled for each in known) else _SEARCH_SECONDS
+            if any(each.has_too_little for each in known):
+                seconds = _FIRST_SECONDS
+            if not await self._pass(comparer, seconds):
                 return False
             for slot in self._others():
                 if not await self._compare(comparer, slot):

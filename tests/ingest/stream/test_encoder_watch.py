@@ -66,7 +66,7 @@ async def test_two_are_known_after_two_comparisons_and_followed_more_slowly_then
     async with watching(ports) as watch:
         watch.begin(PRIMARY, AUDIO)
         watch.begin(BACKUP, AUDIO)
-        await asyncio.sleep(4.9)
+        await asyncio.sleep(3.4)
         assert offset(watch, BACKUP) is None
         await asyncio.sleep(0.2)
         assert offset(watch, BACKUP) == 1.371
@@ -74,6 +74,20 @@ async def test_two_are_known_after_two_comparisons_and_followed_more_slowly_then
         (comparer,) = ports.comparers
         assert [near for *_, near in comparer.asked[:9]] == [None] * 8 + [1.371]
         assert len(comparer.asked) == 8 + 4
+
+
+@virtual_time
+async def test_what_has_sent_too_little_is_asked_for_every_second() -> None:
+    ports = FakePorts()
+    ports.apart = lambda _, __: SourceComparison(offset=None, reason="too short")
+    async with watching(ports) as watch:
+        watch.begin(PRIMARY, AUDIO)
+        watch.begin(BACKUP, AUDIO)
+        await asyncio.sleep(5.5)
+        assert len(ports.comparers[0].asked) == 5
+        ports.apart = lambda _, __: SourceComparison(offset=None, reason="silent")
+        await asyncio.sleep(10)
+        assert len(ports.comparers[0].asked) == 9
 
 
 @virtual_time
@@ -105,7 +119,7 @@ async def test_the_comparer_ends_with_the_second_encoder() -> None:
         watch.begin(BACKUP, AUDIO)
         assert offset(watch, BACKUP) is None
         await asyncio.sleep(10)
-        assert [len(each.asked) for each in ports.comparers] == [asked, 3]
+        assert [len(each.asked) for each in ports.comparers] == [asked, 4]
         assert ports.comparers[0].told == ["begin 0", "begin 1", "remove 1"]
 
 
@@ -140,18 +154,27 @@ async def test_what_begins_anew_is_unknown_again_and_the_others_are_not() -> Non
 
 
 @virtual_time
-async def test_a_comparer_that_does_not_answer_is_replaced_after_a_while() -> None:
+async def test_a_comparer_that_does_not_answer_is_replaced_at_once_and_then_after_a_while() -> None:
     ports = FakePorts()
     ports.apart = lambda _, __: None
     async with watching(ports) as watch:
         watch.begin(PRIMARY, AUDIO)
         watch.begin(BACKUP, AUDIO)
         await asyncio.sleep(29)
-        assert len(ports.comparers) == 1
+        assert len(ports.comparers) == 2
         ports.apart = lambda _, __: apart(0.5)
         await asyncio.sleep(10)
-        assert len(ports.comparers) == 2
+        assert len(ports.comparers) == 3
         assert offset(watch, BACKUP) == 0.5
+        # What is known holds, and the next one follows it.
+        ports.apart = lambda _, __: None
+        await asyncio.sleep(23)
+        assert len(ports.comparers) == 4
+        assert offset(watch, BACKUP) == 0.5
+        watch.begin(BACKUP, AUDIO)
+        ports.apart = lambda _, __: apart(0.7)
+        await asyncio.sleep(6)
+        assert offset(watch, BACKUP) == 0.7
 
 
 @virtual_time
@@ -270,8 +293,8 @@ async def test_a_machine_without_processes_is_logged_and_tried_again(
         watch.begin(PRIMARY, AUDIO)
         watch.begin(BACKUP, AUDIO)
         await asyncio.sleep(65)
-        assert ports.expected == ["Ab3"] * 3
-    assert [each.message for each in caplog.records] == ["encoders not compared"] * 3
+        assert ports.expected == ["Ab3"] * 4
+    assert [each.message for each in caplog.records] == ["encoders not compared"] * 4
 
 
 @virtual_time

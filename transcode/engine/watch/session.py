@@ -88,6 +88,8 @@ def _searched(
 ) -> Compared:
     """Compare what ends at two times of two sources."""
     window = round(order.seconds * VIDEO_SCALE) + _TAIL_TICKS
+    if min(reference.ticks_before(end), other.ticks_before(other_end)) < window:
+        return _nothing(order, "too short")  # it is asked for often, and nothing is decoded
     reach = _REACH if order.near_us is None else _NEAR_REACH
     reached = window + reach * VIDEO_SCALE // ROWS_PER_SECOND
     # A wide search also looks for repetitions, in all that there is.
