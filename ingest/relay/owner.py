@@ -103,8 +103,8 @@ class RelayedPublisher:
         ahead. If it is behind, it sends that again anyway.
         """
         lead = None if self.session is None else self.session.lead
-        if lead is not None:
-            seconds_ago += max(0.0, lead) + _KEPT_LONGER_SECONDS
+        if lead is not None and lead > 0:
+            seconds_ago += lead + _KEPT_LONGER_SECONDS
         self._host.link.send(Stored(number=self.number, age_ms=age_in_ms(seconds_ago)))
 
     def receive(self, message: _EncoderMessage, now: float) -> None:

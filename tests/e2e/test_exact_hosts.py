@@ -75,21 +75,24 @@ def hosts(
         yield world.enter_context(HostProcesses(tmp_path, database, environment))
 
 
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("films")
+    return [make_film(kind, SECONDS, folder / f"{slot}.mkv") for slot, kind in enumerate(KINDS)]
+
+
 class OrphanedStream:
     """A stream with two encoders, `behind` seconds apart, whose owner is killed."""
 
     def __init__(
-        self, hosts: HostProcesses, placement: Placement, behind: float, folder: Path
+        self, hosts: HostProcesses, placement: Placement, behind: float, films: list[Path]
     ) -> None:
         self._hosts = hosts
         self._placement = placement
         self._behind = behind
-        self._folder = folder
         self._api = hosts.api()
         self._owner, self._other = hosts.ingest("a"), hosts.ingest("b")
-        self._films = [
-            make_film(kind, SECONDS, folder / f"film-{slot}.mkv") for slot, kind in enumerate(KINDS)
-        ]
+        self._films = films
         self.stream = pair(self._api.running, f"{placement.name}, {behind:+g} s")
         self.archive = PlaylistArchive("")
         self.listed: ListedSegments | None = None
@@ -180,9 +183,14 @@ class OrphanedStream:
 @pytest.mark.parametrize("placement", [APART, ELSEWHERE], ids=["apart", "elsewhere"])
 @pytest.mark.parametrize("behind", [1.0, -1.0, 3.0, -3.0], ids="{:+g}".format)
 def test_the_owners_death_and_what_follows_show_every_picture_once(
-    hosts: HostProcesses, placement: Placement, behind: float, proof: Proof, tmp_path: Path
+    hosts: HostProcesses,
+    films: list[Path],
+    placement: Placement,
+    behind: float,
+    proof: Proof,
+    tmp_path: Path,
 ) -> None:
-    world = OrphanedStream(hosts, placement, behind, tmp_path)
+    world = OrphanedStream(hosts, placement, behind, films)
     world.run()
     rungs = world.rungs
     seen = SeenProgramme(world.archive, rungs, 30, tmp_path)
