@@ -26,6 +26,7 @@ from ingest.rtmp.limits import Limits
 from ingest.server.listener import listening
 from ingest.stream.ports import Grant, LiveState
 from media.packet import MediaPacket
+from media.source_mark import FindMarks, no_marks
 from media.stream_events import StreamEvent
 from media.stream_keys import PublicHash, Slot, StreamKey
 from media.track import Track
@@ -65,6 +66,7 @@ class CountingRun:
         new_clock: bool = False,
         show_from: int | None = None,
         show_until: int | None = None,
+        marks: FindMarks = no_marks,
     ) -> None: ...
 
     def offer(self, packets: Sequence[MediaPacket]) -> None:

@@ -91,6 +91,7 @@ from media.hls.timeline import Timeline
 from media.hls.timeline_segments import ClosedSegment
 from media.ladder import Rendition
 from media.run_policy import ResolvedPolicy
+from media.source_mark import ProgrammePlace
 from media.ticks import MICROSECONDS, VIDEO_SCALE
 from storage.errors import StorageError
 from storage.objects.addresses import (
@@ -137,14 +138,14 @@ class Publication:
 
         `steps` are the newest steps of a stored run, among them all that its playlists list.
         """
-        self.hash = run.hash
-        self.run = run.run
+        self.hash, self.run = run.hash, run.run
         self._edge = edge
         self._folder = live_run(run.hash, run.run)
         state = run.state
         self.low_latency = state.known_policy.is_low_latency
         window = window.reaching_back(state.known_policy.dvr_seconds)
         self._generation = state.generation
+        self.left: tuple[int, ProgrammePlace] | None = None  # where another process left the run
         following = max(state.next_sequence, state.opened)
         last = state.tail[-1] if state.tail else None
         inits = next_init_numbers(state)
@@ -157,6 +158,7 @@ class Publication:
         self._writer = RunWriter(
             run_objects, edge, run, self._steps, steps, window=window, now_us=now_us, clock=clock
         )
+        self.place = self._writer.place  # of the programme, from now on
         self._end = state.end
         self._has_ended = False  # viewers saw its end
         self._timelines = RunTimelines(
@@ -290,6 +292,7 @@ class Publication:
             await edge.drop_folder(folder)
             return None
         await publication._restore(listed, gaps, shown)  # an instance of this class
+        publication.left = run.state.left_at((*listed, *(() if shown is None else shown.steps)))
         return publication
 
     async def _restore(
@@ -481,7 +484,8 @@ class Publication:
             try:
                 await self._writer.save(ahead=0)
             except StorageError as error:
-                self._warn("run not stored", error)
+                facts = {"stream": self.hash, "run": self.run, "cause": str(error)}
+                log.warning("run not stored", extra=facts)
 
     async def finish(self) -> None:
         """End the run: show the end to viewers at once, then store the rest and the end."""
@@ -540,8 +544,7 @@ class Publication:
             timeline = timeline.with_segment(step.playlist_entry(name), hint=hint)
         timeline = self._timelines.with_common_target(name, timeline)
         if not segment.gap:
-            address = live_segment(self.hash, self.run, name, step.sequence)
-            await self._edge.put_part(address, closed.data)
+            await self._edge.put_part(self._address((step.sequence, name)), closed.data)
             self._queue.add_segment(step.sequence, name, closed.data)
         self._timelines.replace(name, timeline, until=self._end)
         await self._show({name: timeline})
@@ -595,6 +598,3 @@ class Publication:
 
     def _address(self, key: SegmentKey) -> str:
         return live_segment(self.hash, self.run, key[1], key[0])
-
-    def _warn(self, event: str, error: StorageError) -> None:
-        log.warning(event, extra={"stream": self.hash, "run": self.run, "cause": str(error)})

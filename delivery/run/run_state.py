@@ -9,7 +9,7 @@ state is the head of the log: it holds the newest steps, which are in no page, a
 playlists and the media on disk begin. So it stays small, however long the window is.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from delivery.run.variants import RenditionMeasure
 from media.hls.playlist import TARGET_SECONDS, MultivariantPlaylist, PlaylistSegment
 from media.ladder import AUDIO_RENDITION, Rendition
 from media.run_policy import DEFAULTS, ResolvedPolicy
+from media.source_mark import ProgrammePlace
 from media.ticks import MICROSECONDS, VIDEO_SCALE, rescale
 
 # The state is written with every step and holds one to two pages: 16 to 31 steps, 7 kB at most for
@@ -159,7 +160,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     sections, by rendition. `announced` is the current multivariant playlist. `generation` is that
     of the host that wrote the state (`delivery.run.run_objects`). `part_target` is that of the
     newest source, in ticks; 0 if it was written before states had it. `policy` is what was set when
-    the run began; None if it began before states had it.
+    the run began; None if it began before states had it. `place` is where the programme is in the
+    newest media, None if nothing is known of that.
     """
 
     form: int = 2
@@ -180,6 +182,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
     part_target: int = 0
     policy: ResolvedPolicy | None = None
+    place: ProgrammePlace | None = None
 
     @property
     def known_policy(self) -> ResolvedPolicy:
@@ -204,6 +207,19 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
             names = (variant.uri.split("/")[-2], AUDIO_RENDITION)
             codecs |= zip(names, variant.codecs, strict=False)
         return codecs
+
+    def left_at(self, steps: Sequence[Step]) -> tuple[int, ProgrammePlace] | None:
+        """Return where the pictures end, on the output clock, and where the programme is in them.
+
+        `steps` are the newest that viewers have. None if one of the two is not known. A rung may
+        end before the others, unless it has ended in a gap for longer than a step.
+        """
+        ends: dict[str, int] = {}
+        for step in steps[-2:]:
+            for name, each in step.segments.items():
+                if name != AUDIO_RENDITION and not each.gap:
+                    ends[name] = each.start + each.duration
+        return (min(ends.values()), self.place) if ends and self.place is not None else None
 
     def with_step(self, step: Step, *, first: int, discontinuities: int) -> "RunState":
         """Return the state with `step` listed; the playlists begin with the step `first` now."""

@@ -30,6 +30,7 @@ from media.hls.m3u8 import render
 from media.hls.playlist import MultivariantPlaylist
 from media.hls.segment import InitSection
 from media.ladder import AUDIO_PEAK_RATE, AUDIO_RENDITION, Rendition
+from media.source_mark import FindMarks, ProgrammePlace
 from media.ticks import MICROSECONDS
 from storage.errors import StorageError
 from storage.objects.addresses import (
@@ -78,7 +79,8 @@ class RunWriter:
         self._steps = steps
         self._clock = clock
         self._clock_began_us = now_us - round(clock() * MICROSECONDS)
-        self.state = run.state
+        self.state = msgspec.structs.replace(run.state, place=None)  # of another process
+        self._place: tuple[int, FindMarks] | None = None
         self.stored_until_us: int | None = None  # by the clock of the newest source
         self._log = run_log(run_objects.store, run.hash, run.run)
         listed = [step for step in stored_steps if step.sequence >= run.state.first]
@@ -109,6 +111,13 @@ class RunWriter:
             self._tail = _playlist_tail(self.state, ())
         encoded = {rung.name: rung.peak_rate for rung in renditions if rung.name != reused}
         self._peak_rates = {**encoded, AUDIO_RENDITION: AUDIO_PEAK_RATE}
+
+    def place(self, place: tuple[int, FindMarks] | None) -> None:
+        """Record where the source on air is in the run, and how to find its marks; None: none is.
+
+        The first is where its time 0 is on the output clock (see `ProgrammePlace`).
+        """
+        self._place = place
 
     async def resume(self, gaps: Sequence[Step], *, first: int, discontinuities: int) -> None:
         """Write the playlists of a resumed run, after `gaps`, which viewers may have begun.
@@ -312,6 +321,7 @@ class RunWriter:
             oldest_shown=self._expiry.oldest_shown,
             # One more may be opened before the next state is written.
             opened=max(self._steps.opened, state.next_sequence) + ahead,
+            place=None if self._place is None else _placed(*self._place),
         )
         address = live_state(self._hash, self._run)
         await self._run_objects.replace({address: msgspec.json.encode(state)})
@@ -377,6 +387,11 @@ class RunWriter:
 
     def _warn(self, event: str, error: StorageError) -> None:
         log.warning(event, extra={"stream": self._hash, "run": self._run, "cause": str(error)})
+
+
+def _placed(offset: int, find_marks: FindMarks) -> ProgrammePlace | None:
+    marks = find_marks()
+    return ProgrammePlace(offset=offset, marks=marks) if marks else None
 
 
 def _playlist_tail(state: RunState, listed: Sequence[Step]) -> PlaylistTail:

@@ -45,6 +45,9 @@ MAX_LINKS: Final = 256  # hosts; each has one link here, and another for a momen
 MAX_SESSIONS: Final = 4_096  # of one link: more encoders than a host takes
 _HANDSHAKE_SECONDS: Final = 5.0
 _SHUTDOWN_SECONDS: Final = 2.0
+# Packets arrive a little earlier or later than they are due. What a relaying host has in excess is
+# not shown again, since it is known how far the encoders are apart.
+_KEPT_LONGER_SECONDS: Final = 0.25
 
 _EncoderMessage = RelayedTrack | RelayedPacket | PartReceived | RelayedJump
 
@@ -94,7 +97,14 @@ class RelayedPublisher:
         self._host.link.send(Disconnect(number=self.number, moved=moved, reason=reason))
 
     def media_stored(self, seconds_ago: float) -> None:
-        """Report to the relaying host up to when media survive this host."""
+        """Report to the relaying host up to when media survive this host.
+
+        That is until its encoder had sent the same moment of the programme, if it is known to be
+        ahead. If it is behind, it sends that again anyway.
+        """
+        lead = None if self.session is None else self.session.lead
+        if lead is not None and lead > 0:
+            seconds_ago += lead + _KEPT_LONGER_SECONDS
         self._host.link.send(Stored(number=self.number, age_ms=age_in_ms(seconds_ago)))
 
     def receive(self, message: _EncoderMessage, now: float) -> None:

@@ -8,7 +8,8 @@ streams), `live_stream` (the owner of one), `report` (what the encoders of one s
 (one encoder in one slot) with its parts `track_finder`, `gop_buffer` and `arrival_clock`,
 `encoder_watch` with `alignment` (how far encoders are apart, and what they show), then `failover`
 (the decision), `switcher` (its execution) with `succession` (where the next one goes on), `airing`
-and `shown_pictures` (what viewers got of the one on air), `drill` (a switch on trial), `run_feed`
+and `shown_pictures` (what viewers got of the one on air), `session_marks` (by what another host
+knows the encoders again), `drill` (a switch on trial), `run_feed`
 (the way into the run), `packet_observers` (who else gets packets) and `journal_queue` (states and
 events on their way to the catalog).
 """

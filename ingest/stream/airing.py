@@ -16,9 +16,11 @@ from math import inf
 from typing import Final, Protocol
 
 from ingest.stream.run_feed import RunFeed
+from ingest.stream.session_marks import SessionMarks
 from ingest.stream.shown_pictures import ShownPictures
 from ingest.stream.slot_session import SlotSession
 from media.packet import MediaPacket
+from media.source_mark import FindMarks, no_marks
 from media.stream_keys import Slot
 from media.track import VideoTrack
 
@@ -41,14 +43,22 @@ class Offsets(Protocol):
 class Airing:
     """The session on air, and what was passed on of it into the run.
 
-    `shown_until` is when the newest packet that was passed on was due.
+    `shown_until` is when the newest packet that was passed on was due. `sessions` are those of the
+    stream at any time.
     """
 
-    def __init__(self, feed: RunFeed, offsets: Offsets | None = None) -> None:
+    def __init__(
+        self,
+        feed: RunFeed,
+        offsets: Offsets | None = None,
+        sessions: Mapping[Slot, SlotSession] | None = None,
+    ) -> None:
         self.session: SlotSession | None = None
         self.shown_until = 0.0
         self._feed = feed
         self._offsets = offsets
+        self._sessions: Mapping[Slot, SlotSession] = {} if sessions is None else sessions
+        feed.marks_of_source = self._marks
         self._shown = ShownPictures()
         self._held: deque[tuple[MediaPacket, float]] = deque()
         self._delay = 0.0
@@ -235,6 +245,22 @@ class Airing:
         if self.session is None or self._offsets is None:
             return False
         return self._offsets.is_awaited(self.session.slot, session.slot)
+
+    def leads_by(self, session: SlotSession) -> float | None:
+        """Return by how many seconds a session is ahead of the one on air; None if unknown."""
+        offset = self.offset_of(session)
+        if self.session is None or offset is None:
+            return None
+        delay, own = self.session.arrival_clock.delay, session.arrival_clock.delay
+        return None if delay is None or own is None else delay - own - offset
+
+    def _marks(self) -> FindMarks:
+        """Return what finds the marks of the encoders while the present session is on air."""
+        if self.session is None:
+            return no_marks
+        return SessionMarks(
+            self.session, self._sessions, lambda one, other: self._offset(one.slot, other.slot)
+        )
 
     def lead(self, session: SlotSession, *others: SlotSession) -> float:
         """Return by how many seconds a session is ahead of the slowest of others, at least 0."""

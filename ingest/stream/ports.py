@@ -16,6 +16,7 @@ from media.packet import MediaPacket
 from media.run_policy import DEFAULTS, ResolvedPolicy
 from media.source_comparison import SourceComparison
 from media.source_fault import SourceFault
+from media.source_mark import FindMarks, no_marks
 from media.stream_events import StreamEvent
 from media.stream_keys import Slot, StreamKey
 from media.track import AudioTrack, Track, VideoTrack
@@ -144,6 +145,7 @@ class PacketSink(Protocol):
         new_clock: bool = False,
         show_from: int | None = None,
         show_until: int | None = None,
+        marks: FindMarks = no_marks,
     ) -> None:
         """Begin a source, or begin it anew, with at most one track of each kind.
 
@@ -160,6 +162,9 @@ class PacketSink(Protocol):
 
         `show_until` is the `pts` of the present source's first picture that is not shown: it came,
         as all of those after it, before one that it should follow. None: all are shown.
+
+        `marks` finds by what another host knows the encoders again, at any time while the run's
+        newest media are of this source.
         """
         ...
 

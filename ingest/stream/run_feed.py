@@ -14,6 +14,7 @@ from ingest.stream.packet_observers import PacketObservers
 from ingest.stream.ports import PacketSink
 from ingest.stream.track_finder import continues, has_picture
 from media.packet import MediaPacket
+from media.source_mark import FindMarks, no_marks
 from media.track import AudioTrack, Track
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class _Begin(msgspec.Struct, frozen=True):
     new_clock: bool
     show_from: int | None
     show_until: int | None
+    marks: FindMarks
 
 
 class _Slate(msgspec.Struct, frozen=True):
@@ -48,12 +50,14 @@ class RunFeed:
     """The feed of one stream's runs, one after the other.
 
     `on_change` is called when media wait for a run, or when what the run shows has changed.
+    `marks_of_source` returns what finds the marks of the source that begins.
     """
 
     def __init__(
         self, stream: str, clock: Callable[[], float], on_change: Callable[[], None]
     ) -> None:
         self.tracks: tuple[Track, ...] = ()  # of the run's newest source
+        self.marks_of_source: Callable[[], FindMarks] = lambda: no_marks
         self._stream = stream
         self._clock = clock
         self._on_change = on_change
@@ -153,8 +157,9 @@ class RunFeed:
         picture (see `PacketSink.begin`).
         """
         self.observers.begin(tracks)
+        marks = self.marks_of_source()
         self._apply_or_hold(
-            _Begin(tracks, arrived, splice, continues, new_clock, show_from, show_until)
+            _Begin(tracks, arrived, splice, continues, new_clock, show_from, show_until, marks)
         )
 
     def offer(self, packets: Sequence[MediaPacket]) -> None:
@@ -237,6 +242,7 @@ class RunFeed:
             new_clock=new_clock,
             show_from=begin.show_from,
             show_until=begin.show_until if splice else None,
+            marks=begin.marks,
         )
 
     def _finish(self, sink: PacketSink) -> None:

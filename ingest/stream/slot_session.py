@@ -121,7 +121,9 @@ class SlotSession:
 
     `last_media` is when the newest media arrived and `steady_since` when the present stretch of
     uninterrupted media began; both None before the first. `cut_off_at` is when a drill began to
-    count the publisher as silent. `lag` is that of the loop that reads the publisher.
+    count the publisher as silent. `newest_keyframe` is None if none came by its present clock.
+    `lead` is by how much earlier than the run dates it the session sends the programme, None if
+    that is not known. `lag` is that of the loop that reads the publisher.
     """
 
     def __init__(
@@ -144,6 +146,8 @@ class SlotSession:
         self.last_media: float | None = None
         self.steady_since: float | None = None
         self.cut_off_at: float | None = None
+        self.newest_keyframe: MediaPacket | None = None
+        self.lead: float | None = None
         self.fault: SourceFault | None = None  # that another source does not show
         self._last_fault: float | None = None
         self._first_media: float | None = None
@@ -222,6 +226,9 @@ class SlotSession:
             for is_video in {isinstance(packet.track, VideoTrack) for packet in packets}:
                 self._unusable_since.pop(is_video, None)
                 self._reported.discard(is_video)
+        for packet in packets:
+            if packet.key and isinstance(packet.track, VideoTrack):
+                self.newest_keyframe = packet
         self.meter.add_packets(packets, now)
         dues = self.arrival_clock.record(packets, now)
         if self._lag.elapsed(min(dues), now) > _LATE_SECONDS:
@@ -261,7 +268,7 @@ class SlotSession:
         """Handle a restart of the encoder's clock."""
         self.meter.clock_jumped(self._now)
         self.arrival_clock.reset()
-        self._last_late = None
+        self._last_late = self.newest_keyframe = None
         self._begin(self._finder.restart(), self._now)
 
     def tick(self, now: float) -> None:

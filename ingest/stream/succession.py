@@ -5,6 +5,7 @@ have got it. Otherwise the two are compared by when their packets were due. Time
 event loop's clock, moments are those of a session's own clock.
 """
 
+from collections.abc import Iterable
 from math import copysign
 from typing import Final
 
@@ -36,6 +37,12 @@ class Succession:
         self.ahead = 0.0
         self._airing = airing
         self._lag = lag
+
+    def note_leads(self, sessions: Iterable[SlotSession]) -> None:
+        """Record by how much earlier each session sends a moment than the run dates it."""
+        for session in sessions:
+            lead = self._airing.leads_by(session)
+            session.lead = None if lead is None else lead + self.ahead
 
     def is_awaited(self, session: SlotSession, now: float, most: float) -> bool:
         """Return whether a session is behind, and is given time until it comes to the moment.

@@ -121,7 +121,7 @@ class Switcher:
         self._policy = policy
         self._on_event = on_event
         self._lag = LoopLag() if lag is None else lag
-        self._airing = Airing(feed, offsets)
+        self._airing = Airing(feed, offsets, self.sessions)
         self._succession = Succession(self._airing, self._lag)
         self._lost_reason: CloseReason | None = None  # why the session on air has ended
         # The session that the slate has replaced because it stalled, until a packet of it is lost,
@@ -258,6 +258,7 @@ class Switcher:
         The beginning of this module says when a switch waits for a keyframe.
         """
         read_until = self._lag.read_until(now)
+        self._succession.note_leads(self.sessions.values())
         if self.paused and not self._feed.has_begun:
             self._begin_paused(read_until, now)
         session = self._choose_session(read_until)

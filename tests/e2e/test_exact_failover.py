@@ -253,15 +253,9 @@ class FailingWorld:
             raise
 
     def _wait_until_aligned(self) -> None:
-        def behind() -> list[int]:
-            report = _report(self.stream)
-            slots: list[Json] = report["slots"] if report is not None else []
-            found = slots[1]["alignment"] if len(slots) == 2 else None
-            if found is None or found["behind_ms"] is None:
-                return []
-            return [found["behind_ms"]]
-
-        self.behind_ms += poll(behind, within=30 + 5 * SCALE, what="an alignment")
+        self.behind_ms += poll(
+            lambda: behind_of(self.stream), within=30 + 5 * SCALE, what="an alignment"
+        )
 
     # -- what viewers got -------------------------------------------------------------------------
 
@@ -405,6 +399,14 @@ def noting_reports(stream: EncoderPair) -> Generator[list[str]]:
     finally:
         over.set()
         thread.join()
+
+
+def behind_of(stream: EncoderPair) -> list[int]:
+    """Return how far the backup is behind, in milliseconds; nothing if that is not known."""
+    report = _report(stream)
+    slots: list[Json] = report["slots"] if report is not None else []
+    found = slots[1]["alignment"] if len(slots) == 2 else None
+    return [] if found is None or found["behind_ms"] is None else [found["behind_ms"]]
 
 
 def _report(stream: EncoderPair) -> Json | None:

@@ -19,9 +19,11 @@ import msgspec
 from media.loop_lag import LoopLag
 from media.packet import PACKET_OVERHEAD, MediaPacket
 from media.preroll import leads_up_soon
+from media.source_mark import FindMarks, ProgrammePlace, no_marks
 from media.ticks import MICROSECONDS
 from media.track import AudioTrack, Track, VideoTrack
 from transcode.live.recent_packets import RECENT_BYTES, RecentPackets
+from transcode.live.resumption import resume
 from transcode.protocol.messages import Finish, LeaveOut, Packet, ReuseSource
 
 # A backup's GOP buffer (24 MiB at most), which comes in at once, and 4 s at 32 Mbit/s: far more
@@ -53,7 +55,7 @@ class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
     `splice` is True if it replaces a source that did not finish. `preroll` are the packets that
     lead up to the first one that is shown, from a keyframe on. `dropped` are those that no engine
     got: they belong to the preroll, which is complete once the start is taken from the queue.
-    `show_from` and `show_until` are as in `Begin`.
+    `show_from` and `show_until` are as in `Begin`, and `marks` as in `PacketSink.begin`.
     """
 
     video: VideoTrack | None
@@ -65,6 +67,7 @@ class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
     dropped: tuple[Packet, ...] = ()
     show_from: int | None = None
     show_until: int | None = None
+    marks: FindMarks = no_marks
 
     @classmethod
     def from_tracks(
@@ -76,6 +79,7 @@ class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
         joint: Joint = Joint.NEW,
         show_from: int | None = None,
         show_until: int | None = None,
+        marks: FindMarks = no_marks,
     ) -> "SourceStart":
         """Return the start of a source with these tracks, at most one of each kind."""
         return cls(
@@ -86,6 +90,7 @@ class SourceStart(msgspec.Struct, frozen=True, kw_only=True):
             joint=joint,
             show_from=show_from,
             show_until=show_until,
+            marks=marks,
         )
 
     @property
@@ -162,6 +167,7 @@ class Backlog:
         joint: Joint = Joint.NEW,
         show_from: int | None = None,
         show_until: int | None = None,
+        marks: FindMarks = no_marks,
     ) -> None:
         """Queue the start of a source whose first packet came `late` seconds ago.
 
@@ -180,6 +186,7 @@ class Backlog:
             # The slate belongs to no moment of a programme.
             show_from=None if self._on_slate else show_from,
             show_until=show_until if splice else None,
+            marks=marks,
         )
         self._source, self._on_slate = start, False
         if self.dropping and joint in (Joint.SOUND, Joint.CLOCK):
@@ -260,6 +267,32 @@ class Backlog:
         """Queue an order before everything else; the queue is as old as before."""
         oldest = self._queue[0][1] if self._queue else now
         self._queue.appendleft((order, oldest))
+
+    @property
+    def next_start(self) -> SourceStart | None:
+        """The start of a source, if that is the oldest item."""
+        item = self._queue[0][0] if self._queue else None
+        return item if isinstance(item, SourceStart) else None
+
+    def go_on_from(self, end: int, place: ProgrammePlace) -> bool:
+        """Let the next source begin where the media end that another process has made.
+
+        They end at `end` on the output clock. If that is not known by its own clock, it begins as
+        it would have, and False is returned.
+        """
+        start = self.next_start
+        if start is None or start.video is None or start.show_from is not None:
+            return False
+        item, (_, arrived) = start, self._queue.popleft()
+        packets = [packet for packet, _ in self._following()]
+        resumed = resume(packets, start.video, start.audio, place, end)
+        if resumed is not None:
+            dropped = set(map(id, resumed.dropped))
+            self._queue = deque(each for each in self._queue if id(each[0]) not in dropped)
+            self.bytes -= sum(len(each.data) + PACKET_OVERHEAD for each in resumed.dropped)
+            item = msgspec.structs.replace(start, show_from=resumed.show_from)
+        self._queue.appendleft((item, arrived))
+        return resumed is not None
 
     def pop_packets(self) -> list[Packet]:
         """Remove and return the packets that are next, some of them: up to `_BATCH_BYTES`."""

@@ -8,15 +8,20 @@ import msgspec
 
 from delivery.run.step_builder import PublicationError
 from media.ladder import Ladder, Rendition, ladder_for
+from media.source_mark import FindMarks, no_marks
 from media.track import VideoTrack
 from transcode.protocol.messages import Prepared, Spliced, TakenOver
 
 
 class RequestedEpoch(msgspec.Struct, frozen=True, kw_only=True):
-    """The epoch of one source; `wall_us` is when its first packet came, in us since the epoch."""
+    """The epoch of one source; `wall_us` is when its first packet came, in us since the epoch.
+
+    `marks` are as in `PacketSink.begin`.
+    """
 
     renditions: tuple[Rendition, ...]
     wall_us: int
+    marks: FindMarks = no_marks
 
 
 class Epochs:
@@ -34,12 +39,26 @@ class Epochs:
         self._active = active
         self._requested: dict[int, RequestedEpoch] = {}
 
-    def add(self, ladder: Ladder | None, *, wall_us: int, following: int) -> int:
+    def add(
+        self,
+        ladder: Ladder | None,
+        *,
+        wall_us: int,
+        following: int,
+        marks: FindMarks = no_marks,
+    ) -> int:
         """Add the epoch of a new source and return its number, `following` or more."""
         number = max([following - 1, *self._requested]) + 1
         renditions = ladder.renditions if ladder is not None else ()
-        self._requested[number] = RequestedEpoch(renditions=renditions, wall_us=wall_us)
+        self._requested[number] = RequestedEpoch(
+            renditions=renditions, wall_us=wall_us, marks=marks
+        )
         return number
+
+    def marks(self, number: int) -> FindMarks:
+        """Return what finds the marks of an epoch's source."""
+        epoch = self._requested.get(number)
+        return no_marks if epoch is None else epoch.marks
 
     def ladder(self, video: VideoTrack | None) -> Ladder | None:
         """Return the run's ladder, which its first source with video sets.

@@ -17,6 +17,7 @@ from delivery.run.publication import Publication
 from delivery.run.run_objects import OwnershipLost
 from media.hls.segment import EpochStart, GapStart, InitSection, Part, Segment, SegmentStart
 from media.packet import MediaPacket
+from media.source_mark import FindMarks, no_marks
 from media.stream_events import (
     EngineLostEvent,
     RungReturnedEvent,
@@ -129,12 +130,14 @@ class LiveRun:
         new_clock: bool = False,
         show_from: int | None = None,
         show_until: int | None = None,
+        marks: FindMarks = no_marks,
     ) -> None:
         """Start a source, or start it again; its first packet came `late` seconds ago.
 
         With `splice` it replaces the source that is on air and continues where that one ends. With
         `continues` it is that source, and its pictures go on. `show_from` and `show_until` are
-        where the one is shown from and the other to (see `PacketSink`).
+        where the one is shown from and the other to, and `marks` finds by what its clock is known
+        again (see `PacketSink`).
         """
         self.metrics.begin_source(tracks)
         joint = Joint.NEW
@@ -150,6 +153,7 @@ class LiveRun:
             joint=joint,
             show_from=show_from,
             show_until=show_until,
+            marks=marks,
         )
         self._work_queued.set()
 
@@ -340,7 +344,7 @@ class LiveRun:
                 if packets := self.backlog.pop_packets():
                     await child.send(*packets)
                 else:
-                    await self._send(child, self.backlog.pop())
+                    await self._send(child, await self._next_item())
             if self._closed:
                 child.close_input()
                 return
@@ -350,6 +354,16 @@ class LiveRun:
                     await self._work_queued.wait()
             if self._slate_since is not None and not self.backlog:
                 await self._extend_slate(child, self._slate_since)
+
+    async def _next_item(self) -> QueueItem:
+        """Return the oldest item; the first source begins where another process left the run."""
+        start = self.backlog.next_start
+        if start is not None and self._publication is None:
+            publication = await self._open_publication(picture=start.video is not None)
+            if (left := publication.left) is not None:
+                known = self.backlog.go_on_from(*left)
+                self._log("run goes on", exact=known)
+        return self.backlog.pop()
 
     async def _send(self, child: EngineProcess, item: QueueItem) -> None:
         """Send the engine the oldest item of the backlog."""
@@ -373,6 +387,8 @@ class LiveRun:
                     await self._services.read_slate_image(self.stream, address) if address else None
                 )
                 self._log("slate")
+                if self._publication is not None:
+                    self._publication.place(None)
                 await child.send(ShowSlate(picture=picture))
                 await self._extend_slate(child, item.since)
             case Finish():
@@ -392,7 +408,9 @@ class LiveRun:
         self._source = source.without_packets
         publication = await self._open_publication(picture=source.video is not None)
         ladder = self._epochs.ladder(source.video)
-        epoch = self._epochs.add(ladder, wall_us=source.wall_us, following=publication.epochs)
+        epoch = self._epochs.add(
+            ladder, wall_us=source.wall_us, following=publication.epochs, marks=source.marks
+        )
         return Begin(
             epoch=epoch,
             video=source.video,
@@ -444,8 +462,9 @@ class LiveRun:
             case Progress():
                 current = self._epochs.is_newest(report.epoch)
                 self.metrics.update(report, self._clock(), current=current)
-            case Placed():
+            case Placed() if self._publication is not None:
                 self._published.place(report)
+                self._publication.place((report.offset, self._epochs.marks(report.epoch)))
             case TakenOver() | SoundMoved():
                 self._record_odd_source(report)
             case Trouble():

@@ -12,6 +12,7 @@ from delivery.run.run_state import (
     next_init_numbers,
 )
 from media.hls.playlist import MultivariantPlaylist, Variant
+from media.source_mark import ProgrammePlace, SourceMark
 
 # As they were written before segments could be missing.
 OLDER = b"""{
@@ -157,3 +158,27 @@ def test_codecs_are_those_that_were_announced_to_viewers() -> None:
     )
     assert RunState(announced=alone).announced_codecs == {"audio": "mp4a"}
     assert RunState().announced_codecs == {}
+
+
+PLACE = ProgrammePlace(offset=90_000, marks=(SourceMark(pts=180_000, digest=7),))
+
+
+def with_ends(sequence: int, **ends: int | None) -> Step:
+    """Return a step of renditions that end at these times, or have a gap."""
+    segments = {
+        name: StepSegment(end or 0, 0, 9, 60, 2, 0, gap=end is None) for name, end in ends.items()
+    }
+    return Step(sequence=sequence, epoch=0, discontinuity=False, origin_us=7, segments=segments)
+
+
+def test_a_run_was_left_where_the_pictures_end_that_every_rung_has() -> None:
+    state = decode_state(msgspec.json.encode(RunState(place=PLACE)))
+    first = with_ends(0, top=200, low=200, audio=190)
+    assert state.left_at([first]) == (200, PLACE)
+    assert state.left_at([first, with_ends(1, top=390, low=380, audio=250)]) == (380, PLACE)
+    # A rung may not have begun what another one has; one that is shed has gaps.
+    second, third = with_ends(1, top=390, low=None, audio=400), with_ends(2, top=590, low=None)
+    assert state.left_at([first, second]) == (200, PLACE)
+    assert state.left_at([first, second, third]) == (590, PLACE)
+    assert state.left_at([with_ends(0, audio=400)]) is None
+    assert RunState().left_at([first]) is None

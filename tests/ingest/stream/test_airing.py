@@ -120,6 +120,8 @@ def test_a_moment_of_one_session_is_one_of_another() -> None:
     assert shown.airing.moment_of(second) == pytest.approx(0.28)
     assert shown.airing.lead(shown.session, second) == pytest.approx(0.2)
     assert shown.airing.lead(second, shown.session) == 0.0
+    assert shown.airing.leads_by(second) == pytest.approx(-0.2)
+    assert shown.airing.leads_by(shown.session) == 0.0
 
 
 def test_once_the_session_on_air_has_ended_only_those_that_were_there_are_known() -> None:

@@ -11,6 +11,7 @@ from ingest.stream.slot_session import PublisherSession
 from media.packet import MediaPacket
 from media.source_comparison import SourceComparison
 from media.source_fault import SourceFault
+from media.source_mark import FindMarks, no_marks
 from media.stream_events import StreamEvent
 from media.stream_keys import Slot
 from media.track import AudioCodec, AudioTrack, Track, VideoCodec, VideoTrack
@@ -51,6 +52,7 @@ class Sink:
         new_clock: bool = False,
         show_from: int | None = None,
         show_until: int | None = None,
+        marks: FindMarks = no_marks,
     ) -> None:
         if continues:
             assert self.recorded

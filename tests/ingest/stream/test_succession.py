@@ -68,3 +68,13 @@ def test_what_was_shown_too_much_is_made_up_for_by_a_second_at_a_time(
     succession.ahead = ahead
     entry, _ = succession.entry(session)
     assert entry.due == pytest.approx(end, abs=0.011)
+
+
+def test_a_session_leads_the_run_by_its_own_lead_and_by_what_the_run_is_ahead() -> None:
+    shown, succession, session = followed_by(0, 40, 80)
+    succession.ahead = 1.0
+    succession.note_leads([session])
+    assert session.lead == pytest.approx(0.8)
+    shown.airing.lose({})
+    succession.note_leads([session])
+    assert session.lead is None

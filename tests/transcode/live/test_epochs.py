@@ -3,6 +3,7 @@
 import pytest
 
 from media.ladder import ladder_for
+from media.source_mark import SourceMark
 from media.track import VideoCodec, VideoTrack
 from transcode.live.epochs import Epochs
 from transcode.protocol.messages import Prepared, Spliced, TakenOver
@@ -67,3 +68,13 @@ def test_only_the_newest_sources_top_rung_is_counted_as_taken_over() -> None:
     epochs.start(Spliced(epoch=1, reused="720p"))
     assert epochs.encode_top_rung(TakenOver(epoch=1))
     assert (epochs.encoded, epochs.min_rungs) == (("720p", "360p"), 1)
+
+
+def test_the_marks_of_a_source_are_known_until_another_one_has_started() -> None:
+    epochs = Epochs(LABELS)
+    mark = SourceMark(pts=7, digest=8)
+    number = epochs.add(None, wall_us=0, following=0, marks=lambda: (mark,))
+    assert epochs.marks(number)() == (mark,)
+    following = epochs.add(None, wall_us=0, following=0)
+    epochs.start(Spliced(epoch=following, reused=None))
+    assert epochs.marks(number)() == epochs.marks(following)() == ()
