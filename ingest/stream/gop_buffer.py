@@ -11,10 +11,11 @@ from math import inf
 from typing import Final, NamedTuple
 
 from ingest.stream.track_finder import has_picture
+from media.codecs.avc import recovery_pictures
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.preroll import leads_up_soon
-from media.track import AudioTrack, Track, VideoTrack
+from media.track import AudioTrack, Track, VideoCodec, VideoTrack
 
 # 9 s at 20 Mbit/s, the highest average rate that an encoder may send at.
 BUFFER_BYTES: Final = 24 << 20
@@ -27,12 +28,16 @@ _AUDIO_GROUP_SECONDS: Final = 0.5
 
 
 class _Group:
-    """A keyframe and what follows it, up to the next one; `moment` is its presentation time."""
+    """A keyframe and what follows it, up to the next one; `moment` is its presentation time.
 
-    __slots__ = ("arrived", "due", "moment", "packets", "size_bytes")
+    The first `wrong` of its pictures are decoded wrongly without those before it.
+    """
 
-    def __init__(self, moment: float, due: float, arrived: float) -> None:
+    __slots__ = ("arrived", "due", "moment", "packets", "size_bytes", "wrong")
+
+    def __init__(self, moment: float, due: float, arrived: float, wrong: int) -> None:
         self.moment = moment
+        self.wrong = wrong
         self.due = due
         self.arrived = arrived
         self.packets: list[MediaPacket] = []
@@ -150,7 +155,8 @@ class GopBuffer:
         self._newest_due = max(self._newest_due, due)
         begins = self._starts_group(packet, now)
         if begins:
-            self._groups.append(_Group(packet.pts / packet.track.scale, due, now))
+            moment = packet.pts / packet.track.scale
+            self._groups.append(_Group(moment, due, now, _wrong_pictures(packet)))
             self._keyframes.append(due)
             while len(self._groups) > 1 and self._groups[1].arrived <= now - self._keep_seconds:
                 self._drop_oldest()
@@ -249,12 +255,14 @@ class GopBuffer:
 
         None if it has not come, or it takes too long to decode what leads up to it.
         """
-        groups = [group for group in self._groups if group.moment <= moment + tolerance]
+        since = moment - tolerance
+        groups = [each for each in self._groups if each.moment <= moment + tolerance]
+        while groups and not self._is_right(since, groups[-1]):
+            groups.pop()
         if not groups:
             return None
         keyframe = self._enter(groups[-1])
         pictures = [packet for packet in keyframe.packets if self._leads(packet)]
-        since = moment - tolerance
         shown = [each for each in pictures if each.pts / each.track.scale >= since]
         first = min(shown, key=lambda packet: packet.pts, default=None)
         if first is None:
@@ -272,6 +280,14 @@ class GopBuffer:
         later = at - keyframe.moment
         due, arrived = keyframe.due + later, keyframe.arrived + later
         return Entry(at, due, arrived, packets, show_from, later if show_from is not None else 0.0)
+
+    def _is_right(self, moment: float, group: _Group) -> bool:
+        """Return whether a picture of a moment is right if decoding begins with a group."""
+        if not group.wrong:
+            return True
+        groups = dropwhile(lambda each: each is not group, self._groups)
+        pictures = (each for of in groups for each in of.packets if self._leads(each))
+        return sum(each.pts / each.track.scale < moment for each in pictures) >= group.wrong
 
     def _leads(self, packet: MediaPacket) -> bool:
         return not self._has_picture or isinstance(packet.track, VideoTrack)
@@ -300,3 +316,11 @@ class GopBuffer:
 
     def _drop_oldest(self) -> None:
         self._size_bytes -= self._groups.popleft().size_bytes
+
+
+def _wrong_pictures(keyframe: MediaPacket) -> int:
+    """Return how many pictures from a keyframe on are decoded wrongly without those before it."""
+    track = keyframe.track
+    if not isinstance(track, VideoTrack) or track.codec is not VideoCodec.AVC:
+        return 0
+    return recovery_pictures(keyframe.data, 1 + (track.config[4] & 3 if track.config[4:] else 3))

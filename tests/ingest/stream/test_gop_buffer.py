@@ -240,6 +240,29 @@ def test_a_source_is_entered_at_the_picture_of_a_moment(moment: float, shown: in
     assert len(entry.packets) == len(REORDERED)
 
 
+# An intra refresh: a message says that three pictures are wrong, and no slice is that of an IDR.
+REFRESH = b"".join(
+    len(unit).to_bytes(4, "big") + unit for unit in (b"\x06\x06\x01\x24\x80", b"\x41\x9a")
+)
+
+
+@pytest.mark.parametrize(("moment", "begins"), [(0.32, 0), (0.4, 0), (0.48, 0), (0.52, 400)])
+def test_an_intra_refresh_is_entered_once_its_pictures_are_right(
+    moment: float, begins: int
+) -> None:
+    ring = begun()
+    for at in range(0, 800, 40):
+        key = at % 400 == 0
+        packet = MediaPacket(track=VIDEO, dts=at, pts=at, key=key, data=REFRESH if key else b"x")
+        ring.append(packet, 100 + at / 1000)
+    entry = ring.enter_at(moment, 0.02)
+    assert entry is not None
+    assert entry.moment == pytest.approx(moment)
+    assert entry.packets[0].pts == begins
+    assert entry.show_from == round(moment * 1000)
+    assert ring.enter_at(0.08, 0.02) is None
+
+
 def test_what_has_not_come_cannot_be_entered() -> None:
     assert reordered(REORDERED).enter_at(0.31, 0.02) is None
     assert reordered(REORDERED).enter_at(-0.1, 0.02) is None
