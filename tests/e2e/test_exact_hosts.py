@@ -37,7 +37,7 @@ SECONDS: Final = 170.0  # of the programme
 # An encoder is compared before that, also on a busy machine.
 RETURN_SECONDS: Final = 20
 MOST_REORDERED: Final = 2  # pictures that an encoder's reordering takes with it
-MOST_AHEAD: Final = 15  # pictures of a part, by which a rung may be ahead of another one
+MOST_AHEAD: Final = 17  # a part by which a rung may be ahead of another one, and these
 MOST_WAIT: Final = 4.0  # seconds, at low latency
 ALIGNED_WITHIN: Final = 15.0
 
@@ -98,6 +98,7 @@ class OrphanedStream:
         self.listed: ListedSegments | None = None
         self.aligned: list[tuple[str, float, int]] = []  # moment, seconds, and how far apart
         self.notes: list[str] = []
+        self.killed = 0.0  # the time of day
 
     def run(self) -> None:
         """Kill the owner; then lose the primary, and let it return."""
@@ -108,10 +109,12 @@ class OrphanedStream:
             primary.enter_context(publishing(self._sender(0, "a", epoch)()))
             poll(lambda: hosts.owner(stream.number) == ("a", 1), within=20, what="an owner")
             poll(lambda: multivariant(stream.playlist), within=30, what="a playlist")
-            if placement.primary != "a":
-                primary.close()
-                primary.enter_context(publishing(self._sender(0, placement.primary, epoch)()))
             world.enter_context(publishing(self._sender(1, placement.backup, epoch)()))
+            if placement.primary != "a":
+                poll(lambda: stream.receives() == 2, within=20, what="both encoders at first")
+                primary.close()
+                poll(stream.backup_is_on_air, within=20, what="the backup at first")
+                primary.enter_context(publishing(self._sender(0, placement.primary, epoch)()))
             self.notes = world.enter_context(noting_reports(stream))
             self._wait_until_aligned("at first")
             self._wait_for_primary("the primary first")
@@ -119,6 +122,7 @@ class OrphanedStream:
             self.archive = world.enter_context(archiving(stream.playlist))
             time.sleep(6.3)
             self._note("kill")
+            self.killed = time.time()
             self._owner.kill()
             poll(lambda: hosts.owner(stream.number) == ("b", 2), within=10, what="another owner")
             self._note("taken over")
@@ -143,6 +147,10 @@ class OrphanedStream:
             self._wait_for_primary("the return")
             self._note("returned")
             time.sleep(9)
+
+    def since_death(self, rung: str, number: int) -> bool:
+        """Return whether a segment was listed after the owner's death."""
+        return self.archive.named[rung][number] > self.killed
 
     def _sender(self, slot: int, host: str, epoch: float) -> Callable[[], list[str]]:
         return FilmSender(
@@ -195,11 +203,15 @@ def test_the_owners_death_and_what_follows_show_every_picture_once(
     rungs = world.rungs
     seen = SeenProgramme(world.archive, rungs, 30, tmp_path)
     what = f"{placement.name}, {behind:+g} s"
-    marks = {rung: world.archive.marks(rung) for rung in rungs}
+    marks = {
+        rung: [each for each in world.archive.marks(rung) if world.since_death(rung, each)]
+        for rung in rungs
+    }
     facts = "\n".join([f"{seen.joints}", f"{marks}", f"{world.aligned}", world.log])
     for rung in rungs:
-        at_death = [each for each in seen.joints[rung] if is_near(each, marks[rung])]
-        later = [each for each in seen.joints[rung] if each not in at_death]
+        found = [each for each in seen.joints[rung] if world.since_death(rung, each.segment)]
+        at_death = [each for each in found if is_near(each, marks[rung])]
+        later = [each for each in found if each not in at_death]
         lost, twice = sum(each.lost for each in at_death), sum(each.twice for each in at_death)
         proof(
             f"{what}: pictures lost, shown twice at the owner's death, {rung}",

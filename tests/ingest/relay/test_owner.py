@@ -25,7 +25,8 @@ from ingest.relay.messages import (
     RelayedTrack,
     Stored,
 )
-from ingest.stream.slot_session import CloseReason
+from ingest.stream.ports import Grant
+from ingest.stream.slot_session import CloseReason, ConnectedPublisher, SlotSession
 from media.loop_lag import LoopLag
 from tests.ingest.relay.test_link import User
 from tests.ingest.stream.test_live_stream import AUDIO, GRANT, VIDEO
@@ -241,6 +242,31 @@ async def test_hosts_are_told_up_to_which_time_media_are_stored() -> None:
             assert answers == [
                 Stored(number=0, age_ms=2_500),
                 Stored(number=0, age_ms=60_000),
+            ]
+
+
+@virtual_sockets
+async def test_of_an_encoder_that_is_ahead_more_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions: list[SlotSession] = []
+    async with installation() as hosts:
+        owner = await hosts.start()
+        attach_here = owner.streams.attach_here
+
+        async def attached(grant: Grant, publisher: ConnectedPublisher) -> SlotSession:
+            sessions.append(await attach_here(grant, publisher))
+            return sessions[-1]
+
+        monkeypatch.setattr(owner.streams, "attach_here", attached)
+        async with relaying(owner) as host:
+            await host.send(ATTACH)
+            for lead in (1.0, 0.0, -1.0):
+                sessions[0].lead = lead
+                owner.relay.media_stored(1, 2.5)
+            answers = await host.send()
+            assert [each.age_ms for each in answers if isinstance(each, Stored)] == [
+                3_750,
+                2_500,
+                2_500,
             ]
 
 
