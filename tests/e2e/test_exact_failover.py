@@ -251,7 +251,7 @@ class FailingWorld:
 
     def _wait_until_aligned(self) -> None:
         def behind() -> list[int]:
-            report = _report(self.stream)
+            report = encoder_report(self.stream)
             slots: list[Json] = report["slots"] if report is not None else []
             found = slots[1]["alignment"] if len(slots) == 2 else None
             if found is None or found["behind_ms"] is None:
@@ -369,7 +369,7 @@ def noting_reports(stream: EncoderPair) -> Generator[list[str]]:
 
     def note() -> None:
         while not over.wait(0.5):
-            report = _report(stream)
+            report = encoder_report(stream)
             if report is None:
                 continue
             found = [each["alignment"] for each in report["slots"]]
@@ -386,7 +386,7 @@ def noting_reports(stream: EncoderPair) -> Generator[list[str]]:
         thread.join()
 
 
-def _report(stream: EncoderPair) -> Json | None:
+def encoder_report(stream: EncoderPair) -> Json | None:
     """Return the report of a stream's encoders; None if nobody answers in time."""
     address = f"{stream.headend.http}/api/streams/{stream.number}/ingest"
     answer = fetch(address, token=stream.headend.token)
