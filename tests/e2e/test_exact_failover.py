@@ -384,7 +384,7 @@ def noting_reports(stream: EncoderPair) -> Generator[list[str]]:
 
     def note() -> None:
         while not over.wait(0.5):
-            report = _report(stream)
+            report = encoder_report(stream)
             if report is None:
                 continue
             found = [each["alignment"] for each in report["slots"]]
@@ -403,13 +403,13 @@ def noting_reports(stream: EncoderPair) -> Generator[list[str]]:
 
 def behind_of(stream: EncoderPair) -> list[int]:
     """Return how far the backup is behind, in milliseconds; nothing if that is not known."""
-    report = _report(stream)
+    report = encoder_report(stream)
     slots: list[Json] = report["slots"] if report is not None else []
     found = slots[1]["alignment"] if len(slots) == 2 else None
     return [] if found is None or found["behind_ms"] is None else [found["behind_ms"]]
 
 
-def _report(stream: EncoderPair) -> Json | None:
+def encoder_report(stream: EncoderPair) -> Json | None:
     """Return the report of a stream's encoders; None if nobody answers in time."""
     address = f"{stream.headend.http}/api/streams/{stream.number}/ingest"
     answer = fetch(address, token=stream.headend.token)

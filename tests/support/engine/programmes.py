@@ -47,7 +47,10 @@ def programme(seconds: float, seed: int) -> Wave:
 
 
 class CodedSound:
-    """A wave as an encoder sends it: packets with times in milliseconds, from `start_ms` on."""
+    """A wave as an encoder sends it: packets with times in milliseconds, from `start_ms` on.
+
+    It has one channel, or a row for each of two.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,9 @@ class CodedSound:
         context.options = {"aac_coder": "fast"}  # the usual one takes most of the tests' time
         context.time_base = Fraction(1, rate)
         context.open()
-        frame = AudioFrame.from_ndarray(wave[None, :].astype("f4"), format="fltp", layout="mono")
+        rows = np.atleast_2d(wave).astype("f4")
+        given = "mono" if len(rows) == 1 else "stereo"
+        frame = AudioFrame.from_ndarray(rows, format="fltp", layout=given)
         frame.sample_rate, frame.pts, frame.time_base = RATE, 0, Fraction(1, RATE)
         resampler = AudioResampler("fltp", layout, rate, frame_size=1024)
         coded: list[tuple[int, bytes]] = []

@@ -2,7 +2,8 @@
 
 Sound places two sources, since it is cheap and has no repetitions of a picture's length; but an
 encoder's lip sync may be wrong. Where sound says nothing, pictures do. Decoding them is dear, so it
-is done in phases: of 20 s while nothing is known, of 8 s every two or ten minutes then.
+is done in phases: of 20 s while nothing is known, of 8 s every two or ten minutes then; shorter
+ones where sound agrees.
 """
 
 from typing import Final
@@ -64,8 +65,11 @@ class PictureAligner:
                 self._quality.sample(each, phases.until - end)
         if phases.until is not None:
             seen = self._see(order, heard, phases)
-            if end >= phases.until:
+            # Where sound places them as well, one answer says by how much lip sync differs.
+            if end >= phases.until or (is_heard and seen is not None):
                 self._rest(phases, end, is_heard=is_heard)
+                for each in pair:
+                    self._quality.sample(each, 0)
             if seen is not None and not is_heard:
                 return seen
         if heard.offset_us is not None:

@@ -229,7 +229,8 @@ def faults_found(name: str, minutes: int, seed: int) -> int:
     "minutes", [pytest.param(60, marks=pytest.mark.prove, id="an hour"), pytest.param(1, id="one")]
 )
 def test_no_fault_is_found_while_both_are_alike(name: str, minutes: int, proof: Proof) -> None:
-    seeds = range(4) if minutes > 1 else range(1)
+    hours = 4 if name.startswith("adverts") else 17  # of what is alike in both, 102 in all
+    seeds = range(hours) if minutes > 1 else range(1)
     faults = [faults_found(name, minutes, seed) for seed in seeds]
     proof(f"{name}: {len(faults) * minutes} minutes of two encoders", f"{sum(faults)}", "0 faults")
     assert faults == [0] * len(faults)
