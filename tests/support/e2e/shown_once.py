@@ -26,17 +26,21 @@ _REACH = RATE // 2
 
 
 class Joint(msgspec.Struct, frozen=True, kw_only=True):
-    """Two pictures that do not follow one another in the programme, at a time of the media."""
+    """Two pictures that do not follow one another in the programme, at a time of the media.
+
+    A picture is `step` numbers long at most.
+    """
 
     before: int
     after: int
     time: float
     segment: int
+    step: int = 1
 
     @property
     def lost(self) -> int:
         """The pictures that are missing."""
-        return max(0, self.after - self.before - 1)
+        return max(0, self.after - self.before - self.step)
 
     @property
     def twice(self) -> int:
@@ -44,15 +48,19 @@ class Joint(msgspec.Struct, frozen=True, kw_only=True):
         return max(0, self.before + 1 - self.after)
 
 
-def joints(pictures: list[ReceivedPicture], fps: int) -> list[Joint]:
-    """Return where the numbers of pictures do not go on."""
+def joints(pictures: list[ReceivedPicture], fps: int, step: int = 1) -> list[Joint]:
+    """Return where the numbers of pictures do not go on, which count `fps` to a second.
+
+    Pictures of several frame rates have numbers that all of them divide; see `Joint`.
+    """
     found: list[Joint] = []
     for one, other in itertools.pairwise(pictures):
         assert one.stamp is not None, one
         assert other.stamp is not None, other
         before, after = number_of(one.stamp, fps), number_of(other.stamp, fps)
-        if after != before + 1:
-            found.append(Joint(before=before, after=after, time=other.time, segment=other.segment))
+        joint = Joint(before=before, after=after, time=other.time, segment=other.segment, step=step)
+        if joint.lost or joint.twice:
+            found.append(joint)
     return found
 
 
@@ -86,7 +94,7 @@ class HeardSound:
         return found
 
     def lip_sync(
-        self, pictures: list[ReceivedPicture], whole: Wave, fps: int
+        self, pictures: list[ReceivedPicture], whole: Wave, fps: int, step: int = 1
     ) -> list[tuple[float, float]]:
         """Return by how much the sound is behind its picture, every half second of the media.
 
@@ -101,7 +109,7 @@ class HeardSound:
                 at = begins + first / RATE
                 inside = (times >= at) & (times < at + _WINDOW / RATE)
                 apart = places[inside] - times[inside]
-                if len(apart) < fps * 0.8 or np.ptp(apart) > 0.6 / fps:
+                if len(apart) < fps / step * 0.8 or np.ptp(apart) > 0.6 * step / fps:
                     continue
                 since = round((at + float(np.median(apart))) * RATE) - _REACH
                 sought = whole[max(since, 0) : since + _WINDOW + 2 * _REACH]
