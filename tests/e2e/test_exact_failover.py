@@ -4,10 +4,11 @@ Their films show the number of each picture, and have keyframes and reordering o
 on air fails in every way in which encoders fail, and returns. Everything listed is decoded.
 """
 
+import math
 import random
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -69,15 +70,34 @@ PATIENT = Latency(name="low", detect=round(0.7 * SCALE, 1), wait=3.5)
 
 
 class ApartEncoders(msgspec.Struct, frozen=True, kw_only=True):
-    """Two encoders, the second `behind` the first by so many seconds."""
+    """Two encoders, the second `behind` the first by so many seconds.
+
+    At a switch, `inexact` pictures of the slower one may be lost or shown twice; `marks` are the
+    discontinuities of a switch to the backup, and of the return.
+    """
 
     behind: float
     primary: FilmKind = FilmKind()
     backup: FilmKind = FilmKind(later=21)
     rounds: int = 2  # of each cause
+    rungs: tuple[str, ...] = RUNGS
+    inexact: int = 0
+    marks: tuple[int, int] = (0, 0)
+
+    @property
+    def grid(self) -> int:
+        """The numbers a second by which pictures are counted: all of them have one."""
+        return math.lcm(self.primary.fps, self.backup.fps)
+
+    @property
+    def step(self) -> int:
+        """The numbers from one picture to the next of the slower encoder."""
+        return self.grid // min(self.primary.fps, self.backup.fps)
 
     @property
     def name(self) -> str:
+        if self.inexact or self.primary.profile != self.backup.profile:
+            return f"{self.behind:+g} s: {self.primary.whole_name} / {self.backup.whole_name}"
         kinds = f"{self.primary.name} / {self.backup.name}, {self.primary.fps} fps"
         return f"{self.behind:+g} s: {kinds}"
 
@@ -98,8 +118,27 @@ _PAIRS = (
     ApartEncoders(behind=3.0, primary=_FOUR, backup=_TWO),
 )
 _QUICK = ApartEncoders(behind=0.3)
-# Seconds that starting takes, and a cause with the return from it.
-_START, _ROUND = 40.0, 45.0
+_WIDE = ("1080p", "720p", "480p", "360p")
+_AVC = FilmKind(gop=2.0, b_frames=2, size="1296x240")
+# The same shape as the other one's, since the clock is read in the places of its cells.
+_HEVC = FilmKind(gop=2.0, b_frames=2, fps=25, later=38, size="864x160", codec="hevc", channels=1)
+_BASELINE = FilmKind(gop=2.0, b_frames=0, profile="baseline", channels=1)
+_HIGH = FilmKind(gop=4.0, b_frames=3, profile="high", later=51)
+_SLOWER = FilmKind(gop=4.0, b_frames=2, fps=25, later=38)
+# By name: encoders of other settings.
+_DIFFERING = {
+    f"{name} {behind:+g}": msgspec.structs.replace(encoders, behind=behind, rounds=1)
+    for name, encoders in {
+        "HEVC": ApartEncoders(
+            behind=0, primary=_AVC, backup=_HEVC, rungs=_WIDE, inexact=2, marks=(1, 1)
+        ),
+        "profiles": ApartEncoders(behind=0, primary=_BASELINE, backup=_HIGH),
+        "25 fps": ApartEncoders(behind=0, primary=_TWO, backup=_SLOWER, inexact=2),
+    }.items()
+    for behind in (-1.0, 0.3)
+}
+# Seconds that starting takes, and a cause with the return from it; the latter at its shortest.
+_START, _ROUND, _SHORT_ROUND = 40.0, 45.0, 30.0
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +193,27 @@ def test_whatever_fails_every_picture_is_shown_once(
     world.is_exact(proof)
 
 
+@pytest.mark.prove
+@pytest.mark.parametrize("encoders", _DIFFERING.values(), ids=_DIFFERING.keys())
+@pytest.mark.parametrize(
+    ("running", "latency"),
+    [pytest.param(NORMAL, NORMAL, id="normal"), pytest.param(LOW, LOW, id="low")],
+    indirect=["running"],
+)
+def test_encoders_of_other_settings_take_over_within_two_pictures(
+    running: ServiceProcess, latency: Latency, encoders: ApartEncoders, proof: Proof, tmp_path: Path
+) -> None:
+    if latency is LOW and encoders.primary.fps != encoders.backup.fps:
+        # Parts of faster pictures may be longer than those that the playlists promise.
+        encoders = msgspec.structs.replace(encoders, marks=(encoders.marks[0], 1))
+    dice = random.Random(_SEED)
+    causes = dice.sample(ALL_CAUSES, len(ALL_CAUSES))
+    seconds = _START + len(causes) * _SHORT_ROUND * SCALE**0.5
+    world = FailingWorld(running, encoders, latency, tmp_path, seconds=seconds)
+    world.run(causes, dice)
+    world.is_exact(proof)
+
+
 class FailingWorld:
     """A stream with two encoders that are apart, their switches, and what viewers got."""
 
@@ -185,8 +245,13 @@ class FailingWorld:
 
     # -- the run ----------------------------------------------------------------------------------
 
-    def run(self, causes: list[Cause], dice: random.Random | None = None) -> None:
-        """Let the primary fail by each cause, and return."""
+    def run(
+        self,
+        causes: list[Cause],
+        dice: random.Random | None = None,
+        settled: Callable[[], None] | None = None,
+    ) -> None:
+        """Let the primary fail by each cause, and return; call `settled` before the first."""
         stream, encoders = self.stream, self._encoders
         port = stream.headend.port_of(stream.headend.server)
         with ExitStack() as world:
@@ -213,6 +278,9 @@ class FailingWorld:
             self._return(primary, None, 1)
             for cause in causes:
                 self._wait_until_aligned()
+                if settled is not None and not self._settled:
+                    settled()
+                    self._return(primary, None, 1)  # a busy machine may have held it up
                 self._settled = self._settled or time.time()
                 if dice is not None:
                     time.sleep(dice.uniform(0, encoders.backup.gop))
@@ -261,8 +329,9 @@ class FailingWorld:
 
     def is_exact(self, proof: Proof) -> None:
         """Check that each picture was shown once, and print what was measured."""
-        rungs = self.stream.rungs_made(RUNGS)
-        seen = SeenProgramme(self._archive, rungs, self._encoders.primary.fps, self._folder)
+        encoders = self._encoders
+        rungs = self.stream.rungs_made(encoders.rungs)
+        seen = SeenProgramme(self._archive, rungs, encoders, self._folder)
         what = f"{self._latency.name}, {self._encoders.name}, {len(self.switches)} switches"
         amiss: list[str] = []
         used: set[tuple[str, int]] = set()
@@ -272,12 +341,12 @@ class FailingWorld:
                 near = self._joints_of(switches, seen.joints[rung])
                 used |= {(rung, joint.before) for joint in near}
                 lost, twice = sum(each.lost for each in near), sum(each.twice for each in near)
-                shown_ms = round((lost - twice) * 1000 / self._encoders.primary.fps)
+                shown_ms = round((lost - twice) * 1000 / encoders.grid)
                 reported_ms = sum(each.facts.get("gap_ms", 0) for each in switches)
                 wrong_ms.append(round((shown_ms - reported_ms) / len(switches)))
-                most_lost = 2 * len(switches) if rung == RUNGS[0] else 0
+                most_lost = self._most_lost(rung) * len(switches)
                 most_twice = self._most_twice() * len(switches)
-                if lost > most_lost or twice / self._encoders.primary.fps > most_twice:
+                if lost > most_lost or twice / encoders.grid > most_twice:
                     about = [seen.around(rung, joint) for joint in near]
                     amiss.append(f"{switches} {rung}: {near} {about}")
         strays = {
@@ -292,15 +361,19 @@ class FailingWorld:
             proof(
                 f"{what}: pictures lost, shown twice, {rung}",
                 f"{max(lost, default=0)}, {max(twice, default=0)} at most",
-                f"{'2' if rung == RUNGS[0] else '0'}, {self._most_twice():.1f} s",
+                f"{self._most_lost(rung)}, {self._most_twice():.2g} s",
             )
-        proof(f"{what}: discontinuities", f"{marks}", "0")
+        asked_marks = sum(encoders.marks) * len(self.switches) // 2
+        proof(f"{what}: discontinuities", f"{marks}", f"{asked_marks}")
         longest = max((length for _, length in holes), default=0.0)
-        proof(f"{what}: longest hole in the sound", f"{longest * 1000:.0f} ms", "20 ms")
-        # A pause in the programme is found anywhere in it, once in a while.
+        # Before a discontinuity, nothing continues sound that ended earlier than the picture.
+        most = 0.25 if asked_marks else 0.02
+        asked = f"{most * 1000:.0f} ms"
+        proof(f"{what}: longest hole in the sound", f"{longest * 1000:.0f} ms", asked)
+        # A single window may be mistaken: a pause in the programme is found anywhere in it.
         three = zip(lips, lips[1:], lips[2:], strict=False)
-        apart = [median(each for _, each in some) for some in three]
-        moved = (max(apart) - min(apart)) * 1000 if apart else 0.0
+        steady = [median(each for _, each in some) for some in three]
+        moved = (max(steady) - min(steady)) * 1000 if steady else 0.0
         proof(f"{what}: sound moves against the picture by", f"{moved:.0f} ms", "40 ms")
         proof(f"{what}: gap_ms against the pictures", f"{max(wrong_ms, key=abs)} ms", "70 ms")
         proof(f"{what}: behind_ms", f"{min(self.behind_ms)} to {max(self.behind_ms)}", "")
@@ -309,15 +382,24 @@ class FailingWorld:
         assert not amiss, facts
         assert not any(strays.values()), facts
         assert len(lips) > 5
-        assert longest <= 0.02, facts
+        assert longest <= most, facts
         assert moved <= 40, facts
         assert max(map(abs, wrong_ms)) <= 70, facts
-        assert not any(marks.values()), facts
+        assert set(marks.values()) == {asked_marks}, facts
+
+    def _most_lost(self, rung: str) -> int:
+        """Return the most numbers of pictures that a switch may lose.
+
+        The top rung may lose two that reordering took with it.
+        """
+        encoders = self._encoders
+        return encoders.step * max(encoders.inexact, 2 if rung == encoders.rungs[0] else 0)
 
     def _most_twice(self) -> float:
         """Return the most seconds that may be shown twice: what the wait does not cover."""
         rest = max(map(abs, self.behind_ms)) / 1000 - self._latency.wait
-        return rest + 0.2 if rest > -0.1 else 0.0
+        pictures = self._encoders.inexact * self._encoders.step / self._encoders.grid
+        return max(rest + 0.2 if rest > -0.1 else 0.0, pictures)
 
     def _groups(self) -> list[list[Switch]]:
         """Return the switches, those together whose joints cannot be told apart."""
@@ -331,7 +413,7 @@ class FailingWorld:
 
     def _joints_of(self, switches: list[Switch], found: list[Joint]) -> list[Joint]:
         """Return the joints that are nearer to one of these switches than to any other one."""
-        fps = self._encoders.primary.fps
+        fps = self._encoders.grid
 
         def distance(switch: Switch, joint: Joint) -> float:
             return abs((switch.at - self._began) * fps - joint.after)
@@ -359,11 +441,17 @@ class SeenProgramme:
     """Everything that viewers received, decoded."""
 
     def __init__(
-        self, archive: PlaylistArchive, rungs: tuple[str, ...], fps: int, folder: Path
+        self,
+        archive: PlaylistArchive,
+        rungs: tuple[str, ...],
+        encoders: ApartEncoders,
+        folder: Path,
     ) -> None:
-        self._fps = fps
+        self._fps, self._step = encoders.grid, encoders.step
         self._pictures = {rung: archive.pictures(rung, folder) for rung in rungs}
-        self.joints = {rung: joints(found, fps) for rung, found in self._pictures.items()}
+        self.joints = {
+            rung: joints(found, self._fps, self._step) for rung, found in self._pictures.items()
+        }
         self.sound = HeardSound(archive, folder)
 
     def around(self, rung: str, joint: Joint) -> str:
@@ -373,7 +461,7 @@ class SeenProgramme:
 
     def lip_sync(self, rung: str, whole: Wave) -> list[tuple[float, float]]:
         """Return times, and by how much the sound is behind a rung's pictures there."""
-        return self.sound.lip_sync(self._pictures[rung], whole, self._fps)
+        return self.sound.lip_sync(self._pictures[rung], whole, self._fps, self._step)
 
 
 @contextmanager

@@ -77,15 +77,15 @@ _SAMPLE = """() => {
 # ends with its first small step.
 _RECORD = """() => {
   const { headend } = window;
-  const { video } = headend;
+  const video = headend?.video ?? document.querySelector("video");
   const waits = (window.waits = []);
-  let { hls } = headend;
+  let hls = headend?.hls;
   let position = video.currentTime;
   let moved = performance.now();
   let anew = false;
   setInterval(() => {
-    if (headend.hls !== hls) anew = true;
-    hls = headend.hls;
+    if (headend?.hls !== hls) anew = true;
+    hls = headend?.hls;
     if (video.currentTime === position) return;
     const now = performance.now();
     const step = video.currentTime - position;
@@ -212,7 +212,10 @@ class Viewer:
         )  # fmt: skip
 
     def record_waits(self) -> None:
-        """Record the waits of the picture from now on, until the page is reloaded."""
+        """Record the waits of the picture from now on, until the page is reloaded.
+
+        Also of a page with another player.
+        """
         self.evaluate(_RECORD)
 
     def waits(self) -> list[Wait]:

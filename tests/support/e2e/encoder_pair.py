@@ -48,8 +48,9 @@ class EncoderPair(msgspec.Struct, frozen=True, kw_only=True):
 
     def rungs_made(self, rungs: tuple[str, ...]) -> tuple[str, ...]:
         """Return the rungs without gaps: a busy machine sheds encoded ones."""
-        shed = f'event="rung shed" stream={self.hash}'
-        return rungs[:1] if shed in self.headend.log.read_text() else rungs
+        log = self.headend.log.read_text()
+        shed = f'event="rung shed" stream={self.hash} rendition='
+        return tuple(rung for rung in rungs if f"{shed}{rung} " not in log)
 
     def command(self, name: str) -> Json:
         """Execute a command: pause, resume, end, failover-drill."""

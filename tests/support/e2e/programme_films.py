@@ -8,6 +8,7 @@ programme than another.
 import time
 from pathlib import Path
 
+import imageio_ffmpeg
 import msgspec
 import numpy as np
 
@@ -20,11 +21,19 @@ _BEGAN_MS = 1000  # the clock's time at the programme's beginning; 0 means the t
 _SEED = 44
 # Noise below all else, so that sound which is missing is found also in a pause.
 _FLOOR = 0.02
-_CODING = (
-    "-c:v libx264 -preset ultrafast -profile:v main -bf {b_frames} -b_strategy 0 -sc_threshold 0 "
-    "-g {gop} -keyint_min {gop} -threads 1 -b:v 400k -maxrate 400k -bufsize 400k "
-    "-c:a aac -b:a 128k -ac 2"
-)
+_CODING = {
+    "h264": (
+        "-c:v libx264 -preset ultrafast -profile:v {profile} -bf {b_frames} -b_strategy 0 "
+        "-sc_threshold 0 -g {gop} -keyint_min {gop} -threads 1 {rate}"
+    ),
+    "hevc": (
+        "-c:v libx265 -preset ultrafast {rate} -x265-params log-level=error:scenecut=0:open-gop=0:"
+        "b-adapt=0:bframes={b_frames}:keyint={gop}:min-keyint={gop}:pools=1:frame-threads=1"
+    ),
+}
+_PIXELS_PER_KBIT = 262.4  # 400 kbit/s of the usual size
+_RATE = "-b:v {kbit}k -maxrate {kbit}k -bufsize {kbit}k"
+_SOUND = "-c:a aac -b:a {kbit}k -ac {channels}"
 # An encoder has started, and connects, so long after it was called.
 _START_SECONDS = 0.15
 
@@ -40,10 +49,35 @@ class FilmKind(msgspec.Struct, frozen=True, kw_only=True):
     fps: int = 30
     later: int = 0
     size: str = clock_video.TWO_RUNGS
+    codec: str = "h264"  # or "hevc"
+    profile: str = "main"  # of H.264
+    channels: int = 2
 
     @property
     def name(self) -> str:
         return f"{self.gop:g} s, {self.b_frames} B"
+
+    @property
+    def whole_name(self) -> str:
+        """What tells encoders with other settings apart."""
+        picture = f"HEVC {self.size}" if self.codec == "hevc" else f"{self.profile} {self.size}"
+        return f"{picture} {self.fps} fps {'stereo' if self.channels == 2 else 'mono'}, {self.name}"
+
+    @property
+    def program(self) -> str:
+        """The ffmpeg that encodes and sends the film: Debian's has no HEVC over RTMP."""
+        return imageio_ffmpeg.get_ffmpeg_exe() if self.codec == "hevc" else tool("ffmpeg")
+
+    def coding(self) -> list[str]:
+        """Return the options of ffmpeg that encode the film."""
+        width, height = map(int, self.size.split("x"))
+        rate = _RATE.format(kbit=round(width * height / _PIXELS_PER_KBIT))
+        gop = round(self.gop * self.fps)
+        picture = _CODING[self.codec].format(
+            profile=self.profile, b_frames=self.b_frames, gop=gop, rate=rate
+        )
+        sound = _SOUND.format(kbit=64 * self.channels, channels=self.channels)
+        return [*picture.split(), *sound.split()]
 
     @property
     def begins(self) -> float:
@@ -70,20 +104,19 @@ def make_film(kind: FilmKind, seconds: float, path: Path) -> Path:
         new = sound.with_suffix(".new")
         new.write_bytes(whole_sound(seconds).tobytes())
         new.replace(sound)
-    gop = round(kind.gop * kind.fps)
     began = _BEGAN_MS + round(kind.begins * 1000)
     make_file(
         [
-            tool("ffmpeg"), "-nostdin", "-v", "error", "-y",
+            kind.program, "-nostdin", "-v", "error", "-y",
             "-f", "lavfi", "-i", f"{clock_video.CELLS}:r={kind.fps}",
             "-ss", f"{kind.begins:.6f}", "-f", "f32le", "-ar", str(RATE), "-ac", "1",
             "-i", str(sound),
             "-vf", clock_video.clock_filter(kind.size, began),
             "-t", f"{seconds - kind.begins:.3f}",
-            *_CODING.format(gop=gop, b_frames=kind.b_frames).split(),
+            *kind.coding(),
         ],
         path,
-        seconds=600,
+        seconds=1800,
     )  # fmt: skip
     return path
 
@@ -105,6 +138,6 @@ class FilmSender(msgspec.Struct, frozen=True, kw_only=True):
         # Half a picture after it: what is sent begins with the keyframe before.
         since = keyframe * self.kind.gop + 0.5 / self.kind.fps if keyframe else 0.0
         return [
-            tool("ffmpeg"), "-nostdin", "-v", "error", "-re", "-ss", f"{since:.4f}",
+            self.kind.program, "-nostdin", "-v", "error", "-re", "-ss", f"{since:.4f}",
             "-i", str(self.film), "-c", "copy", "-flush_packets", "1", "-f", "flv", self.url,
         ]  # fmt: skip

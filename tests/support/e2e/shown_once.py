@@ -28,17 +28,21 @@ _NEAR = 1.5  # seconds
 
 
 class Joint(msgspec.Struct, frozen=True, kw_only=True):
-    """Two pictures that do not follow one another in the programme, at a time of the media."""
+    """Two pictures that do not follow one another in the programme, at a time of the media.
+
+    A picture is `step` numbers long at most.
+    """
 
     before: int
     after: int
     time: float
     segment: int
+    step: int = 1
 
     @property
     def lost(self) -> int:
         """The pictures that are missing."""
-        return max(0, self.after - self.before - 1)
+        return max(0, self.after - self.before - self.step)
 
     @property
     def twice(self) -> int:
@@ -46,15 +50,19 @@ class Joint(msgspec.Struct, frozen=True, kw_only=True):
         return max(0, self.before + 1 - self.after)
 
 
-def joints(pictures: list[ReceivedPicture], fps: int) -> list[Joint]:
-    """Return where the numbers of pictures do not go on."""
+def joints(pictures: list[ReceivedPicture], fps: int, step: int = 1) -> list[Joint]:
+    """Return where the numbers of pictures do not go on, which count `fps` to a second.
+
+    Pictures of several frame rates have numbers that all of them divide; see `Joint`.
+    """
     found: list[Joint] = []
     for one, other in itertools.pairwise(pictures):
         assert one.stamp is not None, one
         assert other.stamp is not None, other
         before, after = number_of(one.stamp, fps), number_of(other.stamp, fps)
-        if after != before + 1:
-            found.append(Joint(before=before, after=after, time=other.time, segment=other.segment))
+        joint = Joint(before=before, after=after, time=other.time, segment=other.segment, step=step)
+        if joint.lost or joint.twice:
+            found.append(joint)
     return found
 
 
@@ -88,7 +96,7 @@ class HeardSound:
         return found
 
     def lip_sync(
-        self, pictures: list[ReceivedPicture], whole: Wave, fps: int
+        self, pictures: list[ReceivedPicture], whole: Wave, fps: int, step: int = 1
     ) -> list[tuple[float, float]]:
         """Return by how much the sound is behind its picture, every half second of the media.
 
@@ -98,7 +106,7 @@ class HeardSound:
         times = np.array([picture.time for picture in pictures])
         places = np.array([number_of(p.stamp, fps) / fps for p in pictures if p.stamp is not None])
         assert len(times) == len(places)
-        jumps = times[1:][np.abs(np.diff(places - times)) > 0.6 / fps]
+        jumps = times[1:][np.abs(np.diff(places - times)) > 0.6 * step / fps]
         found: list[tuple[float, float]] = []
         for begins, wave in self.stretches:
             for first in range(0, len(wave) - _WINDOW, _WINDOW // 2):
@@ -106,7 +114,7 @@ class HeardSound:
                 inside = (times >= at) & (times < at + _WINDOW / RATE)
                 apart = places[inside] - times[inside]
                 middle = at + _WINDOW / RATE / 2
-                if len(apart) < fps * 0.8 or np.any(np.abs(jumps - middle) < _NEAR):
+                if len(apart) < fps / step * 0.8 or np.any(np.abs(jumps - middle) < _NEAR):
                     continue
                 since = round((at + float(np.median(apart))) * RATE) - _REACH
                 sought = whole[max(since, 0) : since + _WINDOW + 2 * _REACH]

@@ -542,7 +542,7 @@ class EpochPipeline:
         """Show a source from where it has no keyframe: the encoder makes all up to its next one."""
         if self._copy is not None:
             # What was sent too early is in the top rung, and is not shown in it again.
-            self._copy.pause()
+            self._reached -= self._copy.pause(self._origin)
             cut = self._grid.bridge(max(self._origin, self._reached - SLACK))
             self._apply_cut(cut, report=False)
             self._bridges = True

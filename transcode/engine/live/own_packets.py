@@ -6,11 +6,16 @@ has a thread of its own, so the packets from that keyframe on wait until it is d
 
 import threading
 from collections import deque
+from itertools import takewhile
+from typing import Final
 
 from media.hls.fmp4 import Sample
 from transcode.engine.live.source import LiveSource
 from transcode.engine.output.segment_grid import HOLE, Cut
 from transcode.engine.output.segmenter import LiveSegmenter
+
+# More than a part has.
+_REMEMBERED: Final = 512
 
 
 class OwnPackets:
@@ -25,6 +30,7 @@ class OwnPackets:
         self._free = free
         self._waiting: deque[tuple[LiveSource, Sample, Cut | None]] = deque()
         self._described = False
+        self._newest: deque[int] = deque(maxlen=_REMEMBERED)  # when samples are shown
 
     def add(self, source: LiveSource, sample: Sample, cut: Cut | None) -> None:
         """Add the next packet of a source (see `LiveSegmenter.add`)."""
@@ -34,10 +40,21 @@ class OwnPackets:
         self._write_waiting()
         self._write(source, sample, cut)
 
-    def pause(self) -> None:
-        """Send all samples, the last of which lasts as long as those before it."""
+    def pause(self, at: int) -> int:
+        """Send all samples, the last of which lasts as long as those before it.
+
+        Those that are shown from `at` on are dropped if none of them was sent, and all others need
+        none of them: they are ahead of some that have not come. Return by how much earlier the
+        samples end without them.
+        """
         self._write_waiting()
+        shown = max(self._newest, default=at)
+        count = sum(1 for _ in takewhile(lambda each: each >= at, reversed(self._newest)))
+        kept = list(self._newest)[: len(self._newest) - count]
+        if max(kept, default=0) < at and self._segmenter.take_back(count):
+            self._newest = deque(kept, maxlen=_REMEMBERED)
         self._segmenter.pause()
+        return shown - max(self._newest, default=shown)
 
     def stop(self, at: int, dts: int | None) -> None:
         """Send all samples, since the encoder makes what is shown from `at` on.
@@ -68,3 +85,4 @@ class OwnPackets:
             self._described = True
             self._segmenter.describe(*init, source.config)
         self._segmenter.add(sample, cut)
+        self._newest.append(sample.pts)

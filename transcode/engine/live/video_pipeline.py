@@ -159,6 +159,7 @@ class VideoPipeline(PipelineStage[_Item]):
         self._abandoned: tuple[frozenset[str], int, bool] = (frozenset(), 0, True)
         self._newest_cut = -1  # the newest that was put
         self._applied_cut = -1  # the newest that has taken effect
+        self._takes_over = False  # a cut waits at which the successor takes over
         self._skipped: list[CodedPicture] = []  # needed if decoding continues after the next cut
         self._cascade: Cascade | None = None
         self._thinner = FrameThinner(video.rate if video is not None else None)
@@ -235,8 +236,9 @@ class VideoPipeline(PipelineStage[_Item]):
     def _add_cut(self, cut: Cut) -> None:
         self._newest_cut = cut.sequence
         skipped, self._skipped = self._skipped, []
+        self._takes_over = self._takes_over or cut.takeover
         if cut.decoded:
-            if cut.sequence < self._abandoned[1]:
+            if cut.sequence < self._abandoned[1] and not cut.takeover:
                 self._skipped = skipped
             else:
                 for coded in skipped:
@@ -461,8 +463,10 @@ class VideoPipeline(PipelineStage[_Item]):
             stage.put(Abandon())
         if abandoned:
             self._activate([stage for stage in self._active if stage not in abandoned])
-        # The successor may have to take over among the cuts that wait.
-        waiting = () if reuses or self._successor is None else (self._successor,)
+        # The successor may have to take over among the cuts that wait, and may have handed back
+        # since.
+        takes_over = self._takes_over or not reuses
+        waiting = (self._successor,) if takes_over and self._successor is not None else ()
         any_kept = any(
             stage.encoder.rendition.name not in names for stage in (*self._stages, *waiting)
         )
@@ -478,6 +482,8 @@ class VideoPipeline(PipelineStage[_Item]):
         names, until, _ = self._abandoned
         off = cut.off | names if cut.sequence < until else cut.off
         self._applied_cut = cut.sequence
+        if cut.takeover:
+            self._takes_over = False
         if cut.takeover and self._successor is not None:
             self._stages.insert(0, self._successor)
             self._successor = None

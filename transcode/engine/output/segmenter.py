@@ -236,6 +236,8 @@ class LiveSegmenter(Segmenter):
         self._opened: _MovedOpening | None = None
         self._first = 0  # the first waiting sample's decode time, before it was moved back
         self._sent_end = 0  # where the last sample of the newest part ends
+        self._sent_dts = self._last_dts  # when it is decoded, before it was moved back
+        self._sent_shown = 0  # where its pictures end
 
     def begin(self, *, epoch: int, part: int) -> None:
         """Start an epoch; `part` is its part target in ticks of 90 000 a second."""
@@ -308,6 +310,22 @@ class LiveSegmenter(Segmenter):
         end = rescale(cut.at + cut.expected, VIDEO_SCALE, self.scale)
         return end - (first.pts - first.dts)
 
+    def take_back(self, count: int) -> bool:
+        """Drop the newest samples, if none of them was sent; return whether that was so.
+
+        A segment keeps its first one.
+        """
+        segment, kept = self._segment, self._samples
+        least = 0 if segment is not None and segment.parts else 1
+        is_possible = len(kept) - count >= least
+        if is_possible and count:
+            self._bytes -= sum(len(each.data) for each in kept[-count:])
+            del kept[-count:]
+            decoded = [self._first, *(each.dts for each in kept[1:])] if kept else [self._sent_dts]
+            self._last_dts = decoded[-1]
+            self._end = max([self._sent_shown, *(each.pts + each.duration for each in kept[:-1])])
+        return is_possible
+
     def pause(self, dts: int | None = None, end: int | None = None) -> None:
         """Send all samples, the last of which lasts until `dts`, or as expected.
 
@@ -373,6 +391,7 @@ class LiveSegmenter(Segmenter):
         """Send the waiting samples as a part, which lasts until the decode time `end`."""
         samples, self._samples, self._bytes = self._samples, [], 0
         self._sent_end = samples[-1].dts + samples[-1].duration
+        self._sent_dts, self._sent_shown = self._last_dts, self._end
         if self._segment is not None:
             length = self._lengths.end_part(self._first, end, last=last)
             self._send_part(self._segment, samples, length)

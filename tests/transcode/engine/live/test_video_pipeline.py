@@ -1,6 +1,7 @@
 """Pictures, cuts, holds and slates through the live video pipeline, decoded by a stand-in."""
 
 import os
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.support.engine.raw_images import flat
 from transcode.engine.codec.decode import TIME_BASE, AudioDecoder
 from transcode.engine.core.reports import ReportWriter
 from transcode.engine.live.video_pipeline import HoldUntil, StartSlate, VideoPipeline
-from transcode.engine.output.rendition_encoder import EncoderStage, RenditionEncoder
+from transcode.engine.output.rendition_encoder import EncoderStage, HandBack, RenditionEncoder
 from transcode.engine.output.segment_grid import Cut
 from transcode.engine.output.segmenter import LiveSegmenter
 from transcode.protocol.messages import EngineReport, Trouble, WireReader
@@ -194,3 +195,18 @@ def test_what_is_abandoned_does_not_keep_the_top_rung_from_being_taken_over(
     of.cut(1, 5, takeover=True)
     of.pictures(3, 8)
     assert of.finish() == {"72p": [(1, 5, 3)], "36p": [(0, 0, 0), (1, 5, 0)]}
+
+
+def test_what_is_abandoned_after_the_bridge_does_not_begin_it_without_its_cut(
+    tmp_path: Path,
+) -> None:
+    """Decoding is behind: the source's own packets make the top rung again when it is told."""
+    of = Pipeline(tmp_path / "reports", reuses=True)
+    of.pipeline.abandon(frozenset({"36p"}), 3, reuses=True)
+    of.cut(0, 0)
+    of.pictures(0, 3)
+    of.cut(1, 5, takeover=True)
+    of.pictures(3, 8)
+    of.pipeline.put(HandBack(threading.Event()))
+    of.pipeline.put(Cut(sequence=2, at=8 * FRAME, off=frozenset({"36p"}), decoded=False))
+    assert of.finish() == {"72p": [(1, 5, 3)], "36p": [(0, 0, 0), (1, 5, 0), (2, 8, 0)]}

@@ -318,6 +318,39 @@ def test_a_paused_segment_is_closed_by_the_next_source() -> None:
     assert [each.discontinuity for each in segments(reports)] == [False, True]
 
 
+def test_what_was_not_sent_may_be_taken_back() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports)
+    of.describe("a", b"source")
+    for index in range(18):  # 15 make a part
+        of.add(sample(index), Cut(sequence=0, at=0) if index == 0 else None)
+    assert not of.take_back(4)
+    assert of.take_back(1)
+    assert of.take_back(2)
+    assert not of.take_back(1)
+    of.describe("b", b"encoder")
+    of.add(sample(15), Cut(sequence=1, at=15 * FRAME))
+    of.end()
+    assert [(each.duration, each.frames) for each in segments(reports)] == [
+        (15 * FRAME, 15),
+        (FRAME, 1),
+    ]
+
+
+def test_a_segment_keeps_the_picture_that_opened_it() -> None:
+    reports: list[EngineReport] = []
+    of = track(reports)
+    of.describe("a", b"source")
+    for index in range(4):
+        of.add(sample(index), Cut(sequence=0, at=0) if index == 0 else None)
+    assert not of.take_back(4)
+    assert of.take_back(3)
+    of.pause(FRAME)
+    assert parts(reports)[-1].duration == FRAME
+    of.add(sample(1), None)
+    assert of.end() == 2 * FRAME
+
+
 # Decode and presentation places of a group with two B-frames that is decoded a picture early.
 _GROUP = ((-1, 0), (0, 3), (1, 1), (2, 2), (3, 4))
 
