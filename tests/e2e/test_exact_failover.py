@@ -331,7 +331,7 @@ class FailingWorld:
         """Check that each picture was shown once, and print what was measured."""
         encoders = self._encoders
         rungs = self.stream.rungs_made(encoders.rungs)
-        seen = SeenProgramme(self._archive, rungs, encoders, self._folder)
+        seen = SeenProgramme(self._archive, rungs, encoders.grid, self._folder, encoders.step)
         what = f"{self._latency.name}, {self._encoders.name}, {len(self.switches)} switches"
         amiss: list[str] = []
         used: set[tuple[str, int]] = set()
@@ -444,10 +444,11 @@ class SeenProgramme:
         self,
         archive: PlaylistArchive,
         rungs: tuple[str, ...],
-        encoders: ApartEncoders,
+        fps: int,
         folder: Path,
+        step: int = 1,
     ) -> None:
-        self._fps, self._step = encoders.grid, encoders.step
+        self._fps, self._step = fps, step
         self._pictures = {rung: archive.pictures(rung, folder) for rung in rungs}
         self.joints = {
             rung: joints(found, self._fps, self._step) for rung, found in self._pictures.items()
