@@ -21,7 +21,6 @@ from headend.config.settings import ServiceSettings, SettingsError, warnings
 from headend.config.settings import load as load_settings
 from headend.console_link import NoSuchToken, console_link
 from headend.install import findings
-from headend.install.doctor import clean, examine
 from headend.install.findings import size_text
 from headend.install.installation import (
     MOVED,
@@ -332,6 +331,9 @@ def _copy_media(settings: ServiceSettings, target: MediaTarget) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(settings: ServiceSettings, *, cleans: bool, confirms: bool, as_json: bool) -> None:
     """Examine the installation; the exit code is 1 if an operator must act."""
+    # It needs clients of all that may be wrong, which no other command does.
+    from headend.install.doctor import clean, examine  # noqa: PLC0415 # see above
+
     if confirms and not cleans:
         raise click.UsageError("--confirm needs --clean")
     if cleans:

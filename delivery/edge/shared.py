@@ -4,20 +4,23 @@ With Redis, a process may make some streams and serve those of other processes, 
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from delivery.edge.base import CachedPlaylist, EdgeReader, EdgeWriter
-from delivery.edge.publishing import PublishingEdge
-from delivery.edge.remote import RemoteEdge
 from media.hls.timeline import Timeline
 from storage.objects.addresses import live_stream_of
+
+if TYPE_CHECKING:  # a process without Redis imports neither
+    from delivery.edge.publishing import PublishingEdge
+    from delivery.edge.remote import RemoteEdge
 
 
 class SharedEdge:
     """Reads what this process makes from `own`, and what others make from `remote`."""
 
-    def __init__(self, own: PublishingEdge, remote: RemoteEdge) -> None:
+    def __init__(self, own: "PublishingEdge", remote: "RemoteEdge") -> None:
         self._own = own
         self._remote = remote
 
@@ -66,8 +69,8 @@ class Edges(msgspec.Struct, frozen=True, kw_only=True):
 
     writer: EdgeWriter
     reader: EdgeReader
-    publishing: PublishingEdge | None = None
-    remote: RemoteEdge | None = None
+    publishing: "PublishingEdge | None" = None
+    remote: "RemoteEdge | None" = None
 
     async def drop_folder(self, prefix: str) -> None:
         """Drop everything below `prefix`; what another process publishes is read again."""

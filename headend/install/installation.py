@@ -7,13 +7,12 @@ file in the folder, or a PostgreSQL database if the settings name one; all else 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headend.config.settings import ServiceSettings
 from headend.install.locks import DataFolderError, schema_change
 from headend.install.media_store import StoredFiles, open_store, read_store
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.maintenance.copying import CatalogCopy, copy_catalog
 from storage.catalog.records.common import FirstStart
 from storage.errors import CatalogUnavailable, SchemaMissing, SchemaOlder
 from storage.installation_key import check_store, complete_key, refuse_media
@@ -23,6 +22,9 @@ from storage.objects.s3_bucket import S3Location
 from storage.objects.store import MediaStore
 from storage.store_lease import LeaseTiming, StoreLease
 from storage.wall_clock import wall_clock_us
+
+if TYPE_CHECKING:
+    from storage.catalog.maintenance.copying import CatalogCopy
 
 DATABASE: Final = "catalog.sqlite"
 MOVED: Final = "catalog.sqlite.moved"
@@ -95,7 +97,7 @@ def require_unmoved(folder: Path) -> None:
         )
 
 
-async def move_catalog(folder: Path, url: str, bucket: S3Location | None = None) -> CatalogCopy:
+async def move_catalog(folder: Path, url: str, bucket: S3Location | None = None) -> "CatalogCopy":
     """Copy the SQLite database of a folder to PostgreSQL, and rename its file to `MOVED`.
 
     A start without the setting `database.url` then finds no database, instead of an old one. The
@@ -106,6 +108,9 @@ async def move_catalog(folder: Path, url: str, bucket: S3Location | None = None)
         DataFolderError: another process uses the database, or it was moved before.
         StorageError: it cannot be copied, or the media cannot be handed over; the database stays.
     """
+    # It needs the driver of PostgreSQL, which no other command does on a file.
+    from storage.catalog.maintenance.copying import copy_catalog  # noqa: PLC0415 # see above
+
     require_unmoved(folder)
     with schema_change(folder):
         turn = await _hand_over_media(folder, bucket)

@@ -56,7 +56,6 @@ from headend.roles.transcode_role import file_workers, import_rules
 from headend.roles.upload_intake import create_intake, quota_limits
 from headend.supervision import BackgroundTask, run_in_background
 from media.no_op import do_nothing, never
-from storage.bus.redis import RedisBus
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
 from storage.cleanup.cleanups import log_cleanups, media_cleanups, upload_cleanups
@@ -457,7 +456,7 @@ def _connection_limiter(context: RoleContext, proxies: TrustedProxies) -> Connec
 def _limits(context: RoleContext) -> list[str]:
     """Return the degradations for which a load balancer should not choose another process."""
     limits = [context.lease.problem] if context.lease.problem else []
-    if isinstance(context.bus, RedisBus) and not context.bus.is_connected:
+    if not context.bus.is_connected:
         limits.append(
             "Redis does not answer: viewers of streams that other processes make get what is stored"
         )

@@ -73,6 +73,11 @@ class Mailbox:
 class Bus(Protocol):
     """Carries messages from publishers to the present subscribers of a topic."""
 
+    @property
+    def is_connected(self) -> bool:
+        """True while messages arrive, as far as is known."""
+        ...
+
     async def publish(self, topic: str, data: bytes) -> None:
         """Send a message to all present subscribers of the topic.
 

@@ -50,6 +50,8 @@ class Topics:
 class MemoryBus:
     """Messages between the tasks of one process (see `storage.bus.base.Bus`)."""
 
+    is_connected = True
+
     def __init__(self) -> None:
         self._topics = Topics()
 

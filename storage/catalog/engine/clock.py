@@ -11,20 +11,23 @@ from contextlib import suppress
 from typing import Final
 
 from sqlalchemy import BigInteger, ColumnElement, literal_column
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from storage.catalog.engine import postgres, sqlite
+from storage.catalog.engine.connection import AsyncConnection
 from storage.errors import StorageError
 from storage.wall_clock import wall_clock_us
 
 # A host's clock drifts by a few milliseconds in this time.
 _INTERVAL_SECONDS: Final = 60.0
+# Microseconds since the Unix epoch; SQLite's are in steps of 1 ms.
+_NOW_US: Final = {
+    "postgresql": "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+    "sqlite": "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000",
+}
 
 
 def now_in(connection: AsyncConnection) -> ColumnElement[int]:
     """Return the SQL expression for the current time of the database, in microseconds."""
-    is_postgres = connection.dialect.name == "postgresql"
-    return literal_column(postgres.NOW_US if is_postgres else sqlite.NOW_US, BigInteger())
+    return literal_column(_NOW_US[connection.dialect.name], BigInteger())
 
 
 def _monotonic_us() -> int:

@@ -5,26 +5,21 @@ The database is an SQLite file or a PostgreSQL database; their differences are i
 """
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-import psycopg
-from sqlalchemy import URL, Row, Select, make_url, select, text
-from sqlalchemy.exc import ArgumentError, DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
-from sqlalchemy.util import greenlet_spawn
+from sqlalchemy import URL, Row, Select, make_url, select
+from sqlalchemy.exc import ArgumentError
 
 from media.no_op import do_nothing
-from storage.catalog.engine import postgres, sqlite
 from storage.catalog.engine.clock import now_in
+from storage.catalog.engine.connection import AsyncConnection, Engine, Engines
 from storage.catalog.engine.lock_order import DEFERRED, DeferredWrites, Rank
-from storage.catalog.engine.sqlite_engine import SqliteEngine
-from storage.errors import CatalogAway, CatalogBusy, CatalogError, CatalogUnavailable
+from storage.catalog.engine.sqlite import SqliteEngines
+from storage.errors import CatalogAway, CatalogError, CatalogUnavailable
 
 # The longest that a writer waits for a lock; the slowest of 900 contended writes took 1.6 s.
 BUSY_MS: Final = 10_000
@@ -33,6 +28,7 @@ _TRANSACTION_SECONDS: Final = 60.0
 # Most reads serve a request, whose client is better off with an error than with a long wait. They
 # take milliseconds, and do not wait for writers.
 _READING_SECONDS: Final = 10.0
+_DRIVER: Final = "postgresql+psycopg"
 
 
 def database_url(location: str | Path) -> URL:
@@ -48,7 +44,7 @@ def database_url(location: str | Path) -> URL:
     except (ArgumentError, ValueError):
         # The text and the error may contain a password: report neither.
         raise CatalogError("the catalog's address is not a database URL") from None
-    if url.drivername in ("postgresql", "postgres", postgres.DRIVER):
+    if url.drivername in ("postgresql", "postgres", _DRIVER):
         return _server(url)
     return _file(url)
 
@@ -65,33 +61,32 @@ def _file(url: URL) -> URL:
 def _server(url: URL) -> URL:
     """Return a server's URL with each part where SQLAlchemy expects it."""
     if not url.database:
-        raise CatalogError(f"the catalog's address {postgres.address_of(url)} names no database")
+        raise CatalogError(f"the catalog's address {_address_of(url)} names no database")
     if url.host and url.host.lower().startswith("%2f"):  # a socket's folder, as libpq writes it
         url = url.set(host=unquote(url.host))
     query = dict(url.query)
     password = query.pop("password", None)
     if isinstance(password, str):  # SQLAlchemy hides it there
         url = url.set(password=password)
-    return url.set(drivername=postgres.DRIVER, query=query)
+    return url.set(drivername=_DRIVER, query=query)
 
 
-@contextmanager
-def _translated() -> Generator[None]:
-    """Translate the driver's errors into storage errors, without statements or parameters."""
-    try:
-        yield
-    except PoolTimeoutError as error:
-        raise CatalogBusy("the catalog is busy") from error
-    except DBAPIError as error:
-        postgres.hide_values(error)
-        raise _translation(error.orig, lost=error.connection_invalidated) from error
-    except (psycopg.Error, sqlite3.Error) as error:  # while a new connection is prepared
-        raise _translation(error, lost=False) from error
+def _address_of(url: URL) -> str:
+    """Return a database's URL for messages, without a password."""
+    host = url.host or url.query.get("host", "")
+    host = host if isinstance(host, str) else ",".join(host)
+    port = f":{url.port}" if url.port else ""
+    user = f"{url.username}@" if url.username else ""
+    return f"postgresql://{user}{host}{port}/{url.database}"
 
 
-def _translation(error: BaseException | None, *, lost: bool) -> CatalogError:
-    kind = postgres if isinstance(error, psycopg.Error) else sqlite
-    return kind.translation(error, lost=lost)
+def _engines_of(url: URL, busy_ms: int) -> Engines:
+    if url.get_backend_name() == "sqlite":
+        return SqliteEngines(url, busy_ms)
+    # Its driver and SQLAlchemy's asyncio extension are an eighth of a start.
+    from storage.catalog.engine.postgres import PostgresEngines  # noqa: PLC0415 # see above
+
+    return PostgresEngines(url, busy_ms)
 
 
 class Database:
@@ -100,21 +95,16 @@ class Database:
     def __init__(
         self, url: URL, *, busy_ms: int, reading_seconds: float = _READING_SECONDS
     ) -> None:
-        self._busy_ms = busy_ms
+        self._engines = _engines_of(url, busy_ms)
         self._reading_seconds = reading_seconds
         self.after_outbox_commit: Callable[[], None] = do_nothing
         """Called after each writing transaction that wrote to the outbox."""
         self.is_shared = url.get_backend_name() == "postgresql"
         """Whether processes on other machines may use it, too."""
-        if self.is_shared:
-            self.location = postgres.address_of(url)
-            self._server_url: URL | None = url
-            self._reader, self._writer, self._beats = postgres.engines(url, busy_ms)
-        else:
-            # Operators read it in other folders, too: it is in the lease of the store.
-            self.location = str(Path(url.database or "").absolute())
-            self._server_url = None
-            self._reader, self._writer, self._beats = sqlite.engines(url, busy_ms)
+        # Operators read a path in other folders, too: it is in the lease of the store.
+        self.location = (
+            _address_of(url) if self.is_shared else str(Path(url.database or "").absolute())
+        )
 
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Read from one snapshot, to serve a request.
@@ -122,7 +112,7 @@ class Database:
         Raises:
             CatalogError: the database did not answer in time.
         """
-        return _bounded(self._reader, self._reading_seconds)
+        return self._bounded(self._engines.reader, self._reading_seconds)
 
     def reading_all(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Read whole tables from one snapshot, for background work.
@@ -130,7 +120,7 @@ class Database:
         Raises:
             CatalogError: the database did not answer.
         """
-        return _bounded(self._reader, _TRANSACTION_SECONDS)
+        return self._bounded(self._engines.reader, _TRANSACTION_SECONDS)
 
     async def now_us(self) -> int:
         """Return the time of the database's clock, in microseconds since the Unix epoch.
@@ -146,25 +136,15 @@ class Database:
     ) -> Row[Any] | None:
         """Query one row in its own transaction, at the lowest cost.
 
-        For the queries of every API request: SQLAlchemy's asyncio extension switches its greenlet
-        once, instead of at each step.
+        For the queries of every API request.
 
         Raises:
             CatalogError: the database did not answer.
         """
-        engine = self._reader
-        if not isinstance(engine, AsyncEngine):
-            async with self.reading() as connection:
-                return (await connection.execute(statement, parameters)).one_or_none()
-
-        def ask() -> Row[Any] | None:
-            with engine.sync_engine.begin() as connection:
-                return connection.execute(statement, parameters).one_or_none()
-
         with _answered_in_time(asyncio.timeout(self._reading_seconds)) as bound:
             async with bound:
-                with _translated():
-                    return await greenlet_spawn(ask)
+                with self._engines.translated():
+                    return await self._engines.row(statement, parameters)
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator[AsyncConnection]:
@@ -180,7 +160,7 @@ class Database:
         """
         # The dictionary belongs to the pooled connection, and outlives the transaction.
         deferred = DeferredWrites()
-        async with _bounded(self._writer, _TRANSACTION_SECONDS) as connection:
+        async with self._bounded(self._engines.writer, _TRANSACTION_SECONDS) as connection:
             connection.info[DEFERRED] = deferred
             yield connection
             await deferred.run(connection)
@@ -195,7 +175,7 @@ class Database:
         Raises:
             CatalogError: the database did not answer in time.
         """
-        return _bounded(self._beats, self._reading_seconds)
+        return self._bounded(self._engines.beats, self._reading_seconds)
 
     @asynccontextmanager
     async def migrating(self) -> AsyncGenerator[AsyncConnection]:
@@ -205,20 +185,9 @@ class Database:
             CatalogBusy: it did not get a lock in time.
             CatalogError: the database did not answer.
         """
-        if self._server_url is None:
-            with _translated():
-                async with self._writer.begin() as connection:
-                    yield connection
-            return
-        engine = postgres.migration_engine(self._server_url, self._busy_ms)
-        try:
-            with _translated():
-                async with engine.begin() as connection:
-                    for statement in postgres.migration_lock_statements(self._busy_ms):
-                        await connection.execute(text(statement))
-                    yield connection
-        finally:
-            await engine.dispose()
+        with self._engines.translated():
+            async with self._engines.migrating() as connection:
+                yield connection
 
     @asynccontextmanager
     async def statement_by_statement(self) -> AsyncGenerator[AsyncConnection]:
@@ -229,33 +198,23 @@ class Database:
         Raises:
             CatalogError: the database did not answer, or refused.
         """
-        if self._server_url is None:
-            raise CatalogError("a file of SQLite has one writer at a time")
-        engine = postgres.migration_engine(self._server_url, self._busy_ms)
-        try:
-            with _translated():
-                async with engine.connect() as connection:
-                    yield await connection.execution_options(isolation_level="AUTOCOMMIT")
-        finally:
-            await engine.dispose()
+        with self._engines.translated():
+            async with self._engines.statement_by_statement() as connection:
+                yield connection
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._reader.dispose()
-        await self._writer.dispose()
-        await self._beats.dispose()
+        for engine in (self._engines.reader, self._engines.writer, self._engines.beats):
+            await engine.dispose()
 
-
-@asynccontextmanager
-async def _bounded(
-    engine: AsyncEngine | SqliteEngine, seconds: float
-) -> AsyncGenerator[AsyncConnection]:
-    """Run a transaction with a time limit."""
-    with _answered_in_time(asyncio.timeout(seconds)) as bound:
-        async with bound:
-            with _translated():
-                async with engine.begin() as connection:
-                    yield connection
+    @asynccontextmanager
+    async def _bounded(self, engine: Engine, seconds: float) -> AsyncGenerator[AsyncConnection]:
+        """Run a transaction with a time limit."""
+        with _answered_in_time(asyncio.timeout(seconds)) as bound:
+            async with bound:
+                with self._engines.translated():
+                    async with engine.begin() as connection:
+                        yield connection
 
 
 @contextmanager

@@ -30,7 +30,8 @@ from enum import IntEnum
 from typing import Final
 
 from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.engine.connection import AsyncConnection
 
 DeferredWrite = Callable[[AsyncConnection], Awaitable[None]]
 # The key of a writing transaction's deferred writes in its connection's `info`.

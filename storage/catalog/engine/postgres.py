@@ -6,41 +6,31 @@ Everything has a timeout: locks, statements and idle transactions on the server,
 connections in the network. A host that freezes or is cut off in the middle of a change loses its
 locks before other writers give up waiting for them.
 
-Every connection of a running Headend holds the lock `_SCHEMA_LOCK` shared, which prevents a
-migration of the tables. The server releases it with the connection.
+Every connection of a running Headend holds the lock `SCHEMA_LOCK` of `postgres_locks`.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, Protocol
 
 import psycopg
 from psycopg.types.string import StrDumperUnknown
-from sqlalchemy import URL, Connection, event, func, select, text
+from sqlalchemy import URL, Row, Select, event, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
+from sqlalchemy.util import greenlet_spawn
 
 from storage.catalog.engine.compiled import CompiledStatements
+from storage.catalog.engine.postgres_locks import MIGRATION_LOCK, NOT_AVAILABLE, SCHEMA_LOCK
 from storage.errors import CatalogAway, CatalogBusy, CatalogError, CatalogUnavailable
 
-DRIVER: Final = "postgresql+psycopg"
-NOW_US: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 # Per process; a server accepts 100 connections by default, enough for eight processes.
 _READERS: Final = 5
 _WRITERS: Final = 5
 _COMPILED: Final = CompiledStatements()
-# Advisory locks: shared by all users of the schema, and held while checking whether to migrate it.
-_SCHEMA_LOCK: Final = 0x48454146
-_MIGRATION_LOCK: Final = 0x48454147
 _MIGRATION_MS: Final = 600_000  # the longest wait for another process's migration
-
-# Only the server's user may end sessions of others; their `state` is hidden from this one.
-_END_WAITING: Final = text("""
-    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE datname = current_database() AND pid <> pg_backend_pid()
-    AND (state = 'idle' OR state = 'active' AND wait_event_type = 'Lock') AND pid IN (
-        SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = :schema_lock
-    )""")
 
 _CONNECT_SECONDS: Final = 5
 # A lost server or network is detected within 10 s, also during a statement.
@@ -82,7 +72,7 @@ _BUSY: Final = frozenset(
         "40001",  # serialization failure
         "40P01",  # deadlock
         "53300",  # too many connections
-        "55P03",  # a lock was not available in time
+        NOT_AVAILABLE,
         "57014",  # a statement took too long
     }
 )
@@ -144,74 +134,73 @@ class _Text(StrDumperUnknown):
         return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
-def address_of(url: URL) -> str:
-    """Return a database's URL for messages, without a password."""
-    host = url.host or url.query.get("host", "")
-    host = host if isinstance(host, str) else ",".join(host)
-    port = f":{url.port}" if url.port else ""
-    user = f"{url.username}@" if url.username else ""
-    return f"postgresql://{user}{host}{port}/{url.database}"
+class PostgresEngines:
+    """The engines of a server's database; `busy_ms` is the lock timeout."""
 
+    def __init__(self, url: URL, busy_ms: int) -> None:
+        self._url = url
+        self._busy_ms = busy_ms
+        pool = {"pool_timeout": busy_ms / 1000, "max_overflow": 0, "pool_pre_ping": True}
+        self.reader = _engine(url, _limits(busy_ms) | _READING, **pool, pool_size=_READERS)
+        self.writer = _engine(url, _limits(busy_ms) | _WRITING, **pool, pool_size=_WRITERS)
+        self.beats = _engine(url, _limits(busy_ms) | _WRITING, **pool, pool_size=1)
+        for engine in (self.reader, self.writer, self.beats):
+            event.listen(engine.sync_engine, "connect", _prepare)
 
-def engines(url: URL, busy_ms: int) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
-    """Return the engines of readers, writers and heartbeats; `busy_ms` is their lock timeout."""
-    pool = {"pool_timeout": busy_ms / 1000, "max_overflow": 0, "pool_pre_ping": True}
-    reader = _engine(url, _limits(busy_ms) | _READING, **pool, pool_size=_READERS)
-    writer = _engine(url, _limits(busy_ms) | _WRITING, **pool, pool_size=_WRITERS)
-    beats = _engine(url, _limits(busy_ms) | _WRITING, **pool, pool_size=1)
-    for engine in (reader, writer, beats):
-        event.listen(engine.sync_engine, "connect", _prepare)
-    return reader, writer, beats
+    @contextmanager
+    def translated(self) -> Generator[None]:
+        """Translate the driver's errors into storage errors, without statements or parameters."""
+        try:
+            yield
+        except PoolTimeoutError as error:
+            raise CatalogBusy("the catalog is busy") from error
+        except DBAPIError as error:
+            hide_values(error)
+            raise translation(error.orig, lost=error.connection_invalidated) from error
+        except psycopg.Error as error:  # while a new connection is prepared
+            raise translation(error, lost=False) from error
 
+    async def row(
+        self, statement: Select[*tuple[Any, ...]], parameters: Mapping[str, object]
+    ) -> Row[Any] | None:
+        """Query one row in its own transaction.
 
-def migration_engine(url: URL, busy_ms: int) -> AsyncEngine:
-    """Return the engine that creates or migrates the tables, without statement timeouts."""
-    patient = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
-    return _engine(url, _limits(busy_ms) | _WRITING | patient, poolclass=NullPool)
+        SQLAlchemy's asyncio extension switches its greenlet once, instead of at each step.
+        """
 
+        def ask() -> Row[Any] | None:
+            with self.reader.sync_engine.begin() as connection:
+                return connection.execute(statement, parameters).one_or_none()
 
-def migration_lock_statements(busy_ms: int) -> tuple[str, ...]:
-    """Return the statements that acquire the migration lock, within a transaction."""
-    return (
-        f"SET LOCAL lock_timeout = {_MIGRATION_MS}",
-        f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})",
-        f"SET LOCAL lock_timeout = {busy_ms}",
-    )
+        return await greenlet_spawn(ask)
 
+    @asynccontextmanager
+    async def migrating(self) -> AsyncGenerator[AsyncConnection]:
+        """Create or migrate the tables, one process at a time, without statement timeouts."""
+        async with self._patient() as engine, engine.begin() as connection:
+            for statement in (
+                f"SET LOCAL lock_timeout = {_MIGRATION_MS}",
+                f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})",
+                f"SET LOCAL lock_timeout = {self._busy_ms}",
+            ):
+                await connection.execute(text(statement))
+            yield connection
 
-async def end_waiting_sessions(connection: AsyncConnection) -> None:
-    """End the sessions of running processes that do nothing, or wait for a lock.
+    @asynccontextmanager
+    async def statement_by_statement(self) -> AsyncGenerator[AsyncConnection]:
+        """Use a connection on which each statement is a transaction, without timeouts."""
+        async with self._patient() as engine, engine.connect() as connection:
+            yield await connection.execution_options(isolation_level="AUTOCOMMIT")
 
-    For the end of a transaction that has changed the type of a column: what a session has prepared
-    that returns it fails once. Processes replace sessions that were idle unnoticed, and take the
-    end of others for a restart of the server, which they survive.
-    """
-    await connection.execute(_END_WAITING, {"schema_lock": _SCHEMA_LOCK})
-
-
-async def lock_first_start(connection: AsyncConnection) -> None:
-    """Lock the initialization of an empty catalog; SQLite's write lock is enough for that."""
-    if connection.dialect.name == "postgresql":
-        await connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
-
-
-def lock_schema(connection: Connection, location: str) -> None:
-    """Lock the schema exclusively until the end of the transaction; SQLite's write lock does that.
-
-    Raises:
-        CatalogBusy: a running Headend uses it.
-    """
-    if connection.dialect.name != "postgresql":
-        return
-    try:
-        connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
-    except DBAPIError as error:
-        if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
-            raise
-        raise CatalogBusy(
-            f"the catalog at {location} cannot be migrated while another Headend uses it: stop that"
-            " first"
-        ) from error
+    @asynccontextmanager
+    async def _patient(self) -> AsyncGenerator[AsyncEngine]:
+        patient = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+        options = _limits(self._busy_ms) | _WRITING | patient
+        engine = _engine(self._url, options, poolclass=NullPool)
+        try:
+            yield engine
+        finally:
+            await engine.dispose()
 
 
 def _limits(busy_ms: int) -> dict[str, str]:
@@ -253,7 +242,7 @@ def _prepare(connection: _DriverConnection, _record: object) -> None:
     connection.driver_connection.adapters.register_dumper(str, _Text)
     cursor = connection.cursor()
     try:
-        cursor.execute(f"SELECT pg_advisory_lock_shared({_SCHEMA_LOCK})")
+        cursor.execute(f"SELECT pg_advisory_lock_shared({SCHEMA_LOCK})")
     finally:
         cursor.close()
     connection.commit()

@@ -7,19 +7,21 @@ transaction, 646 of 900 were silently lost; with WAL and the lock, none of 900 w
 """
 
 import sqlite3
+from collections.abc import Generator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import URL
+from sqlalchemy import URL, Row, Select
+from sqlalchemy.exc import DBAPIError
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.sqlite_engine import SqliteEngine
 from storage.catalog.engine.sqlite_reader import DiskStalls, SqliteReader
 from storage.catalog.engine.sqlite_threads import HELD, connect, result_code
 from storage.catalog.engine.sqlite_writer import SqliteWriter
 from storage.errors import CatalogBusy, CatalogError, CatalogUnavailable
 
-# Microseconds since the Unix epoch, in steps of 1 ms.
-NOW_US: Final = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
 # Each has a page cache of up to 2 MB. One writer: more would only poll for the single lock.
 _READERS: Final = 4
 _WRITERS: Final = 1
@@ -38,25 +40,55 @@ _BROKEN: Final = frozenset(
 )
 
 
-def engines(url: URL, busy_ms: int) -> tuple[SqliteEngine, SqliteEngine, SqliteEngine]:
-    """Return the engines of readers, writers and heartbeats; `busy_ms` is their lock timeout."""
-    path = str(url.database)
-    stalls = DiskStalls()
-    # A write in a reading transaction would not hold the write lock.
-    readers = SqliteEngine(
-        partial(connect, path, busy_ms, "query_only=ON"),
-        partial(SqliteReader, busy_ms=busy_ms, stalls=stalls),
-        size=_READERS,
-        busy_ms=busy_ms,
-    )
-    # In WAL a crash of the machine may lose the newest commits, never the integrity.
-    writers = SqliteEngine(
-        partial(connect, path, busy_ms, "synchronous=NORMAL"),
-        partial(SqliteWriter, busy_ms=busy_ms),
-        size=_WRITERS,
-        busy_ms=busy_ms,
-    )
-    return readers, writers, writers
+class SqliteEngines:
+    """The engines of a file; `busy_ms` is the lock timeout."""
+
+    def __init__(self, url: URL, busy_ms: int) -> None:
+        path = str(url.database)
+        stalls = DiskStalls()
+        # A write in a reading transaction would not hold the write lock.
+        self.reader = SqliteEngine(
+            partial(connect, path, busy_ms, "query_only=ON"),
+            partial(SqliteReader, busy_ms=busy_ms, stalls=stalls),
+            size=_READERS,
+            busy_ms=busy_ms,
+        )
+        # In WAL a crash of the machine may lose the newest commits, never the integrity.
+        self.writer = self.beats = SqliteEngine(
+            partial(connect, path, busy_ms, "synchronous=NORMAL"),
+            partial(SqliteWriter, busy_ms=busy_ms),
+            size=_WRITERS,
+            busy_ms=busy_ms,
+        )
+
+    @contextmanager
+    def translated(self) -> Generator[None]:
+        """Translate the driver's errors into storage errors, without statements or parameters."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise translation(error.orig, lost=error.connection_invalidated) from error
+        except sqlite3.Error as error:
+            raise translation(error, lost=False) from error
+
+    async def row(
+        self, statement: Select[*tuple[Any, ...]], parameters: Mapping[str, object]
+    ) -> Row[Any] | None:
+        """Query one row in its own transaction."""
+        async with self.reader.begin() as connection:
+            return (await connection.execute(statement, parameters)).one_or_none()
+
+    def migrating(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Create or migrate the tables, one process at a time, without a time limit."""
+        return self.writer.begin()
+
+    def statement_by_statement(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Refuse to use a connection on which each statement is a transaction.
+
+        Raises:
+            CatalogError: always.
+        """
+        raise CatalogError("a file of SQLite has one writer at a time")
 
 
 def translation(error: BaseException | None, *, lost: bool) -> CatalogError:

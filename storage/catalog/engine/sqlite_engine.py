@@ -16,9 +16,9 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from sqlalchemy import Connection, CursorResult, Executable, NullPool, create_engine
 from sqlalchemy.engine.cursor import FullyBufferedCursorFetchStrategy as _Fetched
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog.engine.compiled import CompiledStatements
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.sqlite_reader import SqliteReader
 from storage.catalog.engine.sqlite_writer import SqliteWriter
 from storage.errors import CatalogBusy, CatalogUnavailable

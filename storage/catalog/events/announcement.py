@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from sqlalchemy import insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_events import OwnerEvent, StreamEvent
 from media.stream_keys import PublicHash
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.lock_order import Rank, defer, lock_numbers
 from storage.catalog.events import broadcast
 from storage.catalog.events.kinds import VideoEvent

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Row, Table, delete, func, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.engine.lock_order import Rank, defer, lock_numbers
 from storage.catalog.queries import project_lookup

@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import ColumnElement, delete, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_events import OwnerEvent, StreamEvent
 from media.stream_keys import PublicHash
 from media.ticks import DAY_US
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.queries import named_rows

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import msgspec
 from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.queries.living_hosts import is_living
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.tables import hosts, stream_owners

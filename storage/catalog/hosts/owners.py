@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import ColumnElement, Row, and_, bindparam, case, func, null, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.hosts.capacity import choose_host, find_loads
 from storage.catalog.queries.insert_missing import insert_missing

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import ColumnElement, and_, delete, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Database
 from storage.catalog.jobs.queue import LeaseQueue, facts_of_rows
 from storage.catalog.schema.tables import jobs

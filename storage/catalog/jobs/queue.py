@@ -27,8 +27,8 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.schema.tables import jobs
 from storage.leases import MAX_LEASE_US, WorkKind
 

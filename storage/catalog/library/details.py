@@ -5,9 +5,8 @@ Runs within the caller's transaction.
 
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from media.countries import encode_countries
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.library import labels, players
 from storage.catalog.queries.text_search import searchable
 from storage.catalog.records.details import Details, Edit

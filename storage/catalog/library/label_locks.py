@@ -4,8 +4,8 @@ The order is that of `storage.catalog.engine.lock_order`.
 """
 
 from sqlalchemy import Table, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.schema.tables import projects
 
 

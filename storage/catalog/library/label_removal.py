@@ -10,8 +10,8 @@ A process that dies in between leaves a label that some records have lost.
 from typing import Final, Literal
 
 from sqlalchemy import Table, delete, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import LABEL_EVENTS

@@ -9,9 +9,9 @@ from collections.abc import Collection
 from typing import Final
 
 from sqlalchemy import ColumnElement, Table, bindparam, delete, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.queries import named_rows
 from storage.catalog.queries.digest import digest

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from typing import Final
 
 from sqlalchemy import CTE, bindparam, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import TokenAddedEvent, TokenRevokedEvent

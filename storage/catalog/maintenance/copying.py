@@ -14,14 +14,26 @@ from typing import Any, Final
 
 import msgspec
 import psycopg
-from sqlalchemy import Table, func, insert, inspect, literal, or_, select, table, text, tuple_
+from sqlalchemy import (
+    Connection,
+    Table,
+    func,
+    insert,
+    inspect,
+    literal,
+    or_,
+    select,
+    table,
+    text,
+    tuple_,
+)
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog import migrations
 from storage.catalog.engine import postgres, sqlite
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import BUSY_MS, Database, database_url, open_database
-from storage.catalog.engine.postgres import lock_schema
+from storage.catalog.engine.postgres_locks import lock_schema
 from storage.catalog.schema.tables import (
     METADATA,
     hosts,
@@ -227,12 +239,17 @@ async def _insert(
     """
     texts = [_without_nul(row) for row in rows]
     try:
-        async with writer.begin_nested():
-            await writer.execute(insert(catalog_table), texts)
+        await writer.run_sync(_insert_whole, catalog_table, texts)
     except DBAPIError as error:
         if error.connection_invalidated:
             raise
         await _insert_singly(writer, catalog_table, texts, copied)
+
+
+def _insert_whole(connection: Connection, catalog_table: Table, rows: Sequence[_Row]) -> None:
+    """Insert all rows or, if the target refuses one, none."""
+    with connection.begin_nested():
+        connection.execute(insert(catalog_table), rows)
 
 
 async def _insert_singly(
@@ -240,8 +257,7 @@ async def _insert_singly(
 ) -> None:
     for position, row in enumerate(rows, copied + 1):
         try:
-            async with writer.begin_nested():
-                await writer.execute(insert(catalog_table), row)
+            await writer.run_sync(_insert_whole, catalog_table, [row])
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise

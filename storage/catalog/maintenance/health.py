@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import BigInteger, func, or_, select, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.migrations import find_revision, finishing
 from storage.catalog.queries import named_rows, project_lookup

@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import ColumnElement, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.queries import project_lookup, removals
 from storage.catalog.queries.row_reader import RowReader

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 
 from storage.catalog.engine.database import Database
-from storage.catalog.engine.postgres import lock_schema
+from storage.catalog.engine.postgres_locks import lock_schema
 from storage.catalog.migrations import finishing, widening
 from storage.catalog.schema.tables import METADATA
 from storage.errors import SchemaMismatch, SchemaMissing, SchemaNewer, SchemaOlder, SchemaTooOld

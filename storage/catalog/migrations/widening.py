@@ -16,10 +16,10 @@ from functools import partial
 from typing import Final, TypeVar
 
 from sqlalchemy import BigInteger, Connection, TextClause, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Database
-from storage.catalog.engine.postgres import end_waiting_sessions
+from storage.catalog.engine.postgres_locks import end_waiting_sessions
 from storage.catalog.schema.tables import METADATA, events
 from storage.errors import CatalogBusy, CatalogError
 

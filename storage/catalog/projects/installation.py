@@ -4,12 +4,12 @@ import secrets
 from typing import Final
 
 from sqlalchemy import insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
-from storage.catalog.engine.postgres import lock_first_start
+from storage.catalog.engine.postgres_locks import lock_first_start
 from storage.catalog.library import tokens
 from storage.catalog.projects import repository as projects
 from storage.catalog.queries import project_lookup

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Table, delete, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.queries import project_lookup, removals
 from storage.catalog.schema.tables import (

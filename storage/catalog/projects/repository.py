@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sqlalchemy import ColumnElement, delete, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import new_hash
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ProjectAddedEvent, ProjectDeletedEvent, ProjectEditedEvent

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final
 
 from sqlalchemy import bindparam, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.lock_order import Rank, defer
 from storage.catalog.schema.tables import totals
 

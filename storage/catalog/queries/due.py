@@ -5,7 +5,8 @@ Runs within the caller's transaction.
 
 import msgspec
 from sqlalchemy import ColumnElement, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.engine.connection import AsyncConnection
 
 
 class Due(msgspec.Struct, frozen=True):

@@ -5,10 +5,10 @@ The conditions run within the caller's transaction, and lock nothing.
 """
 
 from sqlalchemy import ColumnElement, Select, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.schema.tables import hosts, stream_owners
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 from sqlalchemy import ColumnElement, Table, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.queries import counters, text_search
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Named, Page, Sort

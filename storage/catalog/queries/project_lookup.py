@@ -8,8 +8,8 @@ import re
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, bindparam, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import ProjectRecord

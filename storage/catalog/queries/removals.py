@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import delete, func, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.queries.row_reader import RowReader

@@ -5,7 +5,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from sqlalchemy import ColumnElement, Executable, Table
-from sqlalchemy.ext.asyncio import AsyncConnection
+
+from storage.catalog.engine.connection import AsyncConnection
 
 R = TypeVar("R", bound=msgspec.Struct)
 Parsers = Mapping[str, Callable[[Any], object]]  # Any: what a column holds

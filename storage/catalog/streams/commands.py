@@ -20,10 +20,10 @@ from typing import Any, Final, cast
 
 import msgspec
 from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from media.ticks import MICROSECONDS
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import FailoverDrillEvent, ResumedEvent, StreamEndedEvent

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Final, TypeGuard
 
 from sqlalchemy import select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_events import RefusedEvent
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import StreamAllowedEvent, StreamState

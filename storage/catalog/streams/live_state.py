@@ -10,11 +10,11 @@ from functools import partial
 from typing import Final, NamedTuple, NotRequired, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ladder import BOX_LABELS
 from media.stream_events import EncoderOffEvent, LiveEvent, OffAirEvent, StreamEvent
 from media.stream_keys import PublicHash, Slot, StreamKey
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import PublishedEvent, ResumedEvent, StreamState

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import Row, Select, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import decode_countries
 from media.ladder import SELECTABLE_BOXES
 from media.stream_keys import StreamKey, new_hash
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import StreamAddedEvent
 from storage.catalog.library import labels

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_events import StreamEvent
 from media.stream_keys import PublicHash, StreamKey
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import (

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import ColumnElement, Row, Select, Table, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_events import OwnerEvent
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Database, Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import (

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import delete, func, insert, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import UploadDeletedEvent, UploadEnd, UploadLinkDeletedEvent

@@ -7,9 +7,9 @@ file is whole. Each function runs within the caller's transaction.
 from typing import Final
 
 from sqlalchemy import Row, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import BytesReceived, VideoAddedEvent, VideoState
 from storage.catalog.library import labels

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import delete, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import DAY_US
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.queries import removals
 from storage.catalog.queries.due import Due, count_due

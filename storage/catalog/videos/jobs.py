@@ -8,8 +8,8 @@ that too. `storage.catalog.jobs.jobs` has the rest.
 from typing import Final
 
 from sqlalchemy import ColumnElement, delete, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.jobs import jobs as work
 from storage.catalog.schema.tables import jobs, videos
 from storage.leases import Lease, WorkKind

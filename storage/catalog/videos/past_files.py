@@ -8,9 +8,9 @@ functions run within the caller's transaction.
 from typing import Any, Final
 
 from sqlalchemy import Row, delete, select, tuple_
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.ticks import DAY_US
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.schema.upload_tables import past_files
 

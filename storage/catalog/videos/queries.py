@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import ColumnElement, Select, bindparam, delete, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.countries import decode_countries
 from media.stream_keys import PublicHash, new_hash
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import VideoDeletedEvent, VideoEvent
 from storage.catalog.library import labels

@@ -11,10 +11,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 from sqlalchemy import Row, delete, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
 from media.ticks import DAY_US, MICROSECONDS, utc
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import RecordedEvent, RecordingExpiredEvent, VideoState

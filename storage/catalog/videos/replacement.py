@@ -8,9 +8,9 @@ What plays stays, too, until what is made of the new file takes its place in one
 from typing import Any, Final
 
 from sqlalchemy import Row, delete, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from media.stream_keys import PublicHash
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import VideoFileTakenBackEvent, VideoReplacedEvent
 from storage.catalog.queries import counters, named_rows, removals

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Row, delete, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.queries import counters
 from storage.catalog.records.videos import Phase, VideoFile
 from storage.catalog.schema.tables import video_resolutions, videos

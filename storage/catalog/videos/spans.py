@@ -23,8 +23,8 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.jobs import jobs as work
 from storage.catalog.records.transcoding import PlannedSpan, RemainingMedia, SpanWork

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Row, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import (

@@ -225,6 +225,8 @@ async def test_subscribers_reconnect_after_a_long_catalog_outage() -> None:
 class UnreachableBus:
     """A bus that cannot be reached."""
 
+    is_connected = False
+
     def __init__(self) -> None:
         self.attempts = 0
         self.subscribe = MemoryBus().subscribe

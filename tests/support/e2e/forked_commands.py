@@ -18,8 +18,9 @@ from tests.support.engine.engine_forks import begin_at_once, prepare_engines
 for _name in (
     "headend.cli", "headend.logs", "headend.roles.wiring", "headend.run",
     "anyio._backends._asyncio", "cryptography.hazmat.backends.openssl.backend",
-    "jinja2.ext", "litestar.plugins.attrs", "litestar.plugins.pydantic",
-    "sqlalchemy.dialects.postgresql.psycopg", "uvicorn.lifespan.on",
+    "headend.install.doctor", "headend.roles.redis_edges", "jinja2.ext",
+    "sqlalchemy.dialects.postgresql.psycopg", "storage.catalog.engine.postgres",
+    "storage.catalog.maintenance.copying", "uvicorn.lifespan.on",
 ):  # fmt: skip
     import_module(_name)
 Assets.read()

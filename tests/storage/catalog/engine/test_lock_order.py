@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 from sqlalchemy import delete, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog import Catalog, open_catalog
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.engine.lock_order import Rank, defer
 from storage.catalog.library.sessions import require_valid

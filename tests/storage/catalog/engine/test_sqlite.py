@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import insert, select, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.migrations import migrate
 from storage.catalog.schema.tables import projects
