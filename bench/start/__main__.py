@@ -17,9 +17,8 @@ from typing import Final
 
 import msgspec
 
-from bench.service import bench_service
 from bench.tools import verdict
-from tests.support.e2e.service import HEADEND
+from tests.support.e2e.service import HEADEND, service
 
 _ENGINE: Final = (sys.executable, "-I", "-m", "transcode.engine")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -98,7 +97,7 @@ def _medians(starts: list[StartFigures]) -> StartFigures:
 
 def _serve(folder: Path) -> StartFigures:
     folder.mkdir(exist_ok=True)
-    with bench_service(folder) as running:
+    with service(folder / "data", may_fork=False) as running:
         pid, ready = running.process.pid, running.started_seconds
         cpu = _cpu_seconds(pid)
         time.sleep(_IDLE_SECONDS)

@@ -13,6 +13,7 @@ WITHOUT_TEST: Final[dict[str, str]] = {
     "media/source_comparison.py": "a value: nothing runs",
     "media/source_fault.py": "a value: nothing runs",
     "storage/bus/base.py": "protocols and errors: each implementation has its tests",
+    "storage/catalog/engine/connection.py": "protocols: nothing runs",
     "storage/catalog/records/transcoding.py": "values: nothing runs",
     "storage/catalog/schema/tables.py": "tables: the migrations are compared with them",
     "storage/catalog/schema/upload_tables.py": "tables: the migrations are compared with them",
