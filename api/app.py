@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Self
 
-from litestar import Router
+from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
@@ -21,7 +21,6 @@ from api.http.browser_sessions import BrowserSessions
 from api.http.caller_limits import UNLIMITED, CallerRateLimiter
 from api.http.errors import HANDLERS
 from api.http.json_body import MAX_BODY
-from api.http.msgspec_app import MsgspecApp
 from api.http.openapi import ReadyDocuments, ReferencePage, operation_id
 from api.http.operation import Services, provide_plain
 from api.http.routes import list_all_methods, needs_known_query
@@ -206,7 +205,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     room: StreamRoom = do_nothing,
     files_wait: Callable[[], bool] = never,
     debug: bool = False,
-) -> MsgspecApp:
+) -> Litestar:
     """Return the application.
 
     `broadcaster_key` is that of the installation (see `FirstStart`). `handlers` are further routes
@@ -248,7 +247,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
         files_wait=files_wait,
     )
     console = Console(renderer, addresses, end_holds_seconds, policy)
-    return MsgspecApp(
+    return Litestar(
         route_handlers=[
             _api(intake, operations, dependencies, needs_token(catalog, callers, sessions)),
             *(

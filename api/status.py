@@ -3,13 +3,12 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from litestar import Response, get
+from litestar import Litestar, Response, get
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from api.http.browser_headers import add_security_headers
 from api.http.errors import HANDLERS
-from api.http.msgspec_app import MsgspecApp
 
 # A guard of Litestar, which may be a coroutine function.
 _Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None] | None]
@@ -60,9 +59,9 @@ def status_app(
     problems: Callable[[], Awaitable[list[str]]],
     metrics_text: Callable[[], bytes],
     limits: Callable[[], list[str]] = list,
-) -> MsgspecApp:
+) -> Litestar:
     """Return an application with only these endpoints, all open, for a listener of their own."""
-    return MsgspecApp(
+    return Litestar(
         route_handlers=[
             *status_handlers(problems=problems, metrics_text=metrics_text, limits=limits)
         ],

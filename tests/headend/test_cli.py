@@ -244,7 +244,7 @@ def test_invalid_arguments_are_refused_with_one_sentence(
 # In a separate process, since other tests have loaded everything.
 # What a process needs with PostgreSQL and with Redis alone, and what others load with it.
 UNUSED = {
-    "psycopg", "redis", "rich", "pydantic",
+    "psycopg", "redis",
     "sqlalchemy.ext.asyncio", "sqlalchemy.orm",
 }  # fmt: skip
 LOADED = """

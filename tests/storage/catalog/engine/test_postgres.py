@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from sqlalchemy import func, insert, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.engine import database
@@ -294,6 +295,7 @@ async def test_no_text_holds_the_password(
         right = f"{postgres_server.url(name, 'guarded')}&password={PASSWORD}"
     async with _opened(right) as postgres:
         async with postgres.reading() as connection:
+            assert isinstance(connection, AsyncConnection)
             texts = [repr(connection), repr(connection.engine), str(connection.engine.url)]
         texts += [
             repr(postgres),
