@@ -43,8 +43,6 @@ _SECOND: Final = VIDEO_SCALE
 # The parts in which the other one must show something else: movement takes longer to see.
 _BLACK_SLOT: Final = _SECOND // 2
 _SILENT_SLOT: Final = 2 * _SECOND // 5
-# What both showed longer ago does not say that they show the same now.
-_RECENT: Final = 6 * _SECOND
 # What lasts for less is nothing yet.
 _LEAST: Final = _SECOND
 # An offset may be wrong by lip sync, so that one pauses half a second before the other one does.
@@ -166,8 +164,7 @@ def _contrary(test: "_Test[_T]", other: _T, shift: int | None, run: tuple[int, i
             continue
         if share >= test.least and _longest_same(rest) * test.length < _LEAST:
             return _Contrary(first, share, False)
-    recent = [each for first, each in parts if first >= run[1] - _RECENT]
-    return _Contrary(None, 0.0, recent.count(False) > len(recent) // 2)
+    return _Contrary(None, 0.0, found.count(False) > len(found) // 2)
 
 
 def _longest_same(parts: list[bool | None]) -> int:
