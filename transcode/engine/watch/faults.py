@@ -43,6 +43,8 @@ _SECOND: Final = VIDEO_SCALE
 # The parts in which the other one must show something else: movement takes longer to see.
 _BLACK_SLOT: Final = _SECOND // 2
 _SILENT_SLOT: Final = 2 * _SECOND // 5
+# The parts of a fault that count, if it lasts.
+_COUNTED: Final = 6 * _SECOND
 # What lasts for less is nothing yet.
 _LEAST: Final = _SECOND
 # An offset may be wrong by lip sync, so that one pauses half a second before the other one does.
@@ -152,8 +154,8 @@ def _contrary(test: "_Test[_T]", other: _T, shift: int | None, run: tuple[int, i
     """Return whether the other one shows something else while one is black, frozen or silent."""
     parts: list[tuple[int, bool | None]] = []
     if shift is not None:
-        # All of it, since a slow machine decodes some of it late.
-        for first in range(run[0], run[1] - test.length // 2, test.length):
+        begin = max(run[0], run[1] - _COUNTED)
+        for first in range(begin, run[1] - test.length // 2, test.length):
             seen = other.between(first + shift, min(first + test.length, run[1]) + shift)
             parts.append((first, test.differs(seen) if len(seen.times) else None))
     found = [each for _, each in parts]
