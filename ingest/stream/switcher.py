@@ -93,7 +93,7 @@ _STEP_SECONDS: Final = 1 / 30
 _SLATE_BEHIND: Final = 0.2
 # How long a return waits until it is known how far the primary is apart: that takes 6 to 8 s, and
 # as much longer as it is ahead.
-_ALIGNED_WITHIN: Final = 20.0
+_ALIGNED_WITHIN: Final = 15.0
 # Sound that arrives before the next picture does, after a stall: half a second of it.
 _HELD_SOUND: Final = 25
 
