@@ -11,7 +11,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from ingest.stream.track_finder import has_picture
-from media.codecs.avc import recovery_pictures
+from media.codecs.sei import recovery_pictures
 from media.loop_lag import LoopLag
 from media.packet import MediaPacket
 from media.preroll import leads_up_soon

@@ -12,15 +12,11 @@ from fractions import Fraction
 import msgspec
 
 from media.codecs import sps as parameters
-from media.codecs.bits import BitReader, CodecError
+from media.codecs.bits import CodecError
 from media.codecs.sps import BASELINE, SPS, parse_sps
 
-_IDR, _SEI = 5, 6  # nal_unit_type, table 7-1
+_IDR = 5  # nal_unit_type, table 7-1
 PPS = 8
-_RECOVERY_POINT = 6  # payloadType, D.1.1
-_MOST_RECOVERED = (1 << 16) - 1  # MaxFrameNum - 1
-# Of supplemental information: its first messages, among which encoders send that.
-_MOST_SEI = 4096
 # Slices follow a delimiter, parameter sets and a few messages. A hostile access unit may have
 # millions of those.
 _MOST_UNITS = 64
@@ -164,59 +160,27 @@ def is_idr(data: bytes, length_size: int) -> bool:
 def first_slice_is_idr(data: bytes, length_size: int) -> bool:
     """Return whether an access unit is an IDR picture, by its first slice; False if it is invalid.
 
-    At most `_MOST_UNITS` NAL units are read, and nothing behind the first slice.
+    No more is read than by `leading_units`.
+    """
+    # All slices of an IDR picture have the same type, so the first decides (7.4.1.2.4).
+    return any(data[start] & 0x1F == _IDR for start, _ in leading_units(data, length_size))
+
+
+def leading_units(data: bytes, length_size: int) -> Iterator[tuple[int, int]]:
+    """Yield where the NAL units of an access unit begin and end, up to the first slice's.
+
+    At most `_MOST_UNITS` are read; an invalid length ends them.
     """
     place, total = 0, len(data)
     for _ in range(_MOST_UNITS):
         start = place + length_size
         place = start + int.from_bytes(data[place:start], "big")
         if start >= total or place > total:
-            break
-        # All slices of an IDR picture have the same type, so the first decides (7.4.1.2.4).
-        if place > start and 1 <= (kind := data[start] & 0x1F) <= _IDR:
-            return kind == _IDR
-    return False
-
-
-def recovery_pictures(data: bytes, length_size: int) -> int:
-    """Return how many pictures from an access unit on are decoded wrongly if decoding begins there.
-
-    So it says itself (D.1.8) if it belongs to an intra refresh, which has no IDR pictures; 0
-    otherwise. No more is read than by `first_slice_is_idr`.
-    """
-    place, total = 0, len(data)
-    for _ in range(_MOST_UNITS):
-        start = place + length_size
-        place = start + int.from_bytes(data[place:start], "big")
-        if start >= total or place > total or 1 <= (kind := data[start] & 0x1F) <= _IDR:
-            break
-        if kind == _SEI and place > start:
-            found = _recovery_count(data[start + 1 : min(place, start + _MOST_SEI)])
-            if found is not None:
-                return found
-    return 0
-
-
-def _recovery_count(messages: bytes) -> int | None:
-    """Return `recovery_frame_cnt` of supplemental information; None if that has none."""
-    reader = BitReader(messages.replace(b"\x00\x00\x03", b"\x00\x00"))
-    try:
-        while reader.bits_left >= 16:
-            kind, size = _sei_number(reader), _sei_number(reader)
-            if kind == _RECOVERY_POINT:
-                return reader.ue(_MOST_RECOVERED)
-            reader.u(8 * size)
-    except CodecError:
-        return None
-    return None
-
-
-def _sei_number(reader: BitReader) -> int:
-    """Read a number that is the sum of bytes up to one that is not 255 (7.3.2.3.1)."""
-    total = 0
-    while (byte := reader.u(8)) == 0xFF:
-        total += byte
-    return total + byte
+            return
+        if place > start:
+            yield start, place
+            if 1 <= data[start] & 0x1F <= _IDR:
+                return
 
 
 def is_picture(data: bytes, length_size: int) -> bool:

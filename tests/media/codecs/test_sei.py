@@ -1,13 +1,16 @@
-"""The display orientation that a keyframe's SEI messages request."""
+"""What SEI messages say: a display orientation, and where an intra refresh is right."""
+
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from media.codecs.bits import CodecError
-from media.codecs.sei import is_rotated
+from media.codecs.sei import is_rotated, recovery_pictures
+from media.hls.fmp4 import Sample
 
-IDR = b"\x65\x88\x84"
+AUD, SEI, IDR, SLICE = b"\x09\xf0", b"\x06\x05\x01\x00\x80", b"\x65\x88\x84", b"\x41\x9a\x24"
 TEXT = b"\x05\x02hi"  # user data: another kind of message
 
 
@@ -70,3 +73,45 @@ def test_a_message_that_is_cut_off_asks_for_nothing(kept: int) -> None:
     cut = (b"\x06" + orientation(angle=1 << 14))[:kept]
     answer = is_rotated(unit(cut) if cut else b"", 4)
     assert answer is (kept >= 6)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "wrong"),
+    [("intra-refresh=1:keyint=20:bframes=0:ref=1", 18), ("open-gop=1:keyint=10:min-keyint=1", 0)],
+)
+def test_an_intra_refresh_says_how_many_pictures_are_wrong(
+    video: Callable[..., tuple[bytes, list[Sample]]], parameters: str, wrong: int
+) -> None:
+    """As many as it takes for a column of blocks to pass over the picture."""
+    _, samples = video(frames=60, parameters=f"{parameters}:scenecut=0")
+    found = [recovery_pictures(sample.data, 4) for sample in samples if sample.key]
+    assert found[0] == 0, "an IDR picture"
+    assert set(found[1:]) == {wrong}
+
+
+RECOVERY = b"\x06\x05\x02\x00\x80\x06\x01\x24\x80"  # after a message of another kind
+
+
+@pytest.mark.parametrize(
+    ("parts", "wrong"),
+    [
+        ((AUD, RECOVERY, SLICE), 3),
+        ((SEI, RECOVERY, SLICE), 3),
+        ((SLICE, RECOVERY), 0),
+        ((IDR, RECOVERY), 0),
+        ((SEI, SLICE), 0),
+        ((RECOVERY[:6], SLICE), 0),
+        ((RECOVERY[:7] + b"\xff", SLICE), 0),
+        ((b"\x06" + b"\xff" * 5000 + RECOVERY[5:], SLICE), 0),
+        ((*[SEI] * 64, RECOVERY, SLICE), 0),
+    ],
+)
+def test_a_recovery_point_is_looked_for_before_the_first_slice(
+    parts: tuple[bytes, ...], wrong: int
+) -> None:
+    assert recovery_pictures(unit(*parts), 4) == wrong
+
+
+@given(st.binary(max_size=40), st.sampled_from([1, 2, 4]))
+def test_any_bytes_have_some_pictures_that_are_wrong(data: bytes, size: int) -> None:
+    assert 0 <= recovery_pictures(data, size) < 1 << 16
