@@ -251,8 +251,7 @@ class Airing:
         offset = self.offset_of(session)
         if self.session is None or offset is None:
             return None
-        delay, own = self.session.arrival_clock.delay, session.arrival_clock.delay
-        return None if delay is None or own is None else delay - own - offset
+        return _lead(session, self.session, -offset)
 
     def _marks(self) -> FindMarks:
         """Return what finds the marks of the encoders while the present session is on air."""
@@ -264,13 +263,19 @@ class Airing:
 
     def lead(self, session: SlotSession, *others: SlotSession) -> float:
         """Return by how many seconds a session is ahead of the slowest of others, at least 0."""
-        leads = [0.0]
-        for other in others:
-            offset = self._offset(session.slot, other.slot)
-            delay, slower = session.arrival_clock.delay, other.arrival_clock.delay
-            if offset is not None and delay is not None and slower is not None:
-                leads.append(offset + slower - delay)
-        return max(leads)
+        leads = (_lead(session, other, self._offset(session.slot, other.slot)) for other in others)
+        return max([0.0, *(each for each in leads if each is not None)])
 
     def _offset(self, slot: Slot, other: Slot) -> float | None:
         return None if self._offsets is None else self._offsets.offset(slot, other)
+
+
+def _lead(session: SlotSession, other: SlotSession, offset: float | None) -> float | None:
+    """Return by how many seconds a session is ahead of another one; None if that is not known.
+
+    `offset` is what to add to a time of the one for the other's of that moment.
+    """
+    delay, slower = session.arrival_clock.delay, other.arrival_clock.delay
+    if offset is None or delay is None or slower is None:
+        return None
+    return offset + slower - delay

@@ -91,8 +91,8 @@ _STEP_SECONDS: Final = 1 / 30
 # How far behind the clock the slate is at most before a source ends it; the run extends it 5 times
 # a second.
 _SLATE_BEHIND: Final = 0.2
-# How long a return waits until it is known how far the primary is apart: that takes 6 to 8 s, and
-# as much longer as it is ahead.
+# How long a return waits until it is known how far the primary is apart: that takes 8 to 10 s,
+# and as much longer as it is ahead.
 _ALIGNED_WITHIN: Final = 15.0
 # Sound that arrives before the next picture does, after a stall: half a second of it.
 _HELD_SOUND: Final = 25

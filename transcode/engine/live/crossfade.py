@@ -1,7 +1,7 @@
 """A crossfade: the sound of one source becomes that of the next without a click.
 
-Pure. It takes place in the last sound of the old source that is not encoded yet, so it delays
-nothing. Positions are samples on the output clock; a fade is 5 to 26 ms long.
+Pure. It takes place in the last sound of the old source that is not encoded yet: 5 to 26 ms, of
+which 5 are held back for it. Positions are samples on the output clock.
 """
 
 from array import array
