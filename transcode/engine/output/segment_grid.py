@@ -163,10 +163,8 @@ class SegmentGrid:
         if self._newest is None:
             cuts: Sequence[Cut] = (self._first_cut(at, own=False),)
         elif self._reuse:
-            first, *others = self._take_over(
-                max(at, self._last + _LEAST), self._newest, self._newest
-            )
-            cuts = (msgspec.structs.replace(first, discontinuity=True), *others)
+            at = max(at, self._last + _LEAST)
+            cuts = self._take_over(at, self._newest, self._newest, discontinuity=True)
         else:
             self._bridges = False
             return ()
@@ -235,13 +233,15 @@ class SegmentGrid:
             return _LEAST
         return self._cut - SLACK
 
-    def _take_over(self, at: int, before: int, until: int) -> Sequence[Cut]:
+    def _take_over(
+        self, at: int, before: int, until: int, *, discontinuity: bool = False
+    ) -> Sequence[Cut]:
         """Cut at `at`, or right after the newest picture `before`; continue by the clock."""
         self._reuse = False
         slack = -SLACK if at > before + 1 else SLACK
         at = max(at, before + 1)
         self._next = at + slack + self._cut
-        cut = self._cut_at(at, takeover=True)
+        cut = self._cut_at(at, discontinuity=discontinuity, takeover=True)
         return (cut, *self._by_clock(until))
 
     def _cut_at(self, at: int, *, discontinuity: bool = False, takeover: bool = False) -> Cut:
