@@ -107,7 +107,8 @@ def never_reads_and_slow(target: Target) -> None:
         line.wait_for_leave()
         line.send_bytes(window + rtmp_peer.MEDIA)
         sound = rtmp_peer.audio(rtmp_peer.audio_body(b"x"))
-        deadline = line.began + (LIMITS.silence_seconds + 20) * SCALE
+        # Some 15 s until the buffers are full, and the kernel's last probe is late.
+        deadline = line.began + (LIMITS.silence_seconds + 40) * SCALE
         while line.send_bytes(sound):
             assert time.monotonic() < deadline, "still open"
             select.select([], [], [], 0.01)
