@@ -1,12 +1,14 @@
 """Listening sockets, and the public addresses that follow from them.
 
-A role binds only its own sockets. For those of other roles it reads the ports from the settings, so
-that every process publishes the same addresses.
+A role binds only its own sockets, or takes those that systemd holds for it. For the sockets of
+other roles it reads the ports from the settings, so that every process publishes the same
+addresses.
 """
 
+import logging
 import socket
-from collections.abc import Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Generator, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,6 +17,8 @@ import msgspec
 from api.schemas.urls import Addresses
 from headend.config.host_settings import HostsSettings
 from headend.config.settings import ServiceSettings
+
+log = logging.getLogger(__name__)
 
 _EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 # recognised here, bound nowhere
 
@@ -46,13 +50,56 @@ def bind(text: str) -> socket.socket:
         AddressError: the address is invalid, in use or not of this machine.
     """
     host, port = parse(text)
+    with _named(text):
+        return _bind(_resolve(host, port), both=host in _EVERYWHERE)
+
+
+@contextmanager
+def _named(text: str) -> Generator[None, None, None]:
     try:
-        resolved = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        return _bind(resolved, both=host in _EVERYWHERE)
+        yield
     except OSError as error:
         raise AddressError(f"cannot listen on {text}: {error.strerror or error}") from error
+
+
+def _resolve(host: str, port: int) -> Sequence["_AddressInfo"]:
+    return socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+
+
+class HeldSockets:
+    """The listening sockets that a service manager holds, until a role takes them by address."""
+
+    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+        self._sockets = list(sockets)
+
+    def take(self, text: str) -> socket.socket | None:
+        """Return the socket that listens on `text`, which is `HOST:PORT`; None if there is none.
+
+        Raises:
+            AddressError: the address is invalid, or the port is held for other addresses.
+        """
+        host, port = parse(text)
+        for sock in self._sockets:
+            if port_of(sock) != port:
+                continue
+            held = str(sock.getsockname()[0])
+            with _named(text):
+                meant = {host, *(str(info[4][0]) for info in _resolve(host, port))}
+            if held not in meant and not {held, host} <= _EVERYWHERE:
+                raise AddressError(
+                    f"cannot listen on {text}: systemd holds port {port} of {held}, as the socket"
+                    " unit has it; make the two the same"
+                )
+            self._sockets.remove(sock)
+            return sock
+        return None
+
+    def close_rest(self) -> None:
+        """Close the sockets that nobody has taken; whoever connects there waits in vain."""
+        for sock in self._sockets:
+            log.warning("socket not used", extra={"address": str(sock.getsockname())})
+            sock.close()
+        self._sockets.clear()
 
 
 _AddressInfo = tuple[int, int, int, str, tuple[object, ...]]
@@ -120,22 +167,29 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
         *,
         origin: bool,
         ingest: bool,
+        held: Sequence[socket.socket] = (),
     ) -> "ListenSockets":
         """Bind the sockets of origin (HTTP), of ingest (RTMP, RTMPS) or both, until `stack` ends.
 
         Each has one for health and metrics as well, and an ingest that shares a PostgreSQL database
-        has one for what other hosts relay, if the settings name their addresses.
+        has one for what other hosts relay, if the settings name their addresses. Those that are
+        `held` by a service manager are taken instead, by their addresses.
 
         Raises:
             AddressError: a socket cannot be bound.
         """
 
+        holder = HeldSockets(held)
+
+        def required(listen: str) -> socket.socket:
+            return stack.enter_context(holder.take(listen) or bind(listen))
+
         def optional(listen: str) -> socket.socket | None:
-            return stack.enter_context(bind(listen)) if listen else None
+            return required(listen) if listen else None
 
         status = settings.status.listen if origin else settings.ingest.status if ingest else ""
-        return cls(
-            http=stack.enter_context(bind(settings.http.listen)) if origin else None,
+        sockets = cls(
+            http=required(settings.http.listen) if origin else None,
             rtmp=optional(settings.rtmp.listen) if ingest else None,
             rtmps=optional(settings.rtmps.listen) if ingest else None,
             status=optional(status),
@@ -143,6 +197,8 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
             if ingest and settings.database.url
             else None,
         )
+        holder.close_rest()
+        return sockets
 
     def relay_address(self, hosts: HostsSettings) -> str | None:
         """Return the address that other hosts relay to; None without a socket for it.

@@ -112,7 +112,7 @@ class _FileTransfer:
 class FastPathProtocol(BoundedProtocol):
     """One connection; `fast_path` is the application's, `parked` the server's."""
 
-    __slots__ = ("_handle", "_is_draining", "_pending")
+    __slots__ = ("_handle", "_pending")
 
     fast_path: FastPath
     parked: ParkedConnections
@@ -122,7 +122,6 @@ class FastPathProtocol(BoundedProtocol):
         super().connection_made(transport)
         self._handle: int = transport.get_extra_info("socket").fileno()
         self._pending: PendingResponse | None = None
-        self._is_draining = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel a parked request, and forget the descriptor: another connection may get it."""
@@ -134,15 +133,15 @@ class FastPathProtocol(BoundedProtocol):
 
     def shutdown(self) -> None:
         """End after the answer that is being sent; a parked request is not waited for."""
-        self._is_draining = True
         if self._pending is None:
             super().shutdown()
         else:
+            self._is_draining = True
             self.give_up()
 
     def handle_head(self) -> None:
         """Answer through the fast path, or pass the request to the application."""
-        if not self._try_fast_path():
+        if self._is_draining or not self._try_fast_path():
             super().handle_head()
 
     def _try_fast_path(self) -> bool:

@@ -37,6 +37,8 @@ HEAD_BYTES: Final = 64 * 1024
 _MOST_FIELDS: Final = 128
 # Browsers open connections in advance; reopening one costs little.
 _HEAD_SECONDS: Final = 30.0
+# Of a connection that the server has accepted before it stops: its request is on its way.
+_LAST_HEAD_SECONDS: Final = 1.0
 # For the rest of a refused request; if cut off at once, the client would not see the answer.
 _LINGER_SECONDS: Final = 10.0
 # A client takes this much of an answer in this time, or all that is left: 1 KiB/s, for a phone in a
@@ -110,6 +112,7 @@ class BoundedProtocol(HttpToolsProtocol):
         "_charged",
         "_deadline",
         "_heads",
+        "_is_draining",
         "_is_proxied",
         "_peer",
         "_pending_bytes",
@@ -136,7 +139,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.pipeline = _NOTHING_QUEUED
         self._stage = _Stage.BETWEEN
         self._pending_bytes = self._heads = 0
-        self._refused = self._becomes_socket = False
+        self._refused = self._becomes_socket = self._is_draining = False
         self._deadline: asyncio.TimerHandle | None = None
         self._write_deadline: asyncio.TimerHandle | None = None
         self._unsent_bytes = 0
@@ -155,6 +158,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_write_timer()
         self._leave()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """End after the answers to what has been requested, or is being requested."""
+        self._is_draining = True
+        if self._deadline is not None and self._stage is not _Stage.BODY:
+            self._stop_timer()
+            self._start_timer(_LAST_HEAD_SECONDS)
+        else:
+            super().shutdown()
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes, and limit the size and duration of an incomplete request."""
@@ -195,7 +207,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 # The request is answered, and nothing after it is parsed: a proxy may read that as
                 # a request, and what this server answers must not depend on it.
                 self._refused = True
-                self.shutdown()
+                super().shutdown()
 
     def pause_writing(self) -> None:
         """Pause the writer, and limit the time that the client takes to read."""
@@ -300,6 +312,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_answering() and self.pipeline is _NOTHING_QUEUED:
             self.pipeline = deque()
         super().on_headers_complete()
+        if self._is_draining:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """Handle a piece of a body."""

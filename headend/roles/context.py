@@ -25,7 +25,7 @@ from headend.recent_log import RecentLog, keeping_recent_log
 from headend.roles.loop_watch import watch_loop
 from headend.roles.readiness import create_store_health
 from headend.supervision import BackgroundTask, run_in_background
-from headend.systemd import notify
+from headend.systemd import notify, take_sockets
 from media.loop_lag import LoopLag
 from storage.bus.base import Bus
 from storage.bus.memory import MemoryBus
@@ -88,7 +88,9 @@ async def open_context(
         recent = stack.enter_context(keeping_recent_log())
         watch = BackgroundTask("event loop", partial(watch_loop, lag))
         await stack.enter_async_context(run_in_background(watch))
-        sockets = ListenSockets.bind(settings, stack, origin=origin, ingest=ingest)
+        sockets = ListenSockets.bind(
+            settings, stack, origin=origin, ingest=ingest, held=take_sockets()
+        )
         addresses = sockets.addresses(settings)
         catalog = await stack.enter_async_context(
             open_catalog(catalog_location(settings), migrate=False)

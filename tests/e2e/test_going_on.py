@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import Chromium
-from tests.support.e2e.hls_reader import addresses, media, multivariant
+from tests.support.e2e.hls_reader import addresses, last_sequence, media, multivariant, run_of
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, ServiceProcess, fetch, service
 from tests.support.waiting import poll
@@ -17,16 +17,6 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture
 def headend(own_service: ServiceProcess) -> ServiceProcess:
     return own_service
-
-
-def run_of(url: str) -> str:
-    """Return the name of the run in the multivariant playlist."""
-    return addresses(url)["audio"].split("/")[-3]
-
-
-def last_sequence(url: str) -> int:
-    playlist = media(addresses(url)["audio"])
-    return playlist.sequence + len(playlist.segments) - 1
 
 
 def test_the_page_waits_starts_by_itself_and_plays_through_deaths_of_encoders(

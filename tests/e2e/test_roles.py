@@ -22,6 +22,7 @@ from tests.support.e2e.hls_reader import (
     frames,
     media,
     multivariant,
+    run_of,
 )
 from tests.support.e2e.publishers import ffmpeg, publishing
 from tests.support.e2e.service import SCALE, ServiceProcess, fetch, run_headend, service, settle
@@ -97,10 +98,6 @@ def flags(api: ServiceProcess) -> dict[str, object]:
 def last_sequence(url: str) -> int:
     playlist = media(addresses(url)["audio"])
     return playlist.sequence + len(playlist.segments) - 1
-
-
-def run_of(url: str) -> str:
-    return addresses(url)["audio"].split("/")[-3]
 
 
 def follow(url: str, collected: dict[str, CollectedRendition], seconds: float) -> None:

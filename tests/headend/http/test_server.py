@@ -58,6 +58,26 @@ async def test_a_request_in_progress_is_answered_before_the_end() -> None:
             socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2][:-1])))
 
 
+async def test_a_request_on_its_way_is_answered_before_the_end() -> None:
+    """Its connection is accepted; a client without a request does not delay the end for long."""
+    app = SlowApplication()
+    app.go.set()
+    with bind("127.0.0.1:0") as sock:
+        async with asyncio.timeout(60):
+            async with serving(app, sock):
+                address = "127.0.0.1", sock.getsockname()[1]
+                streams = [await asyncio.open_connection(*address) for _ in range(2)]
+                (reader, writer), (_, silent) = streams
+                writer.write(b"GET / HTTP/1.1\r\n")
+                await asyncio.sleep(0.05)  # accepted, and half a request
+                asyncio.get_running_loop().call_later(0.1, writer.write, b"host: h\r\n\r\n")
+            answer = await reader.read()
+            for each in (writer, silent):
+                each.close()
+    assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"done")
+    assert b"connection: close" in answer.lower()
+
+
 async def test_a_block_that_fails_ends_the_server_as_well() -> None:
     app = SlowApplication()
     with bind("127.0.0.1:0") as sock:

@@ -56,6 +56,17 @@ def addresses(url: str) -> dict[str, str]:
     return {uri.split("/")[-2]: urljoin(url, uri) for uri in dict.fromkeys(uris)}
 
 
+def run_of(url: str) -> str:
+    """Return the name of the run in the multivariant playlist."""
+    return addresses(url)["audio"].split("/")[-3]
+
+
+def last_sequence(url: str) -> int:
+    """Return the number of the last segment that the sound's playlist lists."""
+    playlist = media(addresses(url)["audio"])
+    return playlist.sequence + len(playlist.segments) - 1
+
+
 @dataclass
 class CollectedRendition:
     """All media that a rendition's playlist has listed, in order."""

@@ -5,13 +5,14 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
 import tty
 import urllib.error
 import urllib.request
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,16 @@ _DATABASE_URL = "HEADEND_DATABASE__URL"
 _COMMAND = "tests.support.e2e.forked_commands:run_command"
 # Set for a fork that starts its engines itself.
 OWN_ENGINES = f"{_FOR_TESTS}OWN_ENGINES"
+# Does what systemd does with the sockets of a unit, and becomes the command (sd_listen_fds(3)).
+_PASSING = """
+import fcntl, os, sys
+count = int(sys.argv[1])
+kept = [fcntl.fcntl(int(held), fcntl.F_DUPFD, 100) for held in sys.argv[2:2 + count]]
+for number, held in enumerate(kept, 3):
+    os.dup2(held, number)
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": str(count)}
+os.execv(sys.argv[2 + count], sys.argv[2 + count:])
+"""
 # The last line that each role prints once it is ready.
 LAST_LINE = {"ingest": rb"Status .*\n", "transcode": rb"is ready\.\n"}
 
@@ -234,6 +245,7 @@ def service(
     machine: tuple[str, ...] = (),
     may_fork: bool = _MAY_FORK,
     own_engines: bool = False,
+    sockets: Sequence[socket.socket] = (),
 ) -> Generator[ServiceProcess]:
     """Run `headend serve` (or another role) on a data folder for the length of the block.
 
@@ -242,13 +254,17 @@ def service(
     by default this version's; `machine` is what runs a command on another machine (see
     `tests.support.e2e.network_namespaces`). With `may_fork`, the service and its engines may be
     forks that have imported their modules (see `tests.support.forks`); tests of the start itself
-    pass False. With `own_engines`, the engines are children of the service.
+    pass False. With `own_engines`, the engines are children of the service. It gets `sockets` as a
+    service manager passes those that it holds.
     """
     log = data.parent / f"{data.name}{'' if role == 'serve' else f'-{role}'}.log"
     limit = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}:{descriptors}"]
+    held = [str(sock.fileno()) for sock in sockets]
+    passing = [sys.executable, "-c", _PASSING, str(len(held)), *held] if held else []
     command = [
         *machine,
         *limit,
+        *passing,
         str(program),
         role,
         "--data",
@@ -282,6 +298,7 @@ def service(
             os.fdopen(reading),
             errors,
             may_fork=may_fork,
+            descriptors=tuple(sock.fileno() for sock in sockets),
         )
     os.close(printing)
     try:
@@ -317,6 +334,7 @@ def _started(
     errors: IO[str],
     *,
     may_fork: bool,
+    descriptors: tuple[int, ...],
 ) -> Process:
     """Start a command whose output can be read from the descriptor `reading`."""
     whole = {**clean, **environment}
@@ -325,7 +343,9 @@ def _started(
         with Path(os.devnull).open("rb") as nothing:
             files = (nothing.fileno(), printing, errors.fileno())
             return fork(_COMMAND, command, files, whole, reading)
-    process = subprocess.Popen(command, stdout=printing, stderr=errors, text=True, env=whole)
+    process = subprocess.Popen(
+        command, stdout=printing, stderr=errors, text=True, env=whole, pass_fds=descriptors
+    )
     process.stdout = reading
     return process
 
