@@ -21,7 +21,7 @@ from tests.support.waiting import poll
 pytestmark = pytest.mark.e2e
 
 GOP_SECONDS = 2.0
-_AHEAD_SECONDS = 150.0  # longer than ten switches take
+_AHEAD_SECONDS = 300.0  # longer than ten switches take
 
 
 class EncoderKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +137,7 @@ def test_encoders_that_differ_take_turns_and_picture_and_sound_stay_together(
                 viewer.wait_until_playing(10, span=2)
                 poll(
                     lambda drill=drill: len(stream.listed_events("switched")) >= 2 * drill,
-                    within=12,
+                    within=25,  # its distance is not found by a beep: a return waits 15 s for it
                     what="the primary again",
                 )
                 viewer.wait_until_playing(10, span=2)
