@@ -100,8 +100,12 @@ async def populated_service(api_service: ApiService) -> PopulatedService:
         "/api/projects/1/upload-links", json={}, headers=api_service.owner
     )
     links = await call(api_service, "GET", "/api/projects/1/upload-links")
+    deleted = await api_service.add("Deleted")
+    await api_service.client.delete(f"/api/streams/{deleted['id']}", headers=api_service.owner)
+    trash = await call(api_service, "GET", "/api/projects/1/trash")
     numbers = {
         "project_id": 1,
+        "trash_id": trash["data"][0]["id"],
         "stream_id": stream["id"],
         "backup_id": stream["backups"][0]["id"],
         "video_id": (await upload(api_service))["video"]["id"],
