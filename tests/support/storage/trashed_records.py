@@ -18,8 +18,12 @@ NOW: Final = 1_700_000_000_000_000
 KEEP: Final = Change(NOW + 1, by=1, keep_us=7 * DAY_US)
 LATER: Final = Change(NOW + 2, by=1)
 HASH: Final = "Film12345678"
+SLATE: Final = "Slate1234567"
 # What a deletion and a restoration leave behind, and numbers that only rise.
-_LEFT: Final = {"events", "notices", "commands", "jobs", "removals", "alembic_version", "sessions"}
+_LEFT: Final = {
+    "events", "notices", "commands", "jobs", "removals", "alembic_version", "sessions",
+    "sign_in_links", "store_claims", "hosts", "stream_owners",
+}  # fmt: skip
 _RISING: Final = {"version", "updated_us", "event_number"}
 
 
@@ -34,9 +38,11 @@ class Furnished(msgspec.Struct, frozen=True, kw_only=True):
     link: str
 
 
-async def furnish(catalog: Catalog, location: str | Path, project: ProjectRecord) -> Furnished:
+async def furnish(
+    catalog: Catalog, location: str | Path, project: ProjectRecord, *, now_us: int = NOW
+) -> Furnished:
     """Give a project a stream and a video with labels, player, file, former file, link, token."""
-    change = Change(NOW, by=1)
+    change = Change(now_us, by=1)
     tag = await catalog.labels.add("tag", project.id, "Tag", change, active=True)
     category = await catalog.labels.add("category", project.id, "News", change, active=True)
     player = await catalog.players.add(project.id, "Small", PlayerOptions(), change)
@@ -47,13 +53,14 @@ async def furnish(catalog: Catalog, location: str | Path, project: ProjectRecord
     keys = ("title", "description", "category", "tags", "player")
     await catalog.streams.edit(stream.id, Edit(details=details, keys=keys), change)
     await catalog.streams.add_backup(stream.id, change)
-    await catalog.stream_settings.set_slate(stream.id, "own", change)
+    await catalog.stream_settings.set_slate(stream.id, SLATE, change)
+    await catalog.project_settings.set_slate(project.id, SLATE, change)
     await catalog.streams.publish(stream.id, change)
     whole = await catalog.videos.add(
         project.id, new_video(HASH, size=100, length_us=60_000_000, rungs=((1, 640, 360),)), change
     )
     video = whole.video.id
-    await complete_video(catalog, NOW)
+    await complete_video(catalog, now_us)
     await catalog.videos.edit(
         video,
         Edit(
@@ -66,7 +73,7 @@ async def furnish(catalog: Catalog, location: str | Path, project: ProjectRecord
     file = VideoFile(source=f"sources/{HASH}/r-two", size=30, length_us=50_000_000)
     keep = msgspec.structs.replace(change, keep_us=7 * DAY_US)
     await catalog.videos.replace(video, file, keep)
-    await complete_video(catalog, NOW, "2-2")
+    await complete_video(catalog, now_us, "2-2")
     run_sql(
         location,
         "INSERT INTO recorded_times (video_id, stream_id, from_us, to_us)"
@@ -74,7 +81,7 @@ async def furnish(catalog: Catalog, location: str | Path, project: ProjectRecord
     )
     _, token = await catalog.tokens.add("theirs", project.id, change, write=True)
     _, link = await catalog.links.add(
-        project.id, VideoDetails(), change, most_bytes=9, expires_us=NOW * 2, video=video
+        project.id, VideoDetails(), change, most_bytes=9, expires_us=now_us * 2, video=video
     )
     found = await catalog.streams.find(stream.id)
     assert found is not None

@@ -14,7 +14,15 @@ from storage.catalog.videos.jobs import TRANSCODE as WORK
 from tests.support.shared_engines import ON_BOTH
 from tests.support.sql import run_sql
 from tests.support.storage.new_videos import new_video
-from tests.support.storage.trashed_records import HASH, KEEP, LATER, NOW, Furnished, all_rows
+from tests.support.storage.trashed_records import (
+    HASH,
+    KEEP,
+    LATER,
+    NOW,
+    SLATE,
+    Furnished,
+    all_rows,
+)
 
 Delete = Callable[[Catalog, Furnished], Awaitable[object]]
 UNTIL_US: Final = KEEP.now_us + KEEP.keep_us
@@ -153,7 +161,7 @@ async def test_the_hash_of_what_is_in_the_trash_is_not_given_again(
     stream = furnished.stream
     assert await catalog.references.streams([stream.hash]) == {stream.hash}
     assert await catalog.references.slates([f"s-{stream.hash}"]) == {
-        f"slates/s-{stream.hash}/own.jpg"
+        f"slates/s-{stream.hash}/{SLATE}.jpg"
     }
 
 
