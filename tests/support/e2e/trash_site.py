@@ -4,6 +4,7 @@ The media are made up: what a test compares is who answers, and with which bytes
 """
 
 import asyncio
+import http.client
 import random
 import signal
 import time
@@ -238,5 +239,5 @@ class TrashSite:
                 number = self.in_trash(running, noun)
                 if number is not None:
                     self.restore(running, number)
-        except (OSError, ValueError):
-            return
+        except (OSError, http.client.HTTPException, ValueError):
+            return  # an answer was cut off

@@ -85,7 +85,7 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
     assert await find_video(catalog, video) == video
     assert run_sql(location, "SELECT count(*) FROM notices") == before
     old = await catalog.jobs.lease("w", NOW + HOUR, TRANSCODE)
-    replaced = await catalog.uploads.replace(record, "a", FILE, Change(NOW + 1, by=1))
+    replaced = await catalog.uploads.replace(record, "a", FILE, Change(NOW + 1, by=1, keep_us=HOUR))
     assert replaced is not None
     whole, dropped = replaced
     assert dropped is None, "the old file can be taken back"
