@@ -38,6 +38,7 @@ from api.library.projects import ProjectController, ProjectsController
 from api.library.quotas import ProjectQuotas
 from api.library.resolutions import ResolutionsController
 from api.library.tokens import TokensController
+from api.library.trash import ProjectTrashController, TrashController, TrashItemController
 from api.operations.endpoints import OperationsController
 from api.operations.report import OperationsReporter, StreamRoom
 from api.ports import MediaRemover
@@ -62,6 +63,7 @@ from api.videos.collection import VideosController
 from api.videos.item import VideoController
 from media.no_op import do_nothing, never
 from media.run_policy import DEFAULTS, ResolvedPolicy
+from media.ticks import DAY_US
 from storage.catalog import Catalog
 from storage.quotas import NO_QUOTAS, QuotaCheck, QuotaLimits
 from storage.wall_clock import wall_clock_us
@@ -85,6 +87,9 @@ _CONTROLLERS: Final = (
     ProjectsController,
     ProjectController,
     TokensController,
+    ProjectTrashController,
+    TrashController,
+    TrashItemController,
     TagsController,
     TagController,
     CategoriesController,
@@ -196,6 +201,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     quotas: QuotaLimits = NO_QUOTAS,
     operations: OperationsReporter | None = None,
     clock_us: Callable[[], int] = wall_clock_us,
+    trash_us: int = 0,
     command: str = "headend",
     knows_countries: bool = True,
     home: str = "",
@@ -213,7 +219,8 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     a `rate_limiter` requests are unlimited. `media` deletes the media of deleted records; without
     it they stay. Without an `intake` there are no upload endpoints. `ingest` sends commands to the
     process that receives encoders; the default relies on that process polling the catalog.
-    `import_rules` limit from where videos may be fetched, `quotas` how much each project may have.
+    What is deleted or replaced can be restored for `trash_us`. `import_rules` limit from where
+    videos may be fetched, `quotas` how much each project may have.
     `/` redirects to `home`, or to the console, which shows `problems`: sentences about what the
     service cannot do, and the `room` of its machine. For `end_holds_seconds` encoders of a stream
     that was ended are refused; their runs follow `policy` where nothing is set for them. Without
@@ -227,7 +234,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     most = 0 if intake is None else intake.most_upload
     presenter = Presenter(addresses=addresses, broadcaster_key=broadcaster_key)
     dependencies = {
-        "services": _constant(Services(catalog, presenter, clock_us)),
+        "services": _constant(Services(catalog, presenter, clock_us, trash_us)),
         "plain": Provide(provide_plain, sync_to_thread=False),
         "media": _constant(media),
         "ingest": _constant(ingest or IngestClient(catalog, media)),
@@ -245,6 +252,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
         command=command,
         knows_countries=knows_countries,
         files_wait=files_wait,
+        keep_days=trash_us // DAY_US,
     )
     console = Console(renderer, addresses, end_holds_seconds, policy)
     return Litestar(

@@ -26,6 +26,13 @@ class MediaRemover(Protocol):
         """
         ...
 
+    async def withdraw(self, hashes: Sequence[str], /) -> None:
+        """Have no process or CDN answer with the media of records in the trash; they stay.
+
+        It raises nothing, as `remove`.
+        """
+        ...
+
 
 class OwnerCheck(Protocol):
     """Distinguishes owners from viewers."""

@@ -2,8 +2,8 @@
 
 What exceeds a quota is refused when it is added; what exists already stays. `api.library.quotas`
 checks requests, and the importer what it fetches. Recordings are not stopped, though their bytes
-count. The bytes of clips count as well, although a clip takes room of its own only once the media
-that it was cut from are deleted.
+count. What is in the trash counts until it is removed for good. The bytes of clips count as well,
+although a clip takes room of its own only once the media that it was cut from are deleted.
 """
 
 from collections.abc import Callable
@@ -59,9 +59,13 @@ class QuotaCheck:
     async def refuse_stream(self, project: int) -> str | None:
         """Return why a project may have no more streams; None if it may."""
         most = self._limits.streams
-        if not most or (await self._find(project)).streams < most:
+        if not most:
             return None
-        return f"This project may have {most} streams, and has as many."
+        usage = await self._find(project)
+        if usage.streams < most:
+            return None
+        reason = f"This project may have {most} streams, and has as many"
+        return f"{reason}{_in_trash(usage.trash_streams, '')}."
 
     async def refuse_file(self, project: int, incoming: int) -> str | None:
         """Return why a project may have no more files of `incoming` bytes; None if it may."""
@@ -93,8 +97,8 @@ class QuotaCheck:
         if not most or usage.stored_bytes + incoming <= most:
             return None
         return (
-            f"This project may store {most} bytes, and stores {usage.stored_bytes}:"
-            f" there is no room for this {what}."
+            f"This project may store {most} bytes, and stores {usage.stored_bytes}"
+            f"{_in_trash(usage.trash_bytes, ' bytes')}: there is no room for this {what}."
         )
 
     def _refuse_minutes(self, usage: ProjectUsage) -> str | None:
@@ -110,3 +114,8 @@ class QuotaCheck:
     async def _find(self, project: int) -> ProjectUsage:
         since_us = self._clock_us() - QUOTA_DAYS * DAY_US
         return await self._usage.find(project, since_us)
+
+
+def _in_trash(number: int, unit: str) -> str:
+    """Return how much of what is used deleting for good would free; "" if nothing."""
+    return f", of which {number}{unit} are in its trash" if number else ""

@@ -19,7 +19,7 @@ from ingest.publishing.service import NOT_LOOKED_UP, TOO_MANY_WRONG, WRONG_KEY
 from ingest.rtmp import errors
 from ingest.rtmp.limits import Limits
 from ingest.stream.live_stream import ALIVE_SECONDS, ANSWER_SECONDS, SlotOccupied
-from ingest.stream.ports import PublishRefused, StreamEnded
+from ingest.stream.ports import PublishRefused, StreamDeleted, StreamEnded
 from media.ladder import BOXES
 from media.loop_lag import LoopLag
 from scripts import events_page, sandbox_page
@@ -149,6 +149,7 @@ def test_words_of_refusals_are_those_that_encoders_get() -> None:
     documented |= set(re.findall(r'(?:disconnect|_stop_accepting)\("([^"]+)"', source))
     documented |= set(re.findall(r'AddressRefused\("([^"{]+)"\)', source))
     documented |= {str(errors.PlayRefused()), str(StreamEnded("", 60)), str(SlotOccupied())}
+    documented.add(str(StreamDeleted()))
     assert len(documented) > 7
     section = page("publish").partition("## What is refused")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)) == documented

@@ -235,6 +235,7 @@ _SENTENCES: Final[Mapping[type[StreamEvent], Callable[[Facts], tuple[str, Tone]]
     kinds.FailoverDrillEvent: _drill,
     kinds.StreamEndedEvent: _always("The run was ended."),
     kinds.StreamAllowedEvent: _always("Encoders may send again."),
+    kinds.StreamRestoredEvent: _always("It was restored from the trash."),
     kinds.BackupAddedEvent: lambda facts: (f"Backup {facts.get('number')} was added.", "plain"),
     kinds.BackupRemovedEvent: lambda facts: (f"Backup {facts.get('number')} was removed.", "plain"),
 }

@@ -35,6 +35,7 @@ class Renderer:
         command: str = "headend",
         knows_countries: bool = True,
         files_wait: Callable[[], bool] = never,
+        keep_days: int = 0,
     ) -> None:
         self._home = addresses.http
         self.base: Final = urlsplit(addresses.http).path
@@ -58,6 +59,7 @@ class Renderer:
             "command": command,
             "knows_countries": knows_countries,
             "files_wait": files_wait,
+            "keep_days": keep_days,
             "broadcaster_key": broadcaster_key,
             "url": self.url,
             "asset": assets.__getitem__,

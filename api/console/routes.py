@@ -20,6 +20,7 @@ from api.console.settings import settings_page
 from api.console.sign_in import sign_in_handlers
 from api.console.stream_room import room_page
 from api.console.streams import StreamListPages
+from api.console.trash import deleted_projects_page, trash_page
 from api.console.upload import upload_page
 from api.console.video import video_page
 from api.console.videos import videos_page
@@ -36,6 +37,8 @@ PAGES: Final[tuple[ControllerRouterHandler, ...]] = (
     videos_page,
     video_page,
     upload_page,
+    trash_page,
+    deleted_projects_page,
     settings_page,
     operations_page,
 )

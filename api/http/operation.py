@@ -41,13 +41,22 @@ S = TypeVar("S", bound=msgspec.Struct)
 class Services:
     """What every operation works with; `clock_us` returns the time.
 
+    What callers delete or replace can be restored for `keep_us`.
+
     This is no msgspec struct because Litestar validates those.
     """
 
-    def __init__(self, catalog: Catalog, presenter: Presenter, clock_us: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        presenter: Presenter,
+        clock_us: Callable[[], int],
+        keep_us: int = 0,
+    ) -> None:
         self.catalog = catalog
         self.presenter = presenter
         self.clock_us = clock_us
+        self.keep_us = keep_us
 
 
 class Call(Generic[R]):
@@ -73,7 +82,7 @@ class Call(Generic[R]):
 
     def change(self) -> Change:
         """Return a change that the caller makes now."""
-        return Change(self.now_us(), by=self.caller.id)
+        return Change(self.now_us(), by=self.caller.id, keep_us=self._services.keep_us)
 
     async def body(self, kind: type[S]) -> S:
         """Return the JSON body as a value of `kind`.

@@ -59,7 +59,8 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
     `least_free` bytes of the disk stay free. A client that sends next to nothing for
     `quiet_seconds` is disconnected. `gate` limits concurrent uploads, `clip_gate` clips. A
     resumable upload may have `most_upload` bytes and is kept for `keep_us` microseconds after its
-    last one. With `pieces`, other hosts may continue it.
+    last one. With `pieces`, other hosts may continue it. A file that is replaced can be restored
+    for `trash_us`.
     """
 
     objects: MediaStore
@@ -70,6 +71,7 @@ class UploadIntake(msgspec.Struct, frozen=True, kw_only=True):
     max_video: int = MAX_VIDEO
     most_upload: int = UploadLimits().most_bytes
     keep_us: int = UploadLimits().keep_us
+    trash_us: int = 0
     quiet_seconds: float = STALL_SECONDS
     pieces: UploadPieces | None = None
     writers: WriterTurns = msgspec.field(default_factory=WriterTurns)

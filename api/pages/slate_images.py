@@ -41,6 +41,10 @@ _PLAIN: Final = {"Content-Type": "text/plain; charset=utf-8"}
 _ALL: Final = "slates"
 
 
+FindNamed = Callable[[Sequence[str]], Awaitable[Collection[str]]]
+"""Returns the addresses of the slates that some owners have set."""
+
+
 class SlateLookups:
     """Bounds what made-up names cost a store in which each look-up costs a request.
 
@@ -49,7 +53,7 @@ class SlateLookups:
 
     def __init__(
         self,
-        find_named: Callable[[Sequence[str]], Awaitable[Collection[str]]],
+        find_named: FindNamed,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -80,7 +84,11 @@ class SlateLookups:
 
 
 async def _respond(
-    objects: Objects, lookups: SlateLookups | None, request: HttpRequest, path: str
+    objects: Objects,
+    find_named: FindNamed,
+    lookups: SlateLookups | None,
+    request: HttpRequest,
+    path: str,
 ) -> HttpResponse:
     match = _ADDRESS.fullmatch(path)
     if match is None:
@@ -89,6 +97,10 @@ async def _respond(
     headers = {**_HEADERS, "ETag": tag}
     try:
         body = await _find(objects, lookups, match["owner"], match["name"])
+        # That of a deleted stream or project is still there while it can be restored.
+        address = slate_picture(match["owner"], match["name"])
+        if body is not None and address not in await find_named([match["owner"]]):
+            body = None
     except StorageError as error:
         log.warning("picture not read", extra={"cause": str(error)})
         return cross_origin_response(503, {**_PLAIN, "Retry-After": "1"}, b"try again\n")
@@ -114,12 +126,15 @@ async def _find(
     return body
 
 
-def slate_image_handlers(objects: Objects, lookups: SlateLookups | None = None) -> PageHandlers:
+def slate_image_handlers(
+    objects: Objects, find_named: FindNamed, lookups: SlateLookups | None = None
+) -> PageHandlers:
     """Return the handlers of the slates in a store; without `lookups` all are looked up."""
 
     @asgi("/slates", is_mount=True, copy_scope=True)
     async def slates(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
         request = HttpRequest.from_scope(scope)
-        await send_page(await _respond(objects, lookups, request, scope["path"]), request, send)
+        response = await _respond(objects, find_named, lookups, request, scope["path"])
+        await send_page(response, request, send)
 
     return [slates]

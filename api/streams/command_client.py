@@ -110,10 +110,14 @@ class IngestClient:
         """Return the moment until which a command issued now may be taken."""
         return now_us + round(self.taken_seconds * MICROSECONDS)
 
-    async def finish_removal(self, command: int, hash_: str) -> None:
-        """Wait until a deleted stream has ended, then remove its media."""
+    async def finish_removal(self, command: int, hash_: str, *, keeps_media: bool = False) -> None:
+        """Wait until a deleted stream has ended, then remove its media, or withdraw them."""
         await self.wait(command)
-        if self._media is not None:
+        if self._media is None:
+            return
+        if keeps_media:
+            await self._media.withdraw([hash_])
+        else:
             await self._media.remove([hash_])
 
 

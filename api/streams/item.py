@@ -63,9 +63,14 @@ class StreamController(Controller):
 
     @deletes("Delete a stream")
     async def delete_stream(self, call: StreamCall, ingest: GivenIngest) -> None:
-        """Delete a stream: its encoders are disconnected, its run ends, its media are removed."""
-        command = call.still_there(await call.catalog.streams.remove(call.record.id, call.change()))
-        await ingest.finish_removal(command, call.record.hash)
+        """Delete a stream: its encoders are disconnected, its run ends, nothing of it plays.
+
+        It can be restored from the project's trash for some days (`trash.keep_days`).
+        """
+        change = call.change()
+        command = call.still_there(await call.catalog.streams.remove(call.record.id, change))
+        keeps_media = change.keep_us > 0
+        await ingest.finish_removal(command, call.record.hash, keeps_media=keeps_media)
 
     @post(
         _BACKUPS,

@@ -30,7 +30,7 @@ from storage.catalog.records.common import ProjectRecord, StreamRecord
 from storage.catalog.records.settings import OwnerSettings, SlateChange
 from storage.errors import StorageError
 from storage.file_intake import FileRefused
-from storage.objects.addresses import slate_folder, slate_picture
+from storage.objects.addresses import slate_picture
 from storage.objects.base import Objects
 from storage.objects.incoming_file import IncomingFile
 
@@ -103,7 +103,9 @@ async def _receive(call: OwnerCall, intake: UploadIntake) -> SettingsChanged:
         except StorageError:
             await _remove_unset(call, intake.objects, address)
             raise
-    settings = present_settings(await _remove_old(call, intake.objects, recorded), call.addresses)
+    settings = present_settings(
+        await _remove_old(call, intake.objects, recorded, address), call.addresses
+    )
     return SettingsChanged(message="Slate updated.", settings=settings)
 
 
@@ -123,7 +125,7 @@ async def _make_slate(intake: UploadIntake, file: IncomingFile) -> bytes:
 async def _remove(call: OwnerCall, objects: Objects) -> None:
     """Leave the owner without a slate."""
     recorded = await settings_of(call).set_slate(call.record.id, None, call.change())
-    await _remove_old(call, objects, recorded)
+    await _remove_old(call, objects, recorded, None)
 
 
 async def _remove_unset(call: OwnerCall, objects: Objects, address: str) -> None:
@@ -135,17 +137,20 @@ async def _remove_unset(call: OwnerCall, objects: Objects, address: str) -> None
 
 
 async def _remove_old(
-    call: OwnerCall, objects: Objects, recorded: SlateChange | None
+    call: OwnerCall, objects: Objects, recorded: SlateChange | None, received: str | None
 ) -> OwnerSettings:
     """Delete the slate that is no longer shown, and return the settings.
+
+    `received` is the address of the picture that came, if one did: it alone is deleted if the owner
+    of the slate is gone, which may be in the trash.
 
     Raises:
         ApiError: 404 if the stream or the project was deleted meanwhile.
     """
-    unused = slate_folder(_owner(call.record)[1]) if recorded is None else recorded.unused
+    unused = received if recorded is None else recorded.unused
     if unused is not None:
         try:
-            await (objects.delete_tree if recorded is None else objects.delete)(unused)
+            await objects.delete(unused)
         except StorageError as error:
             log.warning("picture not removed", extra={"address": unused, "cause": str(error)})
     return call.still_there(recorded).settings

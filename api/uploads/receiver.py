@@ -355,7 +355,7 @@ class UploadReceiver(msgspec.Struct, frozen=True, kw_only=True):
         if await file.gather() != record.received:
             await self._advance(upload, await file.truncate(record.received))
             return
-        change = Change(self.clock_us(), by=self.by)
+        change = Change(self.clock_us(), by=self.by, keep_us=self.intake.trash_us)
         try:
             probed = await probe_source(
                 self.intake.probe, file.path, _source_address(record), record.received

@@ -62,7 +62,7 @@ async def replace_from_form(
 async def replace_source(
     objects: Objects, hash_: PublicHash, file: VideoFile, record: RecordReplacement
 ) -> WholeVideo:
-    """Make a stored file a video's source, and delete the file that was the former one until now.
+    """Make a stored file a video's source; delete the one before it, unless that is in the trash.
 
     If it is unknown whether the catalog recorded the new file, both stay: the cleanup of orphans
     deletes the one that no row names. What cannot be deleted here is due soon
@@ -82,7 +82,8 @@ async def replace_source(
         raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
     if replaced is None:
         with contextlib.suppress(ObjectError):
-            await objects.delete_tree(addresses.video_sources(hash_))
+            # The rest is the video's, which may be in the trash.
+            await objects.delete(file.source)
         raise missing("video")
     whole, dropped = replaced
     if dropped is not None:

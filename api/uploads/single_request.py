@@ -173,10 +173,10 @@ class VideoFilesController(Controller):
                 await objects.delete_tree(addresses.video_folder(record.hash, folder))
                 raise
             # What cannot be deleted now is deleted later (`storage.cleanup.removals`), or, if there
-            # is no such video any more, by the cleanup of orphans.
+            # is no such video any more, by the cleanup of orphans. That may be in the trash.
             if changed is None:
                 with contextlib.suppress(ObjectError):
-                    await objects.delete_tree(addresses.video(record.hash))
+                    await objects.delete_tree(addresses.video_folder(record.hash, folder))
                 raise call.missing()
             whole, old_folder = changed
             if old_folder is not None:

@@ -111,9 +111,14 @@ class VideoController(Controller):
     async def delete_video(
         self, call: VideoCall, media: NamedDependency[MediaRemover | None]
     ) -> None:
-        """Delete a video and all that is kept of it."""
-        hash_ = await call.catalog.videos.remove(call.record.video.id, call.change())
-        if hash_ is None:
-            raise call.missing()
-        if media is not None:
+        """Delete a video and all that is kept of it.
+
+        It can be restored from the project's trash for some days (`trash.keep_days`), unless its
+        file has not arrived yet.
+        """
+        change = call.change()
+        hash_ = call.still_there(await call.catalog.videos.remove(call.record.video.id, change))
+        if media is not None and change.keep_us:
+            await media.withdraw([hash_])
+        elif media is not None:
             await media.remove([hash_])

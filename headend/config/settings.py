@@ -348,6 +348,22 @@ class QuotaSettings(Section, frozen=True, kw_only=True):
     ] = 0
 
 
+class TrashSettings(Section, frozen=True, kw_only=True):
+    """What is deleted or replaced, and can be restored."""
+
+    # A mistake of a Friday is noticed in the week after.
+    keep_days: Annotated[
+        int,
+        describe(
+            "deleted streams, videos and projects, and replaced files, can be restored for this"
+            " long; 0: they are deleted at once",
+            unit="days",
+            ge=0,
+            le=3650,
+        ),
+    ] = 7
+
+
 class LogSettings(Section, frozen=True, kw_only=True):
     """The log on standard error."""
 
@@ -399,6 +415,7 @@ class ServiceSettings(Section, frozen=True, kw_only=True):
     transcode: TranscodeSettings = TranscodeSettings()
     imports: ImportSettings = ImportSettings()
     quotas: QuotaSettings = QuotaSettings()
+    trash: TrashSettings = TrashSettings()
     storage: StorageSettings = StorageSettings()
     uploads: UploadLimits = UploadLimits()
     limits: Limits = Limits()

@@ -189,7 +189,10 @@ class CommandExecutor:
                 count = await self._streams.disconnect(command.stream, None, _DELETED)
                 await self._streams.end(command.stream, _DELETED)
                 await self._unfinished_runs.end_interrupted(command.stream, command.hash)
-                await self._media.remove([command.hash])
+                if command.keeps_media:
+                    await self._media.withdraw([command.hash])
+                else:
+                    await self._media.remove([command.hash])
                 return {"disconnected": count}
             case CommandKind.PAUSE | CommandKind.RESUME:
                 return {"done": await self._pause_or_resume(command)}

@@ -12,6 +12,7 @@ from typing import Final
 from media.stream_keys import PublicHash
 from storage.cleanup.removals import DropFolder
 from storage.errors import StorageError
+from storage.objects.addresses import cdn_folders
 from storage.objects.base import Objects
 from storage.objects.upload_pieces import remove_upload
 
@@ -37,6 +38,18 @@ class StoredMedia:
         for hash_ in hashes:
             for folder in _FOLDERS:
                 await self._remove_folder(folder.format(hash_))
+
+    async def withdraw(self, hashes: Sequence[PublicHash]) -> None:
+        """Have no process answer with media of streams or videos in the trash, which stay.
+
+        The origin finds no record of them; this is for what could be reached without it. Failures
+        are logged: folders of copies are withdrawn later in any case
+        (`storage.cleanup.withdrawn_copies`).
+        """
+        for hash_ in hashes:
+            await self._remove(cdn_folders(hash_), self._objects.delete_tree)
+            for folder in _FOLDERS:
+                await self._drop_folder(folder.format(hash_))
 
     async def remove_uploads(self, names: Sequence[str]) -> None:
         """Delete the bytes of unfinished uploads by name; failures are only logged."""

@@ -9,7 +9,7 @@ import msgspec
 
 from headend.config.settings import ServiceSettings
 from ingest.stream.failover import LEAST_PICTURE_SECONDS, LOW_LATENCY_POLICY, Mode, Policy
-from ingest.stream.ports import Grant, LiveState, PacketSink, PortError, StreamEnded
+from ingest.stream.ports import Grant, LiveState, PacketSink, PortError, StreamDeleted, StreamEnded
 from media.run_policy import ResolvedPolicy, RunPolicy, resolve
 from media.stream_events import RefusedEvent, StreamEvent
 from media.stream_keys import PublicHash, Slot, StreamKey
@@ -67,11 +67,15 @@ class CatalogDirectory:
 
         Raises:
             StreamEnded: the owner ended the stream, and encoders are refused for a while.
+            StreamDeleted: the owner deleted the stream, and can restore it.
             PortError: the catalog does not answer, or `refuse` has a reason.
         """
         slot = Slot.of_application(application)
         try:
             record = await self._catalog.live_state.find_ingest(key)
+            # Asked for every key, so that it makes no difference to the time.
+            if await self._catalog.live_state.is_deleted(key) and slot is not None:
+                raise StreamDeleted
             if record is None or slot is None or slot.number not in record.slots:
                 return None
             await self._refuse_if_held(record, slot)

@@ -99,7 +99,8 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
         visibility = VisibilityCache(catalog.visibility, owner, geo.country, is_signed_in=signed_in)
         redirects, media_origin = _redirects(settings, catalog, objects)
         in_bucket = bucket_of(settings) is not None
-        slates = SlateLookups(catalog.references.slates) if in_bucket else None
+        find_named = catalog.visibility.find_slates
+        slates = SlateLookups(find_named) if in_bucket else None
         card = Asset.of(_CARD, Path(BUNDLE, _CARD).read_bytes())
         return cls(
             clients=clients,
@@ -122,7 +123,7 @@ class OriginRole(msgspec.Struct, frozen=True, kw_only=True):
                 ),
                 *document_handlers(visibility, catalog.projects, addresses),
                 *oembed_handlers(visibility, addresses),
-                *slate_image_handlers(objects, slates),
+                *slate_image_handlers(objects, find_named, slates),
             ],
         )
 

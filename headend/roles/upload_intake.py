@@ -73,10 +73,13 @@ def create_intake(
     uploads: UploadLimits = _DEFAULTS,
     *,
     shared: bool = False,
+    trash_us: int = 0,
 ) -> UploadIntake:
     """Return the intake of a store; `min_free_bytes` of its disk stay free.
 
     It takes no upload that the store could not keep.
+
+    A file that is replaced can be restored for `trash_us`.
 
     `shared`: resumable uploads may continue at another host with the same store and catalog.
     """
@@ -88,5 +91,6 @@ def create_intake(
         least_free=min_free_bytes,
         most_upload=min(uploads.most_bytes, objects.most_bytes),
         keep_us=uploads.keep_us,
+        trash_us=trash_us,
         pieces=UploadPieces(objects, min_free_bytes=min_free_bytes) if shared else None,
     )

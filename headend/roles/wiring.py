@@ -56,6 +56,7 @@ from headend.roles.transcode_role import file_workers, import_rules
 from headend.roles.upload_intake import create_intake, quota_limits
 from headend.supervision import BackgroundTask, run_in_background
 from media.no_op import do_nothing, never
+from media.ticks import DAY_US
 from storage.catalog import Catalog
 from storage.catalog.records.common import FirstStart
 from storage.cleanup.cleanups import log_cleanups, media_cleanups, upload_cleanups
@@ -362,6 +363,7 @@ def _application(
         logged=context.recent.newest_first,
         room=room,
     )
+    trash_us = context.settings.trash.keep_days * DAY_US
     app = create_app(
         catalog=catalog,
         addresses=addresses,
@@ -373,11 +375,13 @@ def _application(
             context.settings.storage.min_free_bytes,
             context.settings.uploads,
             shared=catalog.is_shared and bucket_of(context.settings) is not None,
+            trash_us=trash_us,
         ),
         ingest=IngestClient(catalog, media, nudge),
         # The process that executes a command compares its deadline with the same clock. Litestar
         # copies what it provides: a function as itself, a bound method with its object.
         clock_us=lambda: catalog.clock.now_us(),
+        trash_us=trash_us,
         rate_limiter=callers,
         import_rules=import_rules(context.settings.imports),
         quotas=quota_limits(context.settings.quotas),

@@ -51,6 +51,17 @@ class StreamEnded(PublishRefused):
         self.hash = hash_
 
 
+class StreamDeleted(PublishRefused):
+    """The key is that of a stream that was deleted and can be restored."""
+
+    cause = "deleted"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the stream of this key was deleted: its owner can restore it from the trash"
+        )
+
+
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """Permission to publish into one slot of a stream.
 

@@ -6,8 +6,8 @@ share it. Media are not here: they are objects and files, which rows name by the
 
 Read `engine` (connections and transactions), `schema` (tables, and `migrations` to them), `records`
 (the values returned), `queries` (what several nouns share), `events`, and then the nouns:
-`projects`, `library`, `streams`, `videos` with the `jobs` about them, `uploads`, `hosts`;
-`maintenance` checks the whole.
+`projects`, `library`, `streams`, `videos` with the `jobs` about them, `uploads`, `hosts`, and the
+`trash` of some; `maintenance` checks the whole.
 """
 
 from collections.abc import AsyncGenerator
@@ -45,6 +45,7 @@ from storage.catalog.streams.holds import Holds
 from storage.catalog.streams.live_state import LiveStates
 from storage.catalog.streams.repository import Streams
 from storage.catalog.streams.settings import OF_PROJECTS, OF_STREAMS, SettingsRepository
+from storage.catalog.trash.repository import Trash
 from storage.catalog.uploads.links import UploadLinks
 from storage.catalog.uploads.repository import Uploads
 from storage.catalog.videos.clips import Clips
@@ -108,6 +109,7 @@ class Catalog:
         self.references = References(database)
         self.cdn_folders = CdnFolders(database)
         self.removals = Removals(database)
+        self.trash = Trash(database)
         self.health = HealthChecks(database)
         self.workload = Workload(database)
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from storage.catalog import Catalog
 from storage.cleanup.confirmation import TooMuchDue, is_unusual
-from storage.cleanup.expired_media import FORMER_FILES, RECORDINGS, remove_expired_media
+from storage.cleanup.expired_media import RECORDINGS, remove_expired_media
+from storage.cleanup.expired_records import remove_expired_records
 from storage.cleanup.expired_uploads import LINKS, UPLOADS, remove_expired_uploads, remove_old_links
 from storage.cleanup.old_trash import empty_old_trash
 from storage.cleanup.orphans import remove_orphans
@@ -46,11 +47,11 @@ def media_cleanups(objects: Objects, catalog: Catalog, *, trash_days: int) -> tu
         )
 
     recordings = partial(remove_expired_media, objects, catalog.recordings, what=RECORDINGS)
-    former = partial(remove_expired_media, objects, catalog.former_files, what=FORMER_FILES)
+    deleted = partial(remove_expired_records, catalog.trash)
     trash = partial(empty_old_trash, objects, days=trash_days)
     return (
         Cleanup(what="expired recordings", seconds=_HOUR, clean=recordings),
-        Cleanup(what="former files", seconds=_HOUR, clean=former),
+        Cleanup(what="deleted records", seconds=_HOUR, clean=deleted),
         Cleanup(what="orphans", seconds=6 * _HOUR, clean=clean),
         Cleanup(what="old trash", seconds=_HOUR, clean=trash),
     )
@@ -74,7 +75,6 @@ async def find_stopped(catalog: Catalog, now_us: int) -> tuple[TooMuchDue, ...]:
     """
     found = (
         (RECORDINGS, await catalog.recordings.count_expired(now_us)),
-        (FORMER_FILES, await catalog.former_files.count_expired(now_us)),
         (UPLOADS, await catalog.uploads.count_expired(now_us)),
         (LINKS, await catalog.links.count_expired(now_us)),
     )

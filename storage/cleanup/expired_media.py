@@ -1,4 +1,4 @@
-"""Removes recordings, and former files of videos, whose time is over: rows, and media to the trash.
+"""Removes recordings whose time is over: their rows, and their media to the trash of the store.
 
 What cannot be moved is recorded with the removal of its row, so that `storage.cleanup.removals`
 tries it again.
@@ -13,11 +13,10 @@ from storage.objects.base import Objects
 from storage.objects.trash import discard
 
 RECORDINGS: Final = "recordings"
-FORMER_FILES: Final = "former files"
 
 
 class ExpiringMedia(Protocol):
-    """The rows of what expires (see `storage.catalog.videos.recordings` and `.former_files`)."""
+    """The rows of what expires (see `storage.catalog.videos.recordings`)."""
 
     async def count_expired(self, now_us: int) -> Due:
         """Return of how many the time is over, of those that will expire."""

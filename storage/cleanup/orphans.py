@@ -174,7 +174,8 @@ async def _unused_sources(
     if row.source is None and (row.at_work or row.state == "uploading"):
         return  # the row may be about to reference its first file
     for address in await files.addresses(video_sources(row.hash)):
-        stat = None if address in (row.source, row.former) else await files.stat(address)
+        is_named = address == row.source or address in row.former
+        stat = None if is_named else await files.stat(address)
         if stat is not None and stat.modified_us < before_us:
             yield Orphan(address=address, kind="object", what="file of a video that has another")
 

@@ -1,10 +1,10 @@
-"""The trash: objects that a cleanup took away, kept for some days so that they can be put back.
+"""The trash of the store: objects that a cleanup took away, kept so that they can be put back.
 
 `trash/20261122T161357Z/videos/HASH` is what was at `videos/HASH` until the cleanup of that second
 (UTC). A database that was restored from a backup has no rows of newer media, and a cleanup cannot
 distinguish these from orphans; an operator can, for some days. Neither can it tell what has expired
-from what a wrong clock makes look so. The owner's deletions do not go through the trash: owners
-rely on their removal.
+from what a wrong clock makes look so. What owners delete is in the trash of the catalog
+(`storage.catalog.trash`), and from there it is deleted: owners rely on its removal.
 """
 
 import re

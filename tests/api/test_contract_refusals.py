@@ -23,7 +23,7 @@ from tests.support.shared_engines import mostly_on
 _METHODS: Final = {"GET", "POST", "PUT", "DELETE", "PATCH"}
 # These paths name no record: the answers depend on the caller alone.
 OF_NO_RECORD: Final = {
-    "/api/projects", "/api/tokens", "/api/countries", "/api/resolutions",
+    "/api/projects", "/api/tokens", "/api/countries", "/api/resolutions", "/api/trash",
 }  # fmt: skip
 # Reads no record, but asks the ingest process, of which there is none here.
 OF_AN_INGEST: Final = "/api/streams/{stream_id}/ingest"
@@ -100,8 +100,12 @@ async def populated_service(api_service: ApiService) -> PopulatedService:
         "/api/projects/1/upload-links", json={}, headers=api_service.owner
     )
     links = await call(api_service, "GET", "/api/projects/1/upload-links")
+    deleted = await api_service.add("Deleted")
+    await api_service.client.delete(f"/api/streams/{deleted['id']}", headers=api_service.owner)
+    trash = await call(api_service, "GET", "/api/projects/1/trash")
     numbers = {
         "project_id": 1,
+        "trash_id": trash["data"][0]["id"],
         "stream_id": stream["id"],
         "backup_id": stream["backups"][0]["id"],
         "video_id": (await upload(api_service))["video"]["id"],
@@ -207,6 +211,8 @@ async def test_a_token_that_may_read_changes_nothing(populated_service: Populate
                 "/api/tokens",
                 "/api/projects/1/upload-links",
             )
+            # Deleted projects are of the installation.
+            of_makers |= path == "/api/trash" and project is not None
             assert answer.status_code == (403 if of_makers else 200), path
         assert await populated_service.all_records() == before
 

@@ -134,6 +134,7 @@ def test_a_video_is_uploaded_made_played_and_deleted(
     )
     assert deletion.status == 204
     assert fetch(segment).status == 404
+    headend.empty_trash()
     folders = (f"videos/{video['hash']}", f"sources/{video['hash']}")
     poll(lambda: not any(map(bucket.names, folders)), within=30)
 

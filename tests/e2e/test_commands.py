@@ -173,7 +173,6 @@ def test_a_deleted_stream_ends_and_leaves_nothing_but_its_events(
         stream_owner.on_air()
         assert stream_owner.folder.is_dir()
         assert stream_owner.call("DELETE").status == 204
-        assert not stream_owner.folder.exists()
         gone(encoder)
     assert stream_owner.call("GET").status == 404
     poll(lambda: fetch(stream_owner.playlist).status == 404, within=2, what="nothing to play")
@@ -181,6 +180,8 @@ def test_a_deleted_stream_ends_and_leaves_nothing_but_its_events(
     poll(lambda: fetch(watch).status == 404, within=2, what="no page")
     with publishing(stream_owner.sending(small_source)) as refused:
         gone(refused)
+    assert stream_owner.folder.exists(), "it can be restored"
+    stream_owner.api.empty_trash()
     assert not stream_owner.folder.exists()
     events = stream_owner.events()
     assert events[0] == "stream added"

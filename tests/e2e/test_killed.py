@@ -164,5 +164,6 @@ def test_a_project_deleted_just_before_a_kill_is_removed_at_the_next_start(
         address = f"{second.http}/api/projects/{project}/streams"
         assert fetch(address, token=second.token).status == 404
         assert fetch(f"{second.http}/watch/{hash_}").status == 404
+        second.empty_trash("/api/trash")
         poll(lambda: not poster.parent.parent.exists(), what="the media are gone")
         poll(lambda: 'event="project removed"' in second.log.read_text(), what="the line")

@@ -153,7 +153,7 @@ async def named_objects(catalog: Catalog, store: MediaStore) -> AsyncGenerator[s
     """Yield the addresses of all objects that rows need."""
     for row in await catalog.references.page("", 1000):
         assert not row.at_work
-        for address in (row.source, row.former):
+        for address in (row.source, *row.former):
             if address is not None:
                 yield address
         if row.media is not None:

@@ -83,7 +83,10 @@ def begun(running: ServiceProcess) -> str:
 def numbers(running: ServiceProcess) -> dict[str, int | str]:
     """Add a record of each kind, and return the ids in paths (of an upload, its name)."""
     stream = add_record(running, "projects/1/streams", "stream", title="Stream")
+    deleted = add_record(running, "projects/1/streams", "stream", title="Deleted")
+    fetch(f"{running.http}/api/streams/{deleted}", method="DELETE", token=running.token)
     return {
+        "trash_id": 1,
         "project_id": 1,
         "stream_id": stream,
         "video_id": add_video(running),

@@ -90,6 +90,7 @@ def test_the_posters_of_a_stream_follow_its_picture(
     assert {fetch(url).status for url in urls.values()} == {200}, "the last one stays"
     change(headend, "", "DELETE")
     poll(lambda: fetch(default).status == 404, within=5, what="nothing left")
+    headend.empty_trash()
     folder = headend.data / "objects" / "live" / headend.hash
     poll(lambda: not folder.exists(), within=5, what="no files either")
     assert "poster not" not in headend.log.read_text()

@@ -3,7 +3,7 @@
 PostgreSQL aborts one of two transactions that deadlock; a common order prevents that. A transaction
 that locks rows of several of these kinds locks them in this order, and rows of one kind by ID:
 
-1. streams, then videos (select a row `with_for_update` before changing it);
+1. streams, then videos (select a row `with_for_update` before changing it), then rows of the trash;
 2. the project (`storage.catalog.queries.project_lookup.require`): each event, when it is announced,
    and each new row of a project lock it, too; deleting the project locks it after all its streams,
    and its rows are removed later, streams and videos before all others

@@ -116,10 +116,14 @@ def _channels(kind: str, row: Row[*tuple[Any, ...]]) -> str:  # Any: columns of 
 async def _state(
     connection: AsyncConnection, table: Table, hash_: PublicHash, *columns: str
 ) -> Row[*tuple[Any, ...]] | None:  # Any: as above
-    """Return these columns of a record, and those that `_channels` needs."""
+    """Return these columns of a record, and those that `_channels` needs.
+
+    None if it was deleted, also with its project.
+    """
     names = dict.fromkeys(("id", "hash", *columns, *_OF_CHANNELS))
     query = select(*(table.c[name] for name in names), projects.c.key)
-    query = query.join(projects, projects.c.id == table.c.project_id).where(table.c.hash == hash_)
+    query = query.join(projects, projects.c.id == table.c.project_id)
+    query = query.where(table.c.hash == hash_, project_lookup.IS_PRESENT)
     return (await connection.execute(query)).one_or_none()
 
 

@@ -28,6 +28,7 @@ _Replacing = Annotated[
     bool | msgspec.UnsetType, _Meta(description="true if it was to replace a file")
 ]
 _FileNumber = Annotated[int, _Meta(description="the number of the file, from 2 on")]
+_Expired = Annotated[bool, _Meta(description="whether its time in the trash was over")]
 _Cause = Annotated[str | msgspec.UnsetType, _Meta(description="if no owner asked for it")]
 
 
@@ -59,6 +60,22 @@ class StreamDeletedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="str
 
     is_broadcast: ClassVar = True
     title: str
+
+
+class StreamRestoredEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="stream restored"):
+    """A stream that was deleted came back from the [trash](api.md#trash)."""
+
+    is_broadcast: ClassVar = True
+    title: str
+
+
+class StreamRemovedEvent(
+    _OwnersStreamEvent, frozen=True, kw_only=True, tag="stream removed for good"
+):
+    """A stream that was deleted cannot be restored any more."""
+
+    title: str
+    expired: _Expired
 
 
 class StreamEditedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="stream edited"):
@@ -215,6 +232,29 @@ class VideoDeletedEvent(VideoEvent, frozen=True, kw_only=True, tag="video delete
     """A video was deleted."""
 
 
+class VideoRestoredEvent(VideoEvent, frozen=True, kw_only=True, tag="video restored"):
+    """A video that was deleted came back from the [trash](api.md#trash)."""
+
+    is_broadcast: ClassVar = True
+    title: str
+
+
+class VideoRemovedEvent(VideoEvent, frozen=True, kw_only=True, tag="video removed for good"):
+    """A video that was deleted cannot be restored any more."""
+
+    title: str
+    expired: _Expired
+
+
+class VideoFileRemovedEvent(
+    VideoEvent, frozen=True, kw_only=True, tag="video file removed for good"
+):
+    """A file that a video had cannot be taken back any more."""
+
+    size: _Size
+    expired: _Expired
+
+
 class RecordingExpiredEvent(VideoEvent, frozen=True, kw_only=True, tag="recording expired"):
     """A recording was removed, as its retention is over."""
 
@@ -323,6 +363,23 @@ class ProjectDeletedEvent(ProjectEvent, frozen=True, kw_only=True, tag="project 
     project: int
     key: str
     name: str
+
+
+class ProjectRestoredEvent(ProjectEvent, frozen=True, kw_only=True, tag="project restored"):
+    """The project came back from the [trash](api.md#trash) with all that it has."""
+
+    project: int
+    key: str
+    name: str
+
+
+class ProjectRemovedEvent(ProjectEvent, frozen=True, kw_only=True, tag="project removed for good"):
+    """A project that was deleted cannot be restored any more; written in the first project."""
+
+    project: int
+    key: str
+    name: str
+    expired: _Expired
 
 
 class ProjectSettingsChangedEvent(
@@ -465,6 +522,8 @@ EVENTS: Final[Mapping[str, tuple[type[OwnerEvent], ...]]] = {
     "changes to streams": (
         StreamAddedEvent,
         StreamDeletedEvent,
+        StreamRestoredEvent,
+        StreamRemovedEvent,
         StreamEditedEvent,
         StreamSettingsChangedEvent,
         StreamSlateChangedEvent,
@@ -488,10 +547,13 @@ EVENTS: Final[Mapping[str, tuple[type[OwnerEvent], ...]]] = {
         ImportAskedForEvent,
         VideoAddedEvent,
         VideoDeletedEvent,
+        VideoRestoredEvent,
+        VideoRemovedEvent,
         RecordingExpiredEvent,
         RecordingKeptEvent,
         VideoReplacedEvent,
         VideoFileTakenBackEvent,
+        VideoFileRemovedEvent,
         RecordedEvent,
         ClipAddedEvent,
         TranscodingBeganEvent,
@@ -506,6 +568,8 @@ EVENTS: Final[Mapping[str, tuple[type[OwnerEvent], ...]]] = {
         ProjectAddedEvent,
         ProjectEditedEvent,
         ProjectDeletedEvent,
+        ProjectRestoredEvent,
+        ProjectRemovedEvent,
         ProjectSettingsChangedEvent,
         ProjectSlateChangedEvent,
         TokenAddedEvent,

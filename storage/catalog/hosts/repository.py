@@ -11,6 +11,7 @@ from sqlalchemy import case, delete, func, insert, or_, select, update
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
 from storage.catalog.engine.database import Repository
+from storage.catalog.queries import trash_rows
 from storage.catalog.queries.living_hosts import is_living
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.tables import hosts, stream_owners, streams
@@ -51,7 +52,8 @@ class Hosts(Repository):
         `storage.catalog.hosts.capacity`).
 
         A host of the same name is removed, and its streams have no owner any more. Hosts that were
-        not seen for a day are removed, too, and the owners of streams that were deleted.
+        not seen for a day are removed, too, and the owners of streams that were deleted,
+        unless these are in the trash.
         """
         table, owners = hosts.c, stream_owners.c
         async with self._database.writing() as connection:
@@ -60,9 +62,9 @@ class Hosts(Repository):
             locked = select(table.id).where(old).order_by(table.id).with_for_update()
             numbers = (await connection.execute(locked)).scalars().all()
             await connection.execute(delete(hosts).where(table.id.in_(numbers)))
-            stream_is_deleted = (
-                ~select(streams.c.id).where(streams.c.id == owners.stream_id).exists()
-            )
+            stream_is_deleted = ~select(streams.c.id).where(
+                streams.c.id == owners.stream_id
+            ).exists() & ~trash_rows.has_record("stream", owners.stream_id)
             has_no_owner = or_(owners.host_id.is_(None), owners.host_id.not_in(select(table.id)))
             is_unused = (has_no_owner, owners.taken_us < now - _KEPT_US, stream_is_deleted)
             await connection.execute(delete(stream_owners).where(*is_unused))

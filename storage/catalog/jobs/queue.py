@@ -7,7 +7,8 @@ a project its rows in an order of their own.
 Each query reads the rows that it returns and few others: queued rows in the order of an index by
 project, and running rows, of which there are no more than workers. Rows that wait after a failure
 are passed over. Both indexes are partial, and SQLite uses those only for states that are written
-out in the statement: a state is no parameter here.
+out in the statement: a state is no parameter here. The work of a project in the trash rests until
+that is restored, or removed for good.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,6 +30,7 @@ from sqlalchemy import (
 )
 
 from storage.catalog.engine.connection import AsyncConnection
+from storage.catalog.queries import project_lookup
 from storage.catalog.schema.tables import jobs
 from storage.leases import MAX_LEASE_US, WorkKind
 
@@ -56,7 +58,12 @@ class LeaseQueue:
         self._order = order
         columns = [jobs.c[name] for name in order]
         begins, ends, project = jobs.c.run_after_us, jobs.c.leased_until_us, jobs.c.project_id
-        rows = and_(*conditions, jobs.c.kind == _KIND, jobs.c.id.not_in(_PASSED_OVER))
+        rows = and_(
+            *conditions,
+            jobs.c.kind == _KIND,
+            jobs.c.id.not_in(_PASSED_OVER),
+            project.not_in(project_lookup.IN_TRASH),
+        )
         queued = and_(rows, jobs.c.state == _QUEUED, or_(begins <= _NOW, begins > _LATE))
         expired = and_(rows, jobs.c.state == _RUNNING, or_(ends < _NOW, ends > _ENDLESS))
         # In order, or PostgreSQL may read the whole table for its first row.

@@ -4,6 +4,7 @@ Each call reads a snapshot of its own: an object that the caller listed before, 
 refers to, may belong to a row that is about to be written.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,11 +14,11 @@ from sqlalchemy import ColumnElement, select
 from media.stream_keys import PublicHash
 from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
-from storage.catalog.queries import project_lookup, removals
+from storage.catalog.queries import project_lookup, removals, snapshots, trash_rows
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.schema.tables import jobs, projects, streams
 from storage.catalog.schema.tables import videos as videos_table
-from storage.catalog.schema.upload_tables import former_files, recordings
+from storage.catalog.schema.upload_tables import recordings, trash
 from storage.catalog.streams.settings import project_slate, stream_slate
 from storage.catalog.videos import queries as videos
 
@@ -25,7 +26,7 @@ from storage.catalog.videos import queries as videos
 class VideoReferences(msgspec.Struct, frozen=True, kw_only=True):
     """What a video's row references: folders below its own, and the address of its file.
 
-    `former` is the address of the file that it had before, while that can be taken back.
+    `former` are the addresses of the files that it had, while these can be restored.
 
     `at_work` is True while a job of it is not over: then other folders are in use, too.
     """
@@ -33,7 +34,7 @@ class VideoReferences(msgspec.Struct, frozen=True, kw_only=True):
     hash: PublicHash
     state: str
     source: str | None
-    former: str | None
+    former: frozenset[str] = frozenset()
     media: str | None
     posters: str | None
     previews: str | None
@@ -44,7 +45,6 @@ class VideoReferences(msgspec.Struct, frozen=True, kw_only=True):
 _READER: Final = RowReader(
     VideoReferences,
     videos_table,
-    former=former_files.c.source,
     at_work=select(jobs.c.id).where(jobs.c.video_id == videos_table.c.id).exists(),
 )
 
@@ -58,12 +58,16 @@ class References(Repository):
             return await videos.find_known(connection, hashes)
 
     async def streams(self, hashes: Sequence[PublicHash]) -> frozenset[PublicHash]:
-        """Return those of some hashes whose streams exist, or are still being recorded."""
+        """Return those of some hashes whose streams exist, or are still being recorded.
+
+        A stream in the trash may be restored.
+        """
         known: set[PublicHash] = set()
         async with self._database.reading_all() as connection:
             for column in (recordings.c.stream_hash, streams.c.hash):
                 query = select(column).where(column.in_(hashes))
                 known.update((await connection.execute(query)).scalars())
+            known |= await trash_rows.find_hashes(connection, hashes, "stream")
         return frozenset(known)
 
     async def find_removed(self, addresses: Sequence[str]) -> frozenset[str]:
@@ -78,6 +82,11 @@ class References(Repository):
         async with self._database.reading_all() as connection:
             of_streams = select(streams.c.hash, streams.c.slate).where(streams.c.hash.in_(names))
             addresses.update(stream_slate(*row) for row in await connection.execute(of_streams))
+            deleted = select(trash.c.hash, trash.c.rows)
+            deleted = deleted.where(trash.c.hash.in_(names), trash.c.kind == "stream")
+            for hash_, rows in await connection.execute(deleted):
+                (row,) = snapshots.decode(rows)[streams.name]
+                addresses.add(stream_slate(hash_, row["slate"]))
             of_projects = select(projects.c.key, projects.c.slate).where(projects.c.key.in_(names))
             addresses.update(project_slate(*row) for row in await connection.execute(of_projects))
         return frozenset(address for address in addresses if address is not None)
@@ -111,11 +120,14 @@ class References(Repository):
     async def _find_references(
         self, connection: AsyncConnection, which: ColumnElement[bool], most: int
     ) -> tuple[VideoReferences, ...]:
-        query = (
-            select(*_READER.columns)
-            .outerjoin(former_files, former_files.c.video_id == videos_table.c.id)
-            .where(which)
-            .order_by(videos_table.c.hash)
-            .limit(most)
+        query = select(*_READER.columns).where(which).order_by(videos_table.c.hash).limit(most)
+        found = await _READER.find_all(connection, query)
+        names = [each.hash for each in found]
+        files = select(trash.c.hash, trash.c.source)
+        files = files.where(trash.c.hash.in_(names), trash.c.kind == "file")
+        former: defaultdict[PublicHash, set[str]] = defaultdict(set)
+        for hash_, source in await connection.execute(files):
+            former[hash_].add(source)
+        return tuple(
+            msgspec.structs.replace(each, former=frozenset(former[each.hash])) for each in found
         )
-        return await _READER.find_all(connection, query)

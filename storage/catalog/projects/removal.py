@@ -1,6 +1,7 @@
 """Removes the rows of deleted projects, a few in a transaction (`catalog.removed_projects`).
 
-`Projects.remove` hides a project; from then on nothing is added to it. Rows with media are found
+`Projects.remove` hides a project; from then on nothing is added to it. Once it is not in the trash
+(any more), it is removed. Rows with media are found
 first, so that the caller removes the media before the rows: after a kill in between, the rest is
 found again. Jobs go before all of this, so that no worker adds media, and everything else after it;
 the project's own row is the last.
@@ -25,7 +26,7 @@ from storage.catalog.schema.tables import (
     tags,
     videos,
 )
-from storage.catalog.schema.upload_tables import recordings, upload_links, uploads
+from storage.catalog.schema.upload_tables import recordings, trash, upload_links, uploads
 from storage.objects.addresses import slate_folder
 
 # With their jobs, spans and renditions, 100 videos hold SQLite's write lock for about 20 ms: live
@@ -63,8 +64,10 @@ class RemovedProjects(Repository):
     """The rows of deleted projects; each method is one transaction."""
 
     async def find(self) -> RemovedProject | None:
-        """Return a deleted project whose rows are not all removed yet."""
-        statement = select(projects.c.id, projects.c.key).where(~project_lookup.IS_PRESENT)
+        """Return a deleted project whose rows are not all removed yet, and that is to stay so."""
+        statement = select(projects.c.id, projects.c.key).where(
+            ~project_lookup.IS_PRESENT, projects.c.id.not_in(project_lookup.IN_TRASH)
+        )
         async with self._database.reading() as connection:
             row = (await connection.execute(statement.order_by(projects.c.id).limit(1))).first()
             return None if row is None else RemovedProject(id=row.id, key=row.key)
@@ -121,6 +124,8 @@ class RemovedProjects(Repository):
         The rows with media must be gone already; the project's row is removed last.
         """
         async with self._database.writing() as connection:
+            if await _empty_trash(connection, project):
+                return False
             for table in _OTHERS:
                 if await _remove_some(connection, table, project, MAX_OTHER_ROWS):
                     return False
@@ -128,6 +133,21 @@ class RemovedProjects(Repository):
             keys = (await connection.execute(removed)).scalars()
             await removals.record(connection, folders=[slate_folder(f"p-{key}") for key in keys])
             return True
+
+
+async def _empty_trash(connection: AsyncConnection, project: int) -> bool:
+    """Remove some of what the project has in the trash, whose media are to be deleted.
+
+    Returns False if there is nothing.
+    """
+    some = select(trash.c.id).where(trash.c.project_id == project).order_by(trash.c.id)
+    some = some.limit(MAX_MEDIA_ROWS).with_for_update()
+    numbers = (await connection.execute(some)).scalars().all()
+    old = delete(trash).where(trash.c.id.in_(numbers)).returning(trash.c.kind, trash.c.hash)
+    deleted = (await connection.execute(old)).all()
+    await removals.of_videos(connection, [row.hash for row in deleted if row.kind == "video"])
+    await removals.of_streams(connection, [row.hash for row in deleted if row.kind == "stream"])
+    return bool(deleted)
 
 
 async def _remove_some(connection: AsyncConnection, table: Table, project: int, most: int) -> bool:

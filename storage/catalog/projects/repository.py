@@ -4,16 +4,17 @@ Finding one within a transaction is `storage.catalog.queries.project_lookup`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, insert, select, update
+from sqlalchemy import ColumnElement, Row, delete, insert, select, update
 
 from media.stream_keys import new_hash
 from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import ProjectAddedEvent, ProjectDeletedEvent, ProjectEditedEvent
-from storage.catalog.queries import counters, named_rows, project_lookup
+from storage.catalog.queries import counters, named_rows, project_lookup, snapshots, trash_rows
+from storage.catalog.queries.trash_rows import DeletedRecord
 from storage.catalog.records.common import Change, Page, ProjectRecord
 from storage.catalog.schema.tables import projects, streams, tokens
 from storage.catalog.streams import commands
@@ -113,7 +114,8 @@ class Projects(Repository):
 
         From now on neither is found. The rows remain until `catalog.removed_projects` removes them,
         a few at a time: removing 20,000 videos at once would hold SQLite's write lock, which every
-        live stream needs, for seconds.
+        live stream needs, for seconds. If the change keeps what it deletes, the project is in the
+        trash, with its tokens, and its rows are removed when it is removed from there.
 
         Raises:
             ProjectNotDeletable: It is the first project, or one of its streams is on air.
@@ -138,9 +140,11 @@ class Projects(Repository):
                 if stream.live or stream.processing or stream.receiving_count:
                     raise ProjectNotDeletable("A stream of this project is on air: end it first.")
             # An encoder may have been admitted already, and not be on record yet.
-            await commands.forget(
-                connection, [(row.id, row.hash) for row in of_streams], change.now_us
-            )
+            keeps = change.keep_us > 0
+            hashes = [(row.id, row.hash) for row in of_streams]
+            await commands.forget(connection, hashes, change.now_us, keeps_media=keeps)
+            if keeps:
+                await _keep(connection, row, change)
             await connection.execute(delete(tokens).where(tokens.c.project_id == project))
             statement = update(projects).where(projects.c.id == project)
             await connection.execute(statement.values(removed_us=change.now_us))
@@ -148,3 +152,21 @@ class Projects(Repository):
             event = ProjectDeletedEvent(project=project, key=row.key, name=row.name)
             await announce(connection, first, "", event, change=change)
             return True
+
+
+async def _keep(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: the row of a whole table has no static type
+    change: Change,
+) -> None:
+    """Put a project into the trash; its tokens go there, so that none of them is valid."""
+    deleted = DeletedRecord(
+        kind="project",
+        project=row.id,
+        record=row.id,
+        hash=row.key,
+        title=row.name,
+        size=0,
+        rows=await snapshots.take(connection, [(tokens, tokens.c.project_id == row.id)]),
+    )
+    await trash_rows.add(connection, deleted, change)

@@ -1,7 +1,8 @@
 """Find a project by its number or its key, and lock it against deletion.
 
-A deleted project is not found any more, nor is what it holds, although their rows remain for a
-while (`storage.catalog.projects.removal`). Each function runs within the caller's transaction.
+A deleted project is not found any more, nor is what it holds, although their rows remain: for as
+long as it can be restored (`storage.catalog.queries.trash_rows`), and for a while after that
+(`storage.catalog.projects.removal`). Each function runs within the caller's transaction.
 """
 
 import re
@@ -14,10 +15,13 @@ from storage.catalog.queries.named_rows import MAX_ID
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import ProjectRecord
 from storage.catalog.schema.tables import projects
+from storage.catalog.schema.upload_tables import trash
 from storage.errors import NoSuchProject
 
 IS_PRESENT: Final = projects.c.removed_us.is_(None)
 """The condition of a project that is not deleted."""
+IN_TRASH: Final = select(trash.c.project_id).where(trash.c.kind == "project")
+"""Selects the numbers of the deleted projects that can be restored."""
 # Its own name, so that a statement that reads projects itself may use the condition too.
 _OWNER: Final = projects.alias("owner")
 
@@ -62,13 +66,16 @@ async def find_first(connection: AsyncConnection) -> int | None:
     return (await connection.execute(select(func.min(projects.c.id)))).scalar_one()
 
 
-async def require(connection: AsyncConnection, project: int) -> None:
+async def require(connection: AsyncConnection, project: int, *, or_in_trash: bool = False) -> None:
     """Check that a project exists, and lock it against deletion until the transaction ends.
+
+    With `or_in_trash` it may be in the trash: it is locked against removal for good.
 
     Raises:
         NoSuchProject: There is no project with that number.
     """
-    statement = select(projects.c.id).where(projects.c.id == project, IS_PRESENT)
+    exists = IS_PRESENT | projects.c.id.in_(IN_TRASH) if or_in_trash else IS_PRESENT
+    statement = select(projects.c.id).where(projects.c.id == project, exists)
     locked = statement.with_for_update(read=True, key_share=True)
     if not 0 < project <= MAX_ID or (await connection.execute(locked)).one_or_none() is None:
         raise NoSuchProject(project)

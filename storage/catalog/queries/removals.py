@@ -80,15 +80,21 @@ async def record(
     await connection.execute(insert_missing(connection, table), rows)
 
 
-async def of_videos(connection: AsyncConnection, hashes: Sequence[str]) -> None:
+async def of_videos(
+    connection: AsyncConnection, hashes: Sequence[str], *, to_trash: bool = False
+) -> None:
     """Record that all media of videos or recordings are to be deleted."""
-    await record(connection, folders=[*map(video, hashes), *map(video_sources, hashes)])
+    folders = [*map(video, hashes), *map(video_sources, hashes)]
+    await record(connection, folders=folders, to_trash=to_trash)
 
 
-async def of_streams(connection: AsyncConnection, hashes: Sequence[str]) -> None:
+async def of_streams(
+    connection: AsyncConnection, hashes: Sequence[str], *, to_trash: bool = False
+) -> None:
     """Record that all media of streams are to be deleted; recordings are videos of their own."""
     slates = [slate_folder(f"s-{hash_}") for hash_ in hashes]
-    await record(connection, folders=[*map(live_stream, hashes), *slates])
+    folders = [*map(live_stream, hashes), *slates]
+    await record(connection, folders=folders, to_trash=to_trash)
 
 
 async def of_uploads(connection: AsyncConnection, names: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """What viewers may see of streams and videos (`catalog.visibility`)."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -8,11 +9,12 @@ from sqlalchemy import and_, func, literal, select
 from media.countries import decode_countries
 from media.stream_keys import PublicHash
 from storage.catalog.engine.database import Repository
-from storage.catalog.queries.project_lookup import is_of_present
+from storage.catalog.queries.project_lookup import IS_PRESENT, is_of_present
 from storage.catalog.queries.row_reader import Parsers, RowReader
 from storage.catalog.records.common import PlayerOptions, PublicRecord
 from storage.catalog.records.settings import effective_settings
 from storage.catalog.schema.tables import cdn_folders, players, projects, streams, videos
+from storage.objects.addresses import slate_picture
 
 _IN_USE: Final = cdn_folders.c.withdrawn_us.is_(None)
 
@@ -96,3 +98,19 @@ class Visibility(Repository):
                 return _STREAM.read(row, latency=latency)
             of_video = _OF_VIDEOS.where(videos.c.hash == hash_, _VIDEO_PRESENT)
             return await _VIDEO.find(connection, of_video)
+
+    async def find_slates(self, owners: Sequence[str]) -> frozenset[str]:
+        """Return the addresses of the slates that some owners have set (`s-HASH`, `p-KEY`)."""
+        names = [owner[2:] for owner in owners]
+        of_streams = select(streams.c.hash, streams.c.slate).where(
+            streams.c.hash.in_(names), streams.c.slate.is_not(None), _STREAM_PRESENT
+        )
+        of_projects = select(projects.c.key, projects.c.slate).where(
+            projects.c.key.in_(names), projects.c.slate.is_not(None), IS_PRESENT
+        )
+        found: set[str] = set()
+        async with self._database.reading() as connection:
+            for prefix, query in (("s", of_streams), ("p", of_projects)):
+                for owner, name in await connection.execute(query):
+                    found.add(slate_picture(f"{prefix}-{owner}", name))
+        return frozenset(found)

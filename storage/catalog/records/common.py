@@ -212,11 +212,13 @@ class Change(msgspec.Struct, frozen=True):
     """Who changes something, and when.
 
     `by` is the number of the token that made the request; None for the service itself, the command
-    line and the user of an upload link.
+    line and the user of an upload link. What it deletes or replaces can be restored for `keep_us`;
+    0: it is gone at once.
     """
 
     now_us: int
     by: int | None = None
+    keep_us: int = 0
 
 
 class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):

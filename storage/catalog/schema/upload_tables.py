@@ -1,4 +1,4 @@
-"""The catalog's tables of what becomes a video, or became one: recordings, uploads, spans.
+"""The catalog's tables of what becomes a video, or became one, and of what was deleted.
 
 They follow `storage.catalog.schema.tables`, and are a part of its metadata.
 """
@@ -48,7 +48,36 @@ recorded_times = Table(
 )
 Index("ix_recorded_times_stream_id_from_us", recorded_times.c.stream_id, recorded_times.c.from_us)
 
-# The file that a video had before its present one, as it was then, while it can be taken back.
+# What was deleted or replaced and can be restored until `until_us`: a stream or a video, whose rows
+# are removed and kept in `rows` (JSON: `storage.catalog.queries.snapshots`); a file that a video
+# had (`source` is its address); a project, whose own rows stay, hidden, apart from its tokens.
+# `kind` is one of these words, `record` the number of the stream, the video or the project, `hash`
+# its public name or its key. `secret_digest` is that of a stream's key, `size` what it stores, in
+# bytes.
+trash = Table(
+    "trash",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("projects.id", ondelete="CASCADE"), nullable=False),
+    Column("kind", String(12), nullable=False),
+    Column("record", Integer, nullable=False),
+    Column("hash", String(12), nullable=False),
+    Column("title", String(255), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("rows", Text, nullable=False),
+    Column("source", String(255)),
+    Column("secret_digest", String(64)),
+    Column("deleted_us", BigInteger, nullable=False),
+    Column("until_us", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+Index("ix_trash_project_id_id", trash.c.project_id, trash.c.id)
+Index("ix_trash_kind_record", trash.c.kind, trash.c.record)
+Index("ix_trash_hash", trash.c.hash)
+Index("ix_trash_secret_digest", trash.c.secret_digest)
+Index("ix_trash_until_us", trash.c.until_us)
+
+# Not used any more: such files are in `trash`, to which the step that added it copied these.
 former_files = Table(
     "former_files",
     METADATA,

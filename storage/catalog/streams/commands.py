@@ -34,6 +34,7 @@ from storage.catalog.streams import holds
 
 _DEADLINE: Final = "deadline_us"
 _HELD_BEFORE: Final = "held_before_us"
+_KEEPS_MEDIA: Final = "keeps_media"
 _MOST: Final = 100  # read at once
 # Answers are read within seconds; what was not taken for weeks belongs to streams long gone.
 _KEPT_US: Final = 3600 * MICROSECONDS
@@ -53,7 +54,7 @@ class CommandKind(StrEnum):
 
     END = "end"  # its run is over now
     DISCONNECT = "disconnect"  # encoders whose key is no longer the stream's are closed
-    FORGET = "forget"  # it is gone: end it, and remove its media
+    FORGET = "forget"  # it is gone: end it, and remove its media, or have none answer
     PAUSE = "pause"  # viewers get the slate, encoders stay connected
     RESUME = "resume"  # viewers get the encoder on air again
     DRILL = "drill"  # the slot on air counts as failed until another has taken over
@@ -82,7 +83,7 @@ class StreamCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command to add; `hash` is the stream's, which may be deleted by the time it is read.
 
     `deadline_us` is the last moment at which it may be taken, None for any time. `by` is the number
-    of the caller's token.
+    of the caller's token. `keeps_media`: the stream to forget is in the trash.
     """
 
     stream: int
@@ -90,6 +91,7 @@ class StreamCommand(msgspec.Struct, frozen=True, kw_only=True):
     kind: CommandKind
     deadline_us: int | None = None
     by: int | None = None
+    keeps_media: bool = False
 
 
 class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +117,7 @@ def _record(row: Row[int, int, str, str, int | None, str | None]) -> CommandReco
         kind=CommandKind(kind),
         deadline_us=stored_facts.get(_DEADLINE),
         by=stored_facts.get("by"),
+        keeps_media=bool(stored_facts.get(_KEEPS_MEDIA)),
     )
     return CommandRecord(id=number, command=command, status=status, answer=parsed)
 
@@ -127,16 +130,29 @@ async def add(connection: AsyncConnection, command: StreamCommand, now_us: int) 
 
 
 async def forget(
-    connection: AsyncConnection, deleted: Sequence[tuple[int, PublicHash]], now_us: int
+    connection: AsyncConnection,
+    deleted: Sequence[tuple[int, PublicHash]],
+    now_us: int,
+    *,
+    keeps_media: bool = False,
 ) -> None:
     """Command ingest to forget streams that are deleted, by their numbers and hashes."""
     await _remove_old(connection, now_us)
+    kind = CommandKind.FORGET
     rows = [
-        _values(StreamCommand(stream=stream, hash=hash_, kind=CommandKind.FORGET), now_us)
+        _values(
+            StreamCommand(stream=stream, hash=hash_, kind=kind, keeps_media=keeps_media), now_us
+        )
         for stream, hash_ in deleted
     ]
     if rows:
         await connection.execute(insert(commands), rows)
+
+
+async def end_forgetting(connection: AsyncConnection, streams_: Sequence[int]) -> None:
+    """Remove the commands to forget streams that are restored."""
+    is_over = commands.c.stream_id.in_(streams_) & (commands.c.kind == CommandKind.FORGET.value)
+    await connection.execute(delete(commands).where(is_over))
 
 
 async def _remove_old(connection: AsyncConnection, now_us: int) -> None:
@@ -151,6 +167,8 @@ def _values(command: StreamCommand, now_us: int) -> dict[str, object]:
     facts: dict[str, object] = {"hash": command.hash, "by": command.by}
     if command.deadline_us is not None:
         facts[_DEADLINE] = command.deadline_us
+    if command.keeps_media:
+        facts[_KEEPS_MEDIA] = True
     return {
         "stream_id": command.stream,
         "kind": command.kind.value,

@@ -31,6 +31,7 @@ from storage.catalog.schema.tables import (
     stream_resolutions,
     streams,
 )
+from storage.catalog.schema.upload_tables import trash
 from storage.catalog.streams.settings import project_slate, stream_slate
 
 _NO_INGEST: Final = "no process receives encoders"
@@ -98,6 +99,20 @@ class AirState(TypedDict):
 
 class LiveStates(Repository):
     """The live state of a catalog's streams (`catalog.live_state`); a method is one transaction."""
+
+    async def is_deleted(self, key: StreamKey) -> bool:
+        """Return whether a key is that of a stream in the trash, or of one whose project is there.
+
+        It is looked up by its digest, so that the time tells nothing about other keys.
+        """
+        secret = digest(key.secret)
+        of_stream = select(trash.c.hash).where(trash.c.secret_digest == secret)
+        of_project = select(streams.c.hash).where(
+            streams.c.secret_digest == secret, streams.c.project_id.in_(project_lookup.IN_TRASH)
+        )
+        async with self._database.reading() as connection:
+            hashes = (await connection.execute(of_stream.union(of_project))).scalars().all()
+        return any(key.hash in ("", each) for each in hashes)
 
     async def find_ingest(self, key: StreamKey) -> IngestRecord | None:
         """Return the stream that a key opens; a key without a hash is found by its secret alone.

@@ -30,12 +30,25 @@ from storage.catalog.events.kinds import (
 )
 from storage.catalog.library import labels
 from storage.catalog.library.details import columns_of
-from storage.catalog.queries import counters, project_lookup, removals, text_search
+from storage.catalog.queries import (
+    counters,
+    project_lookup,
+    removals,
+    snapshots,
+    text_search,
+    trash_rows,
+)
 from storage.catalog.queries.digest import digest
 from storage.catalog.queries.named_rows import MAX_ID
+from storage.catalog.queries.trash_rows import DeletedRecord
 from storage.catalog.records.common import Change, Page, Sort, StreamRecord
 from storage.catalog.records.details import Edit, StreamDetails
-from storage.catalog.schema.tables import stream_backups, stream_resolutions, streams
+from storage.catalog.schema.tables import (
+    stream_backups,
+    stream_resolutions,
+    stream_tags,
+    streams,
+)
 from storage.catalog.streams import commands, holds
 from storage.catalog.streams import queries as stream_queries
 from storage.catalog.streams.commands import CommandKind, StreamCommand
@@ -45,6 +58,8 @@ MAX_BACKUPS: Final = 8
 PAGE_SIZE: Final = 10
 # By which streams can be listed: viewers get it; no encoder sends; its owner hides it.
 STATES: Final = ("live", "idle", "unpublished")
+# The tables whose rows refer to a stream and end with it.
+DEPENDENTS: Final = (stream_backups, stream_resolutions, stream_tags)
 # How many rows are read at once: SQLite takes 32 766 numbers in a statement, older ones 999.
 _AT_ONCE: Final = 500
 
@@ -242,7 +257,8 @@ class Streams(Repository):
     async def remove(self, stream: int, change: Change) -> int | None:
         """Delete a stream; the command ends its run and removes its media.
 
-        These are deleted even if no process executes it.
+        These are deleted even if no process executes it. If the change keeps what it deletes, the
+        stream is in the trash from now on, and its media stay.
         """
         async with self._locked(stream) as (connection, row):
             if row is None:
@@ -253,13 +269,19 @@ class Streams(Repository):
                 "processing": False,
                 "receiving_count": 0,
                 "published": False,
+                "paused": False,
             }
             event = StreamDeletedEvent(stream=stream, title=row.title)
             await _save(connection, row, change, {**last_state, "on_air": None}, event)
+            if change.keep_us:
+                await _keep(connection, row, change)
             await connection.execute(delete(streams).where(streams.c.id == stream))
-            await removals.of_streams(connection, [row.hash])
+            if not change.keep_us:
+                await removals.of_streams(connection, [row.hash])
             counters.add(connection, row.project_id, "streams", -1)
-            return await _command(connection, row, CommandKind.FORGET, change)
+            return await _command(
+                connection, row, CommandKind.FORGET, change, keeps_media=change.keep_us > 0
+            )
 
     async def add_backup(self, stream: int, change: Change) -> tuple[StreamRecord, int] | None:
         """Add an ingest address; returns the stream and the backup's id.
@@ -307,7 +329,7 @@ class Streams(Repository):
     async def set_posters(
         self, hash_: PublicHash, labels: Sequence[str], size: tuple[int, int], *, now_us: int
     ) -> bool:
-        """Record that a stream has new posters.
+        """Record that a stream has new posters; False if it was deleted, and is not in the trash.
 
         `labels` are those of their resolutions, `size` is the width and height of the largest. Only
         a change of the labels raises the version and is broadcast: a new picture replaces the old
@@ -318,8 +340,8 @@ class Streams(Repository):
         query = columns.where(table.hash == hash_)
         async with self._database.writing() as connection:
             row = (await connection.execute(query.with_for_update())).one_or_none()
-            if row is None:
-                return False
+            if row is None:  # those of one in the trash stay
+                return bool(await trash_rows.find_hashes(connection, [hash_], "stream"))
             text = ",".join(labels)
             values: dict[str, Any] = {  # Any: values of columns of several types
                 "image_us": now_us,
@@ -389,6 +411,28 @@ async def _save(
     await announce(connection, row.project_id, row.hash, event, change=change)
 
 
+async def _keep(
+    connection: AsyncConnection,
+    row: Row[Any],  # Any: as above
+    change: Change,
+) -> None:
+    """Put a stream into the trash; viewers could see it if they could before."""
+    of_stream = [(table, table.c.stream_id == row.id) for table in DEPENDENTS]
+    rows = await snapshots.take(connection, [(streams, streams.c.id == row.id), *of_stream])
+    rows[streams.name][0]["published"] = row.published
+    deleted = DeletedRecord(
+        kind="stream",
+        project=row.project_id,
+        record=row.id,
+        hash=row.hash,
+        title=row.title,
+        size=0,
+        rows=rows,
+        secret_digest=row.secret_digest,
+    )
+    await trash_rows.add(connection, deleted, change)
+
+
 async def _set_paused(
     connection: AsyncConnection,
     row: Row[Any],  # Any: as above
@@ -407,9 +451,16 @@ async def _command(
     kind: CommandKind,
     change: Change,
     deadline_us: int | None = None,
+    *,
+    keeps_media: bool = False,
 ) -> int:
     """Write a command for ingest; returns its number."""
     command = StreamCommand(
-        stream=row.id, hash=row.hash, kind=kind, deadline_us=deadline_us, by=change.by
+        stream=row.id,
+        hash=row.hash,
+        kind=kind,
+        deadline_us=deadline_us,
+        by=change.by,
+        keeps_media=keeps_media,
     )
     return await commands.add(connection, command, change.now_us)

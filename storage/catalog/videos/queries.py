@@ -17,7 +17,14 @@ from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import VideoDeletedEvent, VideoEvent
 from storage.catalog.library import labels
-from storage.catalog.queries import counters, named_rows, project_lookup, removals, text_search
+from storage.catalog.queries import (
+    counters,
+    named_rows,
+    project_lookup,
+    removals,
+    text_search,
+    trash_rows,
+)
 from storage.catalog.queries.row_reader import RowReader
 from storage.catalog.records.common import Change, Page
 from storage.catalog.records.transcoding import MadeSubtitles
@@ -25,7 +32,7 @@ from storage.catalog.records.videos import Phase, VideoQuery, VideoRecord, Video
 from storage.catalog.schema.tables import categories, players, streams, video_resolutions, videos
 from storage.catalog.schema.tables import projects as projects_table
 from storage.catalog.schema.upload_tables import recordings
-from storage.catalog.videos import past_files
+from storage.catalog.videos import past_files, trashing
 from storage.catalog.videos import rows as video_rows
 
 PAGE_SIZE: Final = 30
@@ -161,14 +168,16 @@ async def find_in_phase(
 
 
 async def free_hash(connection: AsyncConnection) -> PublicHash:
-    """Return a public name that no video, no recording and no stream has."""
+    """Return a public name that no video, no recording and no stream has, or had lately."""
     while await is_hash_taken(connection, hash_ := new_hash()):
         pass
     return hash_
 
 
 async def is_hash_taken(connection: AsyncConnection, hash_: PublicHash) -> bool:
-    """Return whether a video, a recording or a stream has a public name."""
+    """Return whether a video, a recording or a stream has a public name, or is in the trash."""
+    if await trash_rows.find_hashes(connection, [hash_], "stream", "video"):
+        return True
     for table in (videos, streams, recordings):
         query = select(table.c.id).where(table.c.hash == hash_)
         if (await connection.execute(query)).one_or_none() is not None:
@@ -179,11 +188,15 @@ async def is_hash_taken(connection: AsyncConnection, hash_: PublicHash) -> bool:
 async def find_known(
     connection: AsyncConnection, hashes: Sequence[PublicHash]
 ) -> frozenset[PublicHash]:
-    """Return those of some hashes (a few hundred at most) that videos have, or are to have."""
+    """Return those of some hashes (a few hundred at most) that videos have, or are to have.
+
+    A video in the trash may be restored.
+    """
     known: set[PublicHash] = set()
     # A recording first: it may become a video meanwhile, and never the other way about.
     for column in (recordings.c.hash, _TABLE.hash):
         known.update((await connection.execute(select(column).where(column.in_(hashes)))).scalars())
+    known |= await trash_rows.find_hashes(connection, hashes, "video")
     return frozenset(known)
 
 
@@ -197,17 +210,22 @@ async def remove(
 ) -> PublicHash | None:
     """Remove a video and its jobs; return its hash, None for none.
 
-    `event` says what happened, if its owner did not delete it.
+    `event` says what happened, if its owner did not delete it. If the owner did, it is in the trash
+    from now on, for as long as the change says.
 
-    Its media are to be deleted, unless it `expired`: a clock may be wrong, so the caller moves them
-    to the trash.
+    Otherwise its media are to be deleted, unless it `expired`: a clock may be wrong, so the caller
+    moves them to the trash of the store.
     """
     row = await video_rows.lock(connection, video)
     if row is None:
         return None
     project, hash_ = row.project_id, row.hash
+    deletes = event is None and change.keep_us > 0
+    is_kept = deletes and await trashing.keep(connection, row, change)
+    if not is_kept:
+        await trashing.drop_files(connection, video)
     await connection.execute(delete(videos).where(_TABLE.id == video))
-    if not expired:
+    if not (expired or is_kept):
         await removals.of_videos(connection, [hash_])
     event = VideoDeletedEvent() if event is None else event
     await announce(connection, project, hash_, event, change=change)

@@ -261,7 +261,9 @@ class Recordings(Repository):
         """Return every recording, oldest first: one per run on air, and a few that are over."""
         async with self._database.reading() as connection:
             query = select(*_READER.columns).order_by(_TABLE.id)
-            query = query.where(project_lookup.is_of_present(_TABLE.project_id))
+            is_present = project_lookup.is_of_present(_TABLE.project_id)
+            # What is in the trash may be restored, with what was recorded last.
+            query = query.where(is_present | _TABLE.project_id.in_(project_lookup.IN_TRASH))
             return await _READER.find_all(connection, query)
 
     async def begin(
@@ -315,7 +317,7 @@ class Recordings(Repository):
             query = select(streams).where(streams.c.hash == recording.stream)
             stream = (await connection.execute(query.with_for_update())).one_or_none()
             try:
-                await project_lookup.require(connection, recording.project)
+                await project_lookup.require(connection, recording.project, or_in_trash=True)
             except NoSuchProject:
                 return None
             locked = select(_TABLE.id).where(_TABLE.id == recording.id).with_for_update()

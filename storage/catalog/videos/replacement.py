@@ -1,23 +1,24 @@
 """A video's file replaced by another: its number, its hash and its addresses stay.
 
 What plays stays, too, until what is made of the new file takes its place in one transaction
-(`storage.catalog.videos.transcoding.complete`). The former file stays for some days
+(`storage.catalog.videos.transcoding.complete`). The former file is in the trash for some days
 (`storage.catalog.videos.former_files`). Runs within the caller's transaction.
 """
 
 from typing import Any, Final
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, delete, select, update
 
 from media.stream_keys import PublicHash
 from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import VideoFileTakenBackEvent, VideoReplacedEvent
-from storage.catalog.queries import counters, named_rows, removals
+from storage.catalog.queries import counters, named_rows, removals, trash_rows
+from storage.catalog.queries.trash_rows import DeletedRecord
 from storage.catalog.records.common import Change
 from storage.catalog.records.videos import VideoFile, WholeVideo
 from storage.catalog.schema.tables import videos as table
-from storage.catalog.schema.upload_tables import former_files, imports
+from storage.catalog.schema.upload_tables import imports, trash
 from storage.catalog.videos import jobs, past_files, rows
 from storage.catalog.videos import queries as video_queries
 from storage.catalog.videos.creation import UPLOADING
@@ -25,6 +26,8 @@ from storage.errors import NoSuchVideo, UploadInProgress
 
 _ROW: Final = table.c
 _IN_PROGRESS: Final = "inprogress"
+FILES: Final = "files"
+"""Under which name the trash has what is known of a file."""
 
 
 async def lock(connection: AsyncConnection, video: int) -> Row[int, PublicHash, str] | None:
@@ -74,9 +77,9 @@ async def replace(
 ) -> tuple[WholeVideo, str | None] | None:
     """Replace a video's file by the one at `file.source`, and queue the job for it.
 
-    A job at work on the old one ends, and its workers lose it. The old file becomes the former one.
-    Returns the video and the address of the file that was the former one until now, which nothing
-    references any more; None if there is no such video. `taken_back`: the file is the former one.
+    A job at work on the old one ends, and its workers lose it. The old file goes to the trash.
+    Returns the video and, if nothing is kept, the address of the old file, which nothing references
+    any more; None if there is no such video. `taken_back`: the file is from the trash.
 
     Raises:
         UploadInProgress: its first file has not arrived yet.
@@ -112,7 +115,7 @@ async def replace(
     await rows.plan_resolutions(connection, video, file.rungs)
     # The URL that it could be fetched from is not needed any more, and may hold a secret.
     await connection.execute(delete(imports).where(imports.c.video_id == video))
-    dropped = await _keep_former(connection, row, file.source, change.now_us)
+    dropped = await _keep_former(connection, row, file.source, change)
     await jobs.enqueue(connection, video, change.now_us)
     event_type = VideoFileTakenBackEvent if taken_back else VideoReplacedEvent
     event = event_type(size=file.size, generation=row.generation + 1)
@@ -125,20 +128,35 @@ async def _keep_former(
     connection: AsyncConnection,
     row: Row[Any],  # Any: the row of a whole table has no static type
     source: str,
-    now_us: int,
+    change: Change,
 ) -> str | None:
-    """Record the file of a locked video's row as its former one, as `source` takes its place.
+    """Put the file of a locked video's row into the trash, as `source` takes its place.
 
-    Returns the address of the file that was the former one until now, unless it is the new one; it
-    is recorded that it is to be deleted. A recording has no file that could be kept.
+    If that was there, it is so no more. If nothing is kept, the address of the old file is
+    returned, and it is recorded that it is to be deleted. A recording has no file.
     """
-    old = delete(former_files).where(former_files.c.video_id == row.id)
-    dropped = (await connection.execute(old.returning(former_files.c.source))).scalar_one_or_none()
-    if row.source is not None:
-        values = rows.file_columns(row)
-        values |= {"video_id": row.id, "replaced_us": now_us}
-        await connection.execute(insert(former_files).values(values))
-    if dropped is None or dropped == source:
+    taken_back = trash_rows.files_of(row.id) & (trash.c.source == source)
+    await connection.execute(delete(trash).where(taken_back))
+    if row.source is None:
         return None
-    await removals.record(connection, objects=[dropped])
-    return dropped
+    if change.keep_us:
+        await trash_rows.add(connection, former_file(row), change)
+        return None
+    await removals.record(connection, objects=[row.source])
+    return str(row.source)
+
+
+def former_file(
+    row: Row[Any],  # Any: as above
+) -> DeletedRecord:
+    """Return the file of a video's row as it goes to the trash."""
+    return DeletedRecord(
+        kind="file",
+        project=row.project_id,
+        record=row.id,
+        hash=row.hash,
+        title=row.file_title if row.title is None else row.title,
+        size=row.size,
+        rows={FILES: [rows.file_columns(row)]},
+        source=row.source,
+    )

@@ -21,11 +21,12 @@ from storage.catalog.events.kinds import (
     VideoState,
 )
 from storage.catalog.jobs import jobs as work
-from storage.catalog.queries import counters, named_rows
+from storage.catalog.queries import counters, named_rows, snapshots
 from storage.catalog.records.common import Change
 from storage.catalog.records.transcoding import MadeRung, MadeVideo, PlannedRung, VideoWork
 from storage.catalog.records.videos import OWN_POSTERS
 from storage.catalog.schema.tables import video_resolutions, videos
+from storage.catalog.schema.upload_tables import trash
 from storage.catalog.videos import jobs, rows
 from storage.leases import Lease
 
@@ -127,11 +128,21 @@ class Transcoding(Repository):
     """
 
     async def find_folders(self, video: int) -> tuple[str | None, ...]:
-        """Return the folders of what a video shows: media, posters and previews."""
+        """Return the folders of what a video shows: media, posters and previews.
+
+        A video in the trash will show them again if it is restored.
+        """
         query = select(_TABLE.media, _TABLE.posters, _TABLE.previews).where(_TABLE.id == video)
+        deleted = select(trash.c.rows).where(trash.c.kind == "video", trash.c.record == video)
         async with self._database.reading() as connection:
             row = (await connection.execute(query)).one_or_none()
-        return () if row is None else (row.media, row.posters, row.previews)
+            if row is not None:
+                return (row.media, row.posters, row.previews)
+            text = (await connection.execute(deleted)).scalar_one_or_none()
+        if text is None:
+            return ()
+        (kept,) = snapshots.decode(text)[videos.name]
+        return (kept["media"], kept["posters"], kept["previews"])
 
     async def begin(self, job: Lease, now_us: int) -> VideoWork:
         """Record that a worker has begun the video; return what is to be done."""

@@ -126,6 +126,8 @@ ELSEWHERE: Final = {
     "resume_stream": "the same",
     "drill_failover": "the same",
     "allow_encoders": "a stream that was ended (tests/api/streams/test_commands.py)",
+    "restore_trash": "something in the trash (tests/api/library/test_trash.py)",
+    "delete_trash": "the same",
     "restore_file": "a replaced file (tests/api/uploads/test_single_request_restoring.py)",
     "create_upload": "tus, with headers of its own (tests/api/uploads/test_resumable.py)",
     "append": "the same",

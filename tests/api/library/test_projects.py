@@ -165,7 +165,8 @@ async def test_a_deleted_project_is_gone_with_its_media(
         await objects.put(f"live/{hash_}/index.m3u8", b"#EXTM3U")
     answer = await delete(api_service, project["key"])
     assert (answer.status_code, answer.content) == (204, b"")
-    for _ in range(2):  # before and after its rows are removed
+    (deleted,) = (await api_service.listed(path="/api/trash"))["data"]
+    for _ in range(3):  # in the trash, removed from there, and after its rows are removed
         for missing in (f"{PROJECTS}/{project['id']}", path, f"/api/streams/{stream['id']}"):
             assert (
                 await api_service.client.get(missing, headers=api_service.owner)
@@ -175,9 +176,14 @@ async def test_a_deleted_project_is_gone_with_its_media(
         await remove_projects(
             api_service.catalog.removed_projects, StoredMedia(objects, do_nothing_async)
         )
+        path_of_it = f"/api/trash/{deleted['id']}"
+        await api_service.client.delete(path_of_it, headers=api_service.owner)
     assert await objects.addresses("live") == [f"live/{other['hash']}/index.m3u8"]
-    newest = (await api_service.listed(path=f"{PROJECTS}/1/events"))["data"][0]
-    assert (newest["type"], newest["facts"]["name"]) == ("project deleted", "Doomed")
+    newest = (await api_service.listed(path=f"{PROJECTS}/1/events"))["data"][:2]
+    assert [(each["type"], each["facts"]["name"]) for each in newest] == [
+        ("project removed for good", "Doomed"),
+        ("project deleted", "Doomed"),
+    ]
 
 
 async def test_the_first_project_and_one_on_air_stay(api_service: ApiService) -> None:

@@ -233,5 +233,6 @@ async def add_former(api_service: ApiService, folder: Path, hash_: str) -> int:
     video = new_video(hash_, size=1, length_us=minutes, source=f"sources/{hash_}/1")
     added = await api_service.catalog.videos.add(1, video, Change(NOW_US))
     file = VideoFile(source=f"sources/{hash_}/r-two", size=1, length_us=minutes)
-    await api_service.catalog.videos.replace(added.video.id, file, Change(NOW_US))
+    keep = Change(NOW_US, keep_us=MINUTE_US)
+    await api_service.catalog.videos.replace(added.video.id, file, keep)
     return added.video.id

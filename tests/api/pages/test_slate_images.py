@@ -18,12 +18,18 @@ PATH = f"/slates/{OWNER}/{NAME}.jpg"
 PICTURE = b"\xff\xd8 a picture"
 
 
+async def all_named(owners: Sequence[str]) -> set[str]:
+    return {slate_picture(owner, NAME) for owner in owners}
+
+
 @pytest.fixture
 def client(tmp_path: Path) -> Generator[TestClient[Litestar]]:
     with DiskObjects(tmp_path) as objects:
         anyio.run(objects.put, slate_picture(OWNER, NAME), PICTURE)
         with TestClient(
-            Litestar(slate_image_handlers(objects), openapi_config=None, logging_config=None)
+            Litestar(
+                slate_image_handlers(objects, all_named), openapi_config=None, logging_config=None
+            )
         ) as opened:
             yield opened
 
@@ -67,7 +73,8 @@ def test_made_up_names_are_looked_up_a_bounded_number_of_times(tmp_path: Path) -
     objects = CountingObjects(tmp_path)
     with objects:
         anyio.run(objects.put, slate_picture(OWNER, NAME), PICTURE)
-        handlers = slate_image_handlers(objects, SlateLookups(find_named, clock=clock))
+        lookups = SlateLookups(find_named, clock=clock)
+        handlers = slate_image_handlers(objects, all_named, lookups)
         app = Litestar(handlers, openapi_config=None, logging_config=None)
         with TestClient(app) as client:
             for number in range(100):
@@ -81,3 +88,18 @@ def test_made_up_names_are_looked_up_a_bounded_number_of_times(tmp_path: Path) -
                 assert client.get(PATH.replace(NAME, "Another01234")).status_code == 404
             assert objects.reads == 22
             assert client.get(PATH).content == PICTURE
+
+
+def test_a_picture_that_no_row_names_is_not_shown(tmp_path: Path) -> None:
+    named = {slate_picture(OWNER, NAME)}
+
+    async def find_named(owners: Sequence[str]) -> set[str]:
+        return named if OWNER in owners else set()
+
+    with DiskObjects(tmp_path) as objects:
+        anyio.run(objects.put, slate_picture(OWNER, NAME), PICTURE)
+        handlers = slate_image_handlers(objects, find_named)
+        with TestClient(Litestar(handlers, openapi_config=None, logging_config=None)) as client:
+            assert client.get(PATH).content == PICTURE
+            named.clear()
+            assert client.get(PATH).status_code == 404

@@ -191,6 +191,13 @@ async def test_a_streams_settings_show_its_own_picture_alone(api_service: ApiSer
     assert ingest.slate.startswith(f"slates/p-{api_service.key}/")
 
 
+async def remove_for_good(api_service: ApiService, trash: str) -> None:
+    """Remove the one thing in a trash for good."""
+    (item,) = (await api_service.listed(path=trash))["data"]
+    path = f"/api/trash/{item['id']}"
+    assert (await api_service.client.delete(path, headers=api_service.owner)).status_code == 204
+
+
 async def test_a_deleted_stream_or_project_is_deleted_with_its_pictures(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
@@ -210,9 +217,12 @@ async def test_a_deleted_stream_or_project_is_deleted_with_its_pictures(
         f"/api/streams/{streams[0]['id']}", headers=api_service.owner
     )
     assert answer.status_code == 204
+    assert len(await stored_slates(objects)) == 3, "it can be restored"
+    await remove_for_good(api_service, f"{path}/trash")
     assert len(await stored_slates(objects)) == 2
     assert await objects.addresses("live") == [f"live/{streams[1]['hash']}/poster/360p.jpg"]
     assert (await api_service.client.delete(path, headers=api_service.owner)).status_code == 204
+    await remove_for_good(api_service, "/api/trash")
     await remove_projects(
         api_service.catalog.removed_projects, StoredMedia(objects, do_nothing_async)
     )

@@ -37,7 +37,7 @@ async def source_of(api_service: ApiService, objects: DiskObjects, video: Json) 
     """Return the file that a video's row names: there are no others but the former one."""
     (row,) = await api_service.catalog.references.find_references([video["hash"]])
     assert row.source is not None
-    assert set(await objects.addresses("sources")) == {row.source, row.former} - {None}
+    assert set(await objects.addresses("sources")) == {row.source, *row.former}
     assert await objects.addresses("uploads") == []
     return await objects.get(row.source)
 

@@ -231,6 +231,9 @@ async def test_a_deleted_video_is_gone_with_its_files(
     )
     assert answer.status_code == 204
     assert answer.content == b""
+    assert await objects.addresses(f"sources/{name}") == [f"sources/{name}/1"], "for now"
+    (item,) = (await api_service.listed(path="/api/projects/1/trash"))["data"]
+    await api_service.client.delete(f"/api/trash/{item['id']}", headers=api_service.owner)
     assert await objects.addresses(f"sources/{name}") == []
     assert await objects.addresses(f"videos/{name}") == []
     assert len(await objects.addresses(f"sources/{other['hash']}")) == 1

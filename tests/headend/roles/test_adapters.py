@@ -16,7 +16,7 @@ from headend.roles.adapters import (
     service_policy,
 )
 from ingest.stream.failover import LOW_LATENCY_POLICY, Policy
-from ingest.stream.ports import Grant, LiveState, PortError, StreamEnded
+from ingest.stream.ports import Grant, LiveState, PortError, StreamDeleted, StreamEnded
 from media.run_policy import DEFAULTS, ResolvedPolicy, RunFailover, RunPolicy, RunRecording, resolve
 from media.stream_events import EngineLostEvent, SlateEvent
 from media.stream_keys import Slot, StreamKey
@@ -150,6 +150,21 @@ async def test_an_ended_stream_s_encoders_are_refused_at_each_of_its_addresses(
             "refused",
             {"slot": "primary", "reason": "the stream was ended", "host": "a"},
         )
+
+
+async def test_a_deleted_stream_s_encoders_are_told_so_until_it_is_restored(tmp_path: Path) -> None:
+    async with open_catalog(migrated(tmp_path / "catalog.db"), migrate=True) as catalog:
+        stream = (await catalog.installation.first_start(1)).stream
+        assert stream is not None
+        directory = CatalogDirectory(catalog, DEFAULTS)
+        await catalog.streams.remove(stream.id, Change(1, keep_us=10))
+        for application in ("live", "live-backup-1"):
+            with pytest.raises(StreamDeleted, match="its owner can restore it from the trash"):
+                await directory.grant(application, stream.key)
+        assert await directory.grant("live", StreamKey.new(stream.hash)) is None, "a wrong key"
+        (item,) = (await catalog.trash.find_page(1, 1, 2)).items
+        await catalog.trash.restore(item.id, Change(2))
+        assert await directory.grant("live", stream.key) is not None
 
 
 @pytest.mark.parametrize(("own", "seconds"), [({}, 30.0), ({"reconnect_seconds": 0.0}, 10.0)])

@@ -17,13 +17,11 @@ from media.ticks import DAY_US
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.queries.removals import FIRST_US
 from storage.catalog.records.common import Change
-from storage.catalog.records.videos import VideoFile
 from storage.catalog.schema.tables import videos
 from storage.catalog.videos.recordings import MadeRecording
 from storage.cleanup.cleanup_pass import MAX_FAILURES
 from storage.cleanup.confirmation import TooMuchDue
 from storage.cleanup.expired_media import (
-    FORMER_FILES,
     RECORDINGS,
     ExpiringMedia,
     remove_expired_media,
@@ -69,16 +67,6 @@ async def recorded(catalog: Catalog, objects: UndeletableDisk, number: int, now_
     return f"videos/{row.hash}/{NAME}"
 
 
-async def replaced(catalog: Catalog, objects: UndeletableDisk, number: int, now_us: int) -> str:
-    """Add a video and replace its file; return the address of the former one."""
-    hash_ = f"A{number:011}"
-    whole = await catalog.videos.add(1, new_video(hash_), Change(now_us))
-    present = f"sources/{hash_}/r-two"
-    await objects.put_all({f"sources/{hash_}/1": b"x", present: b"x"})
-    await catalog.videos.replace(whole.video.id, VideoFile(source=present, size=1), Change(now_us))
-    return f"sources/{hash_}/1"
-
-
 class Kind(msgspec.Struct, frozen=True):
     """What expires: its name, how it is added, and its rows."""
 
@@ -99,7 +87,6 @@ KINDS = pytest.mark.parametrize(
     "kind",
     [
         pytest.param(Kind(RECORDINGS, recorded, lambda each: each.recordings), id="recordings"),
-        pytest.param(Kind(FORMER_FILES, replaced, lambda each: each.former_files), id="former"),
     ],
 )
 
@@ -211,20 +198,3 @@ async def test_recordings_in_progress_are_not_deleted(
     assert await remove_orphans(objects, catalog.references, later_us) == 0
     await catalog.recordings.remove(row.id)
     assert await remove_orphans(objects, catalog.references, later_us) == 1
-
-
-async def test_a_former_file_is_no_orphan_as_long_as_it_can_be_taken_back(
-    catalog: Catalog, objects: UndeletableDisk
-) -> None:
-    former = await replaced(catalog, objects, 0, NOW_US)
-    present, stray = (f"{former.rpartition('/')[0]}/{name}" for name in ("r-two", "r-stray"))
-    await objects.put(stray, b"x")
-    stat = await objects.stat(stray)
-    assert stat is not None
-    later_us = stat.modified_us + 2 * AGE_US
-    assert await remove_orphans(objects, catalog.references, later_us) == 1
-    assert await left(objects, [former, present, stray]) == [former, present]
-    rows = catalog.former_files
-    assert await remove_expired_media(objects, rows, NOW_US + WEEK_US, what=FORMER_FILES) == 1
-    assert await left(objects, [former, present, stray]) == [present]
-    assert await trash(objects) == [former, stray]

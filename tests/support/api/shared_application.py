@@ -5,6 +5,7 @@ take a hundredth of that. The application is therefore created once, over proxie
 sets its own parts behind them.
 """
 
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from litestar import Litestar
@@ -14,6 +15,7 @@ from api.pages.slate_images import slate_image_handlers
 from api.ports import MediaRemover
 from api.streams.command_client import IngestClient
 from headend.roles.upload_intake import create_intake
+from media.ticks import DAY_US
 from storage.catalog import Catalog
 from storage.objects.disk import DiskObjects
 from tests.support.api.application import ADDRESSES, BROADCASTER_KEY, NOW_US
@@ -45,6 +47,10 @@ _OBJECTS: Final[Any] = _StandIn()
 _applications: list[Litestar] = []
 
 
+async def _slates(owners: Sequence[str]) -> Collection[str]:
+    return await _CATALOG.visibility.find_slates(owners)
+
+
 def application_over(
     *, catalog: Catalog, media: MediaRemover, ingest: IngestClient, objects: DiskObjects
 ) -> Litestar:
@@ -60,10 +66,11 @@ def application_over(
             broadcaster_key=BROADCASTER_KEY,
             version="1.2.3",
             media=_MEDIA,
-            intake=create_intake(_OBJECTS, min_free_bytes=0),
+            intake=create_intake(_OBJECTS, min_free_bytes=0, trash_us=7 * DAY_US),
             ingest=_INGEST,
-            handlers=slate_image_handlers(_OBJECTS),
+            handlers=slate_image_handlers(_OBJECTS, _slates),
             clock_us=lambda: NOW_US,
+            trash_us=7 * DAY_US,
             end_holds_seconds=60.0,
         )
         _applications.append(app)

@@ -157,6 +157,7 @@ class KilledSite:
             **({} if self.bucket is None else self._server.settings(self.bucket)),
             **({"HEADEND_DATABASE__URL": self._database} if self._database else {}),
             "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+            "HEADEND_TRASH__KEEP_DAYS": "0",  # what is kept is killed in `tests.e2e.test_trash`
             "HEADEND_TRANSCODE__LEASE_SECONDS": "5",
             "HEADEND_HOSTS__DEAD_SECONDS": "2",
         }

@@ -199,6 +199,13 @@ class ServiceProcess:
         answer = fetch(address, method="DELETE", token=self.token)
         assert answer.status in {204, 404}, answer.text
 
+    def empty_trash(self, trash: str = "/api/projects/1/trash") -> None:
+        """Remove all for good that is in a trash."""
+        data = fetch(f"{self.http}{trash}", token=self.token).json["data"]
+        for item in cast("list[dict[str, object]]", data):
+            address = f"{self.http}/api/trash/{item['id']}"
+            assert fetch(address, method="DELETE", token=self.token).status == 204
+
     def stop(self, number: int = signal.SIGTERM, *, within: float = 30) -> int:
         self.process.send_signal(number)
         return self.process.wait(timeout=within * SCALE)

@@ -102,13 +102,17 @@ async def test_files_that_take_the_place_of_others(
     catalog: Catalog, project: ProjectRecord
 ) -> None:
     whole = await catalog.videos.add(project.id, new_video(HASH), Change(NOW))
-    for name, gone in (("r-two", set[str]()), ("r-three", {f"sources/{HASH}/1"})):
+    kept = Change(NOW, keep_us=DAY_US)
+    for name, change, gone in (
+        ("r-two", kept, set[str]()),
+        ("r-three", Change(NOW), {f"sources/{HASH}/r-two"}),
+    ):
         file = VideoFile(source=f"sources/{HASH}/{name}", size=1)
-        await catalog.videos.replace(whole.video.id, file, Change(NOW))
+        await catalog.videos.replace(whole.video.id, file, change)
         assert await recorded(catalog) == gone
-    assert await catalog.former_files.take_back(whole.video.id, Change(NOW)) is not None
+    assert await catalog.former_files.take_back(whole.video.id, kept) is not None
     assert await recorded(catalog) == set(), "both can be taken back"
-    assert await catalog.former_files.expire(NOW + 8 * DAY_US) == f"sources/{HASH}/r-three"
+    assert await catalog.trash.expire(NOW + DAY_US) == 1
     assert await recorded(catalog) == {f"trash sources/{HASH}/r-three"}, "a clock ordered it"
     for name, gone in (("own-a", set[str]()), ("own-b", {f"videos/{HASH}/own-a/"})):
         await catalog.videos.set_posters(whole.video.id, name, ("360p",), Change(NOW))

@@ -85,7 +85,7 @@ async def test_a_video_is_as_it_was_until_the_last_byte(
     assert await find_video(catalog, video) == video
     assert run_sql(location, "SELECT count(*) FROM notices") == before
     old = await catalog.jobs.lease("w", NOW + HOUR, TRANSCODE)
-    replaced = await catalog.uploads.replace(record, "a", FILE, Change(NOW + 1, by=1))
+    replaced = await catalog.uploads.replace(record, "a", FILE, Change(NOW + 1, by=1, keep_us=HOUR))
     assert replaced is not None
     whole, dropped = replaced
     assert dropped is None, "the old file can be taken back"
@@ -244,9 +244,8 @@ async def test_files_that_come_at_once_leave_one_and_one_job(
     files = {"sources/v/1", *(f"sources/v/r-{name}" for name in names)}
     stands = await named(catalog, video)
     assert stands is not None
-    (row,) = await catalog.references.find_references(["hash00000001"])
-    # The first of them dropped none, and each other one the file before the one that it replaced.
-    assert sorted(map(str, before)) == sorted({*files, "None"} - {stands, row.former})
+    # Nothing is kept: each dropped the file that it replaced.
+    assert sorted(map(str, before)) == sorted(files - {stands})
     assert (await kinds(catalog)).count("video replaced") == 6
     assert await catalog.jobs.lease("w", NOW + HOUR, TRANSCODE) is not None
     assert await catalog.jobs.lease("v", NOW + HOUR, TRANSCODE) is None
