@@ -145,7 +145,8 @@ async def _remove_old(
     unused = slate_folder(_owner(call.record)[1]) if recorded is None else recorded.unused
     if unused is not None:
         try:
-            await (objects.delete_tree if recorded is None else objects.delete)(unused)
+            if not await call.catalog.removals.are_held():
+                await (objects.delete_tree if recorded is None else objects.delete)(unused)
         except StorageError as error:
             log.warning("picture not removed", extra={"address": unused, "cause": str(error)})
     return call.still_there(recorded).settings

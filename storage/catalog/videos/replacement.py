@@ -129,8 +129,9 @@ async def _keep_former(
 ) -> str | None:
     """Record the file of a locked video's row as its former one, as `source` takes its place.
 
-    Returns the address of the file that was the former one until now, unless it is the new one; it
-    is recorded that it is to be deleted. A recording has no file that could be kept.
+    Returns the address of the file that was the former one until now, unless it is the new one, or
+    a backup holds it; it is recorded that it is to be deleted. A recording has no file that could
+    be kept.
     """
     old = delete(former_files).where(former_files.c.video_id == row.id)
     dropped = (await connection.execute(old.returning(former_files.c.source))).scalar_one_or_none()
@@ -141,4 +142,4 @@ async def _keep_former(
     if dropped is None or dropped == source:
         return None
     await removals.record(connection, objects=[dropped])
-    return dropped
+    return None if await removals.are_held(connection) else dropped
