@@ -35,7 +35,14 @@ from storage.backups import checking, pruning
 from storage.backups.checking import Checked, CheckProgress
 from storage.backups.lock import locked
 from storage.backups.media_pass import FindKnown, Former, MediaPass, PassProgress
-from storage.backups.repository import BACKUPS, CATALOG, FILES, OBJECTS, Backup, Repository
+from storage.backups.repository import (
+    BACKUPS,
+    CATALOG,
+    FILES,
+    OBJECTS,
+    BackupRepository,
+    BackupSummary,
+)
 from storage.backups.retention import Keep, name_of, time_of
 from storage.backups.transfer import digest_of_file
 from storage.catalog import Catalog, open_catalog
@@ -58,7 +65,7 @@ class BackupMade(msgspec.Struct, frozen=True, kw_only=True):
     `torn` are streams whose playlists list what the store does not have.
     """
 
-    backup: Backup
+    backup: BackupSummary
     copied: int
     copied_bytes: int
     missing: tuple[MissingFile, ...]
@@ -122,7 +129,7 @@ async def check_backups(
             return checked
 
 
-async def _check_catalog(repository: Repository, backup: Backup, path: Path) -> None:
+async def _check_catalog(repository: BackupRepository, backup: BackupSummary, path: Path) -> None:
     await repository.fetch_part(backup, CATALOG, path)
     if wrong := await asyncio.to_thread(check_file, path):
         raise BackupRefused(f"the database of {backup.name} is damaged: {'; '.join(wrong)}")
@@ -140,7 +147,7 @@ class _Work:
         settings: ServiceSettings,
         catalog: Catalog,
         files: StoredFiles,
-        repository: Repository,
+        repository: BackupRepository,
         scratch: Path,
         report: Callable[[PassProgress], None],
     ) -> None:
@@ -218,7 +225,7 @@ class _Work:
             digests[part] = await digest_of_file(copy)
             await self._repository.target.send(copy, f"{BACKUPS}/{name}/{part}")
             copy.unlink()
-        backup = Backup(
+        backup = BackupSummary(
             name=name,
             begun_us=listed.begun_us,
             installation=key,

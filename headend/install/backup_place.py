@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headend.config.settings import ServiceSettings
 from headend.config.storage_settings import bucket_errors
-from storage.backups.repository import BackupReader, Repository
+from storage.backups.repository import BackupReader, BackupRepository
 from storage.errors import StorageError
 from storage.objects.disk import DiskObjects
 from storage.objects.read_only import ReadOnlyObjects
@@ -59,17 +59,17 @@ def backup_place(
 
 
 @contextmanager
-def open_repository(place: Place, scratch: Path) -> Generator[Repository]:
+def open_repository(place: Place, scratch: Path) -> Generator[BackupRepository]:
     """Open a place to change its backups; `scratch` is a folder for files on their way to a bucket.
 
     Raises:
         StorageError: it cannot be written to.
     """
     if isinstance(place, S3Location):
-        yield Repository(S3Bucket(place), scratch)
+        yield BackupRepository(S3Bucket(place), scratch)
         return
     with DiskObjects(place) as target:
-        yield Repository(target, scratch)
+        yield BackupRepository(target, scratch)
 
 
 def open_reader(place: Place) -> BackupReader:

@@ -22,7 +22,7 @@ from headend.install.installation import DATABASE, catalog_location, create_data
 from headend.install.locks import schema_change, writer_lock
 from headend.install.media_store import OBJECTS, SCRATCH, bucket_of
 from storage.backups.manifest import MEDIA
-from storage.backups.repository import CATALOG, FILES, Backup, BackupReader
+from storage.backups.repository import CATALOG, FILES, BackupReader, BackupSummary
 from storage.backups.repository import OBJECTS as LIST
 from storage.backups.restoring import RestoreProgress, restore_objects
 from storage.backups.transfer import Target
@@ -52,7 +52,7 @@ class NotEmpty(BackupRefused):
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
     """What was restored: a backup, and where its media and its catalog are now."""
 
-    backup: Backup
+    backup: BackupSummary
     media: str
     catalog: str
 
@@ -114,7 +114,7 @@ def _is_bucket_restore(names: set[str]) -> bool:
     return names <= {"owner.token", "tls", DATABASE}
 
 
-async def _require_empty(data: Path, bucket: S3Bucket | None, backup: Backup) -> bool:
+async def _require_empty(data: Path, bucket: S3Bucket | None, backup: BackupSummary) -> bool:
     """Refuse a store that has anything but an interrupted restore of the same backup.
 
     Return whether it has that.
@@ -166,7 +166,7 @@ async def _get(bucket: S3Bucket, address: str) -> str:
         return ""
 
 
-async def _fetch_catalog(reader: BackupReader, backup: Backup, scratch: Path) -> Path:
+async def _fetch_catalog(reader: BackupReader, backup: BackupSummary, scratch: Path) -> Path:
     """Return the catalog of a backup, in the form that this version needs.
 
     Raises:
@@ -195,7 +195,7 @@ async def _require_empty_database(location: str | Path, going_on: str | None) ->
 
 async def _restore_media(
     reader: BackupReader,
-    backup: Backup,
+    backup: BackupSummary,
     target: Target,
     scratch: Path,
     report: Callable[[RestoreProgress], None],
@@ -208,7 +208,7 @@ async def _restore_media(
             await target.make_durable(top)
 
 
-async def _restore_files(reader: BackupReader, backup: Backup, data: Path) -> None:
+async def _restore_files(reader: BackupReader, backup: BackupSummary, data: Path) -> None:
     """Restore the owner's token and the keys of RTMPS, but not the settings."""
     for part in backup.parts:
         top, _, name = part.partition("/")

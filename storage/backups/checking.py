@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from storage.backups.manifest import BackupDamaged, read_entries
-from storage.backups.repository import DAMAGED, OBJECTS, Backup, Repository, place_of
+from storage.backups.repository import DAMAGED, OBJECTS, BackupRepository, BackupSummary, place_of
 from storage.backups.transfer import LARGE_BYTES, copy_to_file, digest_of, read_all
 from storage.objects.base import ObjectMissing
 
@@ -45,7 +45,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def check(
-    repository: Repository, folder: Path, report: Callable[[CheckProgress], None]
+    repository: BackupRepository, folder: Path, report: Callable[[CheckProgress], None]
 ) -> Checked:
     """Read everything back; `folder` is for the lists, and empty.
 
@@ -76,7 +76,7 @@ async def check(
 
 
 async def _check_parts(
-    repository: Repository, backup: Backup, folder: Path, lists: dict[str, Path]
+    repository: BackupRepository, backup: BackupSummary, folder: Path, lists: dict[str, Path]
 ) -> list[Damage]:
     damaged: list[Damage] = []
     for number, part in enumerate(sorted(backup.parts)):
@@ -94,7 +94,7 @@ async def _check_parts(
 
 
 async def _check_bytes(
-    repository: Repository, sizes: dict[str, int], report: Callable[[CheckProgress], None]
+    repository: BackupRepository, sizes: dict[str, int], report: Callable[[CheckProgress], None]
 ) -> frozenset[str]:
     """Return the digests whose bytes are missing or others."""
     lost: set[str] = set()
@@ -133,7 +133,7 @@ async def _check_bytes(
     return frozenset(lost)
 
 
-async def _is_whole(repository: Repository, digest: str) -> bool:
+async def _is_whole(repository: BackupRepository, digest: str) -> bool:
     path = repository.temporary()
     try:
         return await copy_to_file(repository.target, place_of(digest), path) == digest

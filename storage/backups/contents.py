@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from storage.backups.manifest import Entry
+from storage.backups.manifest import ListedObject
 from storage.objects.base import ObjectStat
 
 _INDEX: Final = "/index.m3u8"
@@ -15,7 +15,7 @@ class Contents:
         self._files: dict[str, ObjectStat] = {}
         self._folders: set[str] = set()
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ListedObject) -> None:
         """Add an object."""
         address = entry.address
         top, *rest = address.split("/")

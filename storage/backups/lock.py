@@ -83,7 +83,7 @@ async def _locked_bucket(bucket: S3Bucket) -> AsyncGenerator[None]:
             renewing = group.create_task(renew(version))
             yield
             renewing.cancel()
-    except* StorageError as errors:
+    except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     finally:
         with suppress(StorageError):

@@ -28,7 +28,7 @@ class BackupDamaged(StorageError):
     """A backup has not the bytes that were written; the message is for the operator."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ListedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An object: the SHA-256 of its bytes in hexadecimal digits, size, time of change, address."""
 
     digest: str
@@ -46,12 +46,12 @@ def folder_of(address: str) -> str:
     return "/".join(address.split("/", 2)[:2])
 
 
-def to_line(entry: Entry) -> str:
+def to_line(entry: ListedObject) -> str:
     """Return the line of an object."""
     return f"{entry.digest}\t{entry.size}\t{entry.modified_us}\t{entry.address}\n"
 
 
-def parse_line(line: str) -> Entry:
+def parse_line(line: str) -> ListedObject:
     """Parse a line.
 
     Raises:
@@ -60,10 +60,12 @@ def parse_line(line: str) -> Entry:
     found = _LINE.fullmatch(line)
     if found is None or not is_address(found[4]):
         raise BackupDamaged(f"a list of objects has a line that is none: {line[:80]!r}")
-    return Entry(digest=found[1], size=int(found[2]), modified_us=int(found[3]), address=found[4])
+    return ListedObject(
+        digest=found[1], size=int(found[2]), modified_us=int(found[3]), address=found[4]
+    )
 
 
-def read_entries(path: Path) -> Iterator[Entry]:
+def read_entries(path: Path) -> Iterator[ListedObject]:
     """Yield the objects of a list; it blocks.
 
     Raises:
@@ -81,11 +83,11 @@ class FormerFolders:
     """
 
     def __init__(self, path: Path | None) -> None:
-        entries: Iterable[Entry] = () if path is None else read_entries(path)
+        entries: Iterable[ListedObject] = () if path is None else read_entries(path)
         self._groups = groupby(entries, lambda entry: folder_of(entry.address))
         self._next = self._read()
 
-    def of(self, folder: str) -> dict[str, Entry]:
+    def of(self, folder: str) -> dict[str, ListedObject]:
         """Return the objects of a folder, which follows the one of the call before; it blocks."""
         while self._next is not None and self._next[0] < folder:
             self._next = self._read()
@@ -93,7 +95,7 @@ class FormerFolders:
             return {}
         return self._next[1]
 
-    def _read(self) -> tuple[str, dict[str, Entry]] | None:
+    def _read(self) -> tuple[str, dict[str, ListedObject]] | None:
         group = next(self._groups, None)
         if group is None:
             return None

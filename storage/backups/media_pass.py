@@ -18,8 +18,8 @@ from typing import Final, TextIO
 import msgspec
 
 from storage.backups.contents import Contents
-from storage.backups.manifest import MEDIA, Entry, FormerFolders, to_line
-from storage.backups.repository import DAMAGED, Repository
+from storage.backups.manifest import MEDIA, FormerFolders, ListedObject, to_line
+from storage.backups.repository import DAMAGED, BackupRepository
 from storage.backups.transfer import LARGE_BYTES, Source, copy_to_file, digest_of, read_all
 from storage.objects.addresses import is_address, is_arriving
 from storage.objects.base import ObjectMissing, ObjectStat
@@ -68,7 +68,7 @@ class MediaPass:
     def __init__(
         self,
         source: Source,
-        repository: Repository,
+        repository: BackupRepository,
         former: Former,
         *,
         report: Callable[[PassProgress], None],
@@ -119,7 +119,7 @@ class MediaPass:
             folders += [f"{top}/{name}" for name in names]
         return folders
 
-    def _write(self, entries: dict[str, Entry], lines: TextIO) -> None:
+    def _write(self, entries: dict[str, ListedObject], lines: TextIO) -> None:
         for address in sorted(entries):
             entry = entries[address]
             lines.write(to_line(entry))
@@ -138,9 +138,11 @@ class MediaPass:
             )
         )
 
-    async def _copy_stream(self, folder: str, former: dict[str, Entry]) -> dict[str, Entry]:
+    async def _copy_stream(
+        self, folder: str, former: dict[str, ListedObject]
+    ) -> dict[str, ListedObject]:
         """Copy what is stored of a stream, so that its playlists name nothing that is missing."""
-        entries: dict[str, Entry] = {}
+        entries: dict[str, ListedObject] = {}
         known = dict(former)
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -162,11 +164,11 @@ class MediaPass:
     async def _copy(
         self,
         stats: dict[str, ObjectStat],
-        former: dict[str, Entry],
+        former: dict[str, ListedObject],
         texts: dict[str, bytes] | None = None,
-    ) -> dict[str, Entry]:
+    ) -> dict[str, ListedObject]:
         """Copy objects that the repository lacks; return all. `texts` gets playlists by address."""
-        entries: dict[str, Entry] = {}
+        entries: dict[str, ListedObject] = {}
         small: dict[str, ObjectStat] = {}
         for address, stat in stats.items():
             if is_arriving(address):
@@ -182,7 +184,7 @@ class MediaPass:
             await self._copy_batch(batch, entries, texts)
         return entries
 
-    def _is_unchanged(self, entry: Entry, stat: ObjectStat) -> bool:
+    def _is_unchanged(self, entry: ListedObject, stat: ObjectStat) -> bool:
         if not entry.is_of(stat) or entry.digest in self._former.damaged:
             return False
         never_changes = entry.address.startswith("sources/") or entry.address.endswith(_UNCHANGING)
@@ -191,7 +193,7 @@ class MediaPass:
     async def _copy_batch(
         self,
         batch: dict[str, ObjectStat],
-        entries: dict[str, Entry],
+        entries: dict[str, ListedObject],
         texts: dict[str, bytes] | None,
     ) -> None:
         found = zip(batch, await read_all(self._source, batch), strict=True)
@@ -216,7 +218,9 @@ class MediaPass:
                 texts[address] = each
         self._tell()
 
-    async def _copy_large(self, address: str, stat: ObjectStat, entries: dict[str, Entry]) -> None:
+    async def _copy_large(
+        self, address: str, stat: ObjectStat, entries: dict[str, ListedObject]
+    ) -> None:
         path = self._repository.temporary()
         try:
             digest = await copy_to_file(self._source, address, path)
@@ -236,8 +240,8 @@ class MediaPass:
         self._tell()
 
 
-def _entry(address: str, digest: str, size: int, stat: ObjectStat) -> Entry:
-    return Entry(digest=digest, size=size, modified_us=stat.modified_us, address=address)
+def _entry(address: str, digest: str, size: int, stat: ObjectStat) -> ListedObject:
+    return ListedObject(digest=digest, size=size, modified_us=stat.modified_us, address=address)
 
 
 def _batches(stats: dict[str, ObjectStat]) -> Iterator[dict[str, ObjectStat]]:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from storage.backups.manifest import read_entries
-from storage.backups.repository import BACKUPS, DATA, OBJECTS, Repository
+from storage.backups.repository import BACKUPS, DATA, OBJECTS, BackupRepository
 from storage.backups.retention import Keep, kept, time_of
 
 _BATCH: Final = 1000  # objects that are deleted in one call
 
 
-async def prune(repository: Repository, keep: Keep) -> tuple[int, int]:
+async def prune(repository: BackupRepository, keep: Keep) -> tuple[int, int]:
     """Remove what is not kept; return how many backups, and how many objects, were removed.
 
     Raises:
@@ -43,7 +43,7 @@ async def prune(repository: Repository, keep: Keep) -> tuple[int, int]:
     return sum(name in complete for name in leaving), removed
 
 
-async def _names(repository: Repository) -> list[str]:
+async def _names(repository: BackupRepository) -> list[str]:
     return [name for name in await repository.target.folder_names(BACKUPS) if time_of(name)]
 
 
@@ -51,7 +51,7 @@ def _digests(path: Path) -> set[bytes]:
     return {bytes.fromhex(entry.digest) for entry in read_entries(path)}
 
 
-async def _remove_unnamed(repository: Repository, named: set[bytes]) -> int:
+async def _remove_unnamed(repository: BackupRepository, named: set[bytes]) -> int:
     removed = 0
     for folder in sorted(await repository.target.folder_names(DATA)):
         unnamed = [

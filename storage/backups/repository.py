@@ -58,7 +58,7 @@ class ForeignBackups(StorageError):
         super().__init__(f"{location} {what}: name an empty folder or prefix for the backups")
 
 
-class Backup(msgspec.Struct, frozen=True, kw_only=True):
+class BackupSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A complete backup: its objects and their bytes, and the SHA-256 of its parts by name.
 
     `begun_us` is when its list was begun, and `revision` that of the catalog; `version` is the
@@ -102,7 +102,7 @@ class BackupReader:
         """The folder or the bucket, for messages."""
         return self.source.location
 
-    async def find_all(self) -> list[Backup]:
+    async def find_all(self) -> list[BackupSummary]:
         """Return all complete backups, the newest first.
 
         Raises:
@@ -112,18 +112,18 @@ class BackupReader:
         """
         await self._mark()
         names = sorted(filter(time_of, await self.source.folder_names(BACKUPS)), reverse=True)
-        found: list[Backup] = []
+        found: list[BackupSummary] = []
         for name in names:
             address = f"{BACKUPS}/{name}/{_SUMMARY}"
             with contextlib.suppress(ObjectMissing):  # it was interrupted
                 try:
-                    backup = msgspec.json.decode(await self.source.get(address), type=Backup)
+                    backup = msgspec.json.decode(await self.source.get(address), type=BackupSummary)
                 except msgspec.MsgspecError as error:
                     raise BackupDamaged(f"{self.location}/{address} cannot be read") from error
                 found.append(backup)
         return found
 
-    async def find(self, name: str | None) -> Backup:
+    async def find(self, name: str | None) -> BackupSummary:
         """Return the backup of that name, or the newest.
 
         Raises:
@@ -135,7 +135,7 @@ class BackupReader:
         which = "no complete backup" if name is None else f"no complete backup {name}"
         raise NoBackup(f"there is {which} in {self.location}")
 
-    async def fetch_part(self, backup: Backup, part: str, path: Path) -> None:
+    async def fetch_part(self, backup: BackupSummary, part: str, path: Path) -> None:
         """Copy a part of a backup into a new file.
 
         Raises:
@@ -166,7 +166,7 @@ class BackupReader:
         return mark
 
 
-class Repository(BackupReader):
+class BackupRepository(BackupReader):
     """The same, to be changed by the holder of its lock; the place stays open meanwhile."""
 
     def __init__(self, target: Target, scratch: Path) -> None:
@@ -243,7 +243,7 @@ class Repository(BackupReader):
             sync = partial(sync_tree, self.target.root)
             await in_thread(sync, SYNC_SECONDS, name=self.location)
 
-    async def complete(self, backup: Backup) -> None:
+    async def complete(self, backup: BackupSummary) -> None:
         """Make a backup, all of whose parts are written, a complete one."""
         await self.settle()
         address = f"{backup.folder}/{_SUMMARY}"

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from storage.backups.manifest import BackupDamaged, Entry, folder_of, read_entries
+from storage.backups.manifest import BackupDamaged, ListedObject, folder_of, read_entries
 from storage.backups.repository import BackupReader, place_of
 from storage.backups.transfer import (
     LARGE_BYTES,
@@ -68,15 +68,15 @@ async def restore_objects(
 
 
 def _next_folder(
-    groups: "groupby[str, Entry]",
-) -> tuple[str, list[Entry]] | None:
+    groups: "groupby[str, ListedObject]",
+) -> tuple[str, list[ListedObject]] | None:
     group = next(groups, None)
     return None if group is None else (group[0], list(group[1]))
 
 
-def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:
+def _batches(entries: list[ListedObject]) -> Iterator[list[ListedObject]]:
     """Yield some objects at a time, which fit into memory together; a large one is alone."""
-    batch: list[Entry] = []
+    batch: list[ListedObject] = []
     size = 0
     for entry in entries:
         if batch and (len(batch) >= _BATCH or size + entry.size > _BATCH_BYTES):
@@ -89,7 +89,7 @@ def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:
 
 
 async def _restore(
-    reader: BackupReader, target: Target, batch: list[Entry], manifest: Path
+    reader: BackupReader, target: Target, batch: list[ListedObject], manifest: Path
 ) -> None:
     if batch[0].size > LARGE_BYTES:
         is_disk = isinstance(target, DiskObjects)
@@ -107,7 +107,9 @@ async def _restore(
     await set_times(target, {entry.address: entry.modified_us for entry in batch})
 
 
-async def _restore_large(reader: BackupReader, target: Target, entry: Entry, path: Path) -> None:
+async def _restore_large(
+    reader: BackupReader, target: Target, entry: ListedObject, path: Path
+) -> None:
     try:
         try:
             digest = await copy_to_file(reader.source, place_of(entry.digest), path)
@@ -120,7 +122,7 @@ async def _restore_large(reader: BackupReader, target: Target, entry: Entry, pat
         await in_thread(partial(path.unlink, missing_ok=True), name=entry.address)
 
 
-def _damaged(reader: BackupReader, entry: Entry) -> BackupDamaged:
+def _damaged(reader: BackupReader, entry: ListedObject) -> BackupDamaged:
     return BackupDamaged(
         f"{reader.location}/{place_of(entry.digest)}, which has the bytes of {entry.address},"
         " is missing or not as it was written: restore another backup (`headend backup --list`)"

@@ -94,12 +94,15 @@ def run(*arguments: str, ok: bool = True) -> subprocess.CompletedProcess[str]:
 
 
 def listed(playlist: Path) -> Iterator[Path]:
-    """Yield the files that a playlist names."""
+    """Yield the files that a playlist names; that of a video is served one folder higher."""
+    folder = playlist.parent
+    if "videos" in playlist.parts and playlist.parts[-4] == "videos":
+        folder = folder.parent
     for line in playlist.read_text().splitlines():
         found = re.match(r'#EXT-X-(?:MAP|MEDIA):.*URI="([^"]+)"', line)
         uri = found[1] if found else line
         if uri and not uri.startswith("#"):
-            yield Path(os.path.normpath(playlist.parent / uri.partition("?")[0]))
+            yield Path(os.path.normpath(folder / uri.partition("?")[0]))
 
 
 async def require_whole(data: Path, witness: Witness) -> tuple[int, int]:

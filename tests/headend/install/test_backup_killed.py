@@ -1,4 +1,4 @@
-"""Backups and restores that are killed at any moment: a former backup stays whole, and they go on."""
+"""Backups and restores killed at any moment: a former backup stays whole, and they go on."""
 
 import asyncio
 import os
