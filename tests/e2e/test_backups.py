@@ -211,7 +211,8 @@ async def test_backups_while_streams_run_and_films_are_made_and_replaced(
     with service(data, environment=SETTINGS) as again:
         for video in films.videos:
             completed(again, video, within=60)
-        findings = json.loads(run("doctor", "--json", "--data", str(data), ok=False).stdout)
+        doctor = run("doctor", "--json", "--data", str(data), ok=False).stdout
+        findings = json.loads(doctor)["findings"]
     unwell = [each for each in findings if each["verdict"] != "well"]
     assert unwell == []
     proof(
