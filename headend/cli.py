@@ -348,6 +348,46 @@ def doctor(settings: ServiceSettings, *, cleans: bool, confirms: bool, as_json: 
     sys.exit(int(findings.needs_action(results)))
 
 
+@main.command()
+@click.argument("place", required=False)
+@click.option("--check", "checks", is_flag=True, help="Make none; read all backups back.")
+@click.option("--list", "lists", is_flag=True, help="Make none; print those that there are.")
+@click.option("--keep-daily", type=click.IntRange(0), help="Instead of backup.keep_daily.")
+@click.option("--keep-weekly", type=click.IntRange(0), help="Instead of backup.keep_weekly.")
+@click.option("--keep-monthly", type=click.IntRange(0), help="Instead of backup.keep_monthly.")
+@click.option("--endpoint", metavar="URL", help="Instead of backup.endpoint.")
+@click.option("--region", metavar="NAME", help="Instead of backup.region.")
+@_takes_settings
+def backup(settings: ServiceSettings, **options: Any) -> None:
+    """Back everything up, while it runs, to PLACE: a folder or s3://BUCKET/PREFIX.
+
+    Without PLACE, to the setting backup.to. Backups that are not to be kept are removed then."""
+    from headend.backup_commands import run_backup  # noqa: PLC0415 # no other command needs it
+
+    try:
+        sys.exit(run_backup(settings, **options))
+    except (DataFolderError, StorageError) as error:
+        raise _Failure(str(error)) from error
+
+
+@main.command()
+@click.argument("place", required=False)
+@click.option("--at", metavar="NAME", help="A backup of `headend backup --list`, not the newest.")
+@click.option("--endpoint", metavar="URL", help="Instead of backup.endpoint.")
+@click.option("--region", metavar="NAME", help="Instead of backup.region.")
+@_takes_settings
+def restore(settings: ServiceSettings, **options: Any) -> None:
+    """Restore a backup from PLACE into the data folder, bucket and database of the settings.
+
+    All of them must be empty. Without PLACE, from the setting backup.to."""
+    from headend.backup_commands import run_restore  # noqa: PLC0415 # no other command needs it
+
+    try:
+        run_restore(settings, **options)
+    except (DataFolderError, StorageError) as error:
+        raise _Failure(str(error)) from error
+
+
 @main.command("take-over")
 @_takes_settings
 def take_over(settings: ServiceSettings) -> None:

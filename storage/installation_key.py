@@ -85,8 +85,8 @@ class UnfinishedCopy(StorageError):
 
     def __init__(self, store: str) -> None:
         super().__init__(
-            f"the media in {store} are an unfinished copy: with the settings that name the whole"
-            " media, run `headend migrate --media-to` again"
+            f"the media in {store} are an unfinished copy: run `headend restore` again, or, with"
+            " the settings that name the whole media, `headend migrate --media-to`"
         )
         self.store = store
 

@@ -150,7 +150,8 @@ async def _remove_old(
     unused = received if recorded is None else recorded.unused
     if unused is not None:
         try:
-            await objects.delete(unused)
+            if not await call.catalog.removals.are_held():
+                await objects.delete(unused)
         except StorageError as error:
             log.warning("picture not removed", extra={"address": unused, "cause": str(error)})
     return call.still_there(recorded).settings

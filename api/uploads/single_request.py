@@ -33,7 +33,7 @@ from api.videos.lookup import VIDEO, VideoCall
 from api.videos.presenter import VideoPresenter, video_changed
 from api.videos.schemas import TEXTS, VideoAdded, VideoChanged
 from storage.catalog.records.videos import NewVideo, VideoFile, WholeVideo
-from storage.errors import FileChanged, NoFormerFile
+from storage.errors import FileChanged, NoFormerFile, StorageError
 from storage.file_intake import FileFacts
 from storage.objects import addresses
 from storage.objects.base import ObjectError
@@ -180,8 +180,9 @@ class VideoFilesController(Controller):
                 raise call.missing()
             whole, old_folder = changed
             if old_folder is not None:
-                with contextlib.suppress(ObjectError):
-                    await objects.delete_tree(addresses.video_folder(record.hash, old_folder))
+                with contextlib.suppress(StorageError):
+                    if not await call.catalog.removals.are_held():
+                        await objects.delete_tree(addresses.video_folder(record.hash, old_folder))
         return video_changed(call, "Video updated.", whole)
 
 

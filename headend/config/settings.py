@@ -14,6 +14,7 @@ import msgspec
 
 from api.intake.limits import UploadLimits
 from api.pusher.limits import PusherSettings
+from headend.config.backup_settings import BackupSettings
 from headend.config.host_settings import HostsSettings
 from headend.config.section import Section, explain
 from headend.config.storage_settings import StorageSettings
@@ -417,6 +418,7 @@ class ServiceSettings(Section, frozen=True, kw_only=True):
     quotas: QuotaSettings = QuotaSettings()
     trash: TrashSettings = TrashSettings()
     storage: StorageSettings = StorageSettings()
+    backup: BackupSettings = BackupSettings()
     uploads: UploadLimits = UploadLimits()
     limits: Limits = Limits()
     broadcaster: PusherSettings = PusherSettings()

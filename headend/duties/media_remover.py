@@ -1,7 +1,7 @@
 """Removes the media of deleted streams and videos from disk and edge.
 
 Their rows are gone then. What cannot be removed now is due soon (`storage.cleanup.removals`), since
-the transaction that removed the rows recorded it.
+the transaction that removed the rows recorded it; so is all, while a backup is being made.
 """
 
 import logging
@@ -23,15 +23,27 @@ _FOLDERS: Final = ("live/{}", "slates/s-{}", "videos/{}", "sources/{}")
 _OF_PROJECT: Final = "slates/p-{}"
 
 
+async def never_held() -> bool:
+    """Return False: no backup is made of media that no catalog names."""
+    return False
+
+
 class StoredMedia:
     """The media of all streams and videos (see `api.ports.MediaRemover`).
 
-    `drop_folder` makes the edge forget what it holds of a folder.
+    `drop_folder` makes the edge forget what it holds of a folder; `are_held` returns whether
+    nothing may be deleted now.
     """
 
-    def __init__(self, objects: Objects, drop_folder: DropFolder) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        drop_folder: DropFolder,
+        are_held: Callable[[], Awaitable[bool]] = never_held,
+    ) -> None:
         self._objects = objects
         self._drop_folder = drop_folder
+        self._are_held = are_held
 
     async def remove(self, hashes: Sequence[PublicHash]) -> None:
         """Delete all media of streams or videos by hash; failures are logged, and retried later."""
@@ -66,6 +78,7 @@ class StoredMedia:
 
     async def _remove(self, address: str, delete: Callable[[str], Awaitable[None]]) -> None:
         try:
-            await delete(address)
+            if not await self._are_held():
+                await delete(address)
         except StorageError as error:
             log.warning("media not removed", extra={"address": address, "cause": str(error)})

@@ -32,9 +32,9 @@ from headend.own_command import runnable
 from media.no_op import do_nothing
 from media.ticks import MICROSECONDS, utc
 from storage.catalog import Catalog, open_catalog
-from storage.catalog.maintenance.references import VideoReferences
 from storage.cleanup.cleanups import find_stopped, media_cleanups, upload_cleanups
 from storage.cleanup.confirmation import TooMuchDue, Unconfirmed, is_unusual
+from storage.cleanup.missing import find_missing
 from storage.cleanup.old_trash import TRASH_FOLDERS, count_due
 from storage.cleanup.orphans import AGE_US, TooManyUnknown, find_unknown, find_unused
 from storage.cleanup.periodic import Cleanup
@@ -67,6 +67,8 @@ _SKEW_US: Final = MICROSECONDS
 _OVERDUE_US: Final = 3600 * MICROSECONDS
 _BATCH: Final = 500
 _MOST_SHOWN: Final = 50
+# A week without one: time to notice, and backups older than that miss much.
+_BACKUP_US: Final = 7 * 86_400 * MICROSECONDS
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
 _VERSION: Final = "import av; print(av.__version__, av.ffmpeg_version_info)"
 
@@ -109,6 +111,7 @@ async def examine(
                 partial(_clock, catalog, stored_us, wall_us),
                 partial(_expiry, catalog, stored_us),
                 partial(_removals, catalog, stored_us),
+                partial(_backup, settings, catalog, stored_us),
                 partial(_missing, catalog, files),
                 partial(_orphans, catalog, files, stored_us),
                 partial(_uploads, catalog, files, stored_us),
@@ -136,7 +139,7 @@ async def examine_briefly(
     """Return the findings that need neither every file nor the whole database.
 
     They are those on settings, certificates, restrictions, jobs, what has expired and what is to be
-    deleted. `catalog` is the service's own.
+    deleted, and the last backup. `catalog` is the service's own.
     """
     certificates = partial(_certificates, settings, Path(settings.data) / "tls", now_us)
     return (
@@ -146,6 +149,7 @@ async def examine_briefly(
         await _checked(partial(_jobs, catalog, _stored_us(catalog, now_us))),
         await _checked(partial(_expiry, catalog, _stored_us(catalog, now_us))),
         await _checked(partial(_removals, catalog, _stored_us(catalog, now_us))),
+        await _checked(partial(_backup, settings, catalog, _stored_us(catalog, now_us))),
     )
 
 
@@ -421,38 +425,14 @@ async def _clock(catalog: Catalog, now_us: int, wall_us: Callable[[], int]) -> F
 
 async def _missing(catalog: Catalog, files: StoredFiles) -> Finding:
     """Check that all files exist that rows name."""
-    lost: list[FindingItem] = []
-    after = ""
-    while rows := await catalog.references.page(after, _BATCH):
-        after = rows[-1].hash
-        for row in rows:
-            missing = await _missing_of(files, row)
-            # It may have been deleted or transcoded again between the two queries.
-            if missing and await catalog.references.find_references([row.hash]) == (row,):
-                lost += missing
-    for address in await catalog.health.find_slates():
-        if await files.stat(address) is None and address in await catalog.health.find_slates():
-            lost.append(FindingItem(path=f"objects/{address}", what="picture of a slate"))
+    lost = [
+        FindingItem(path=f"objects/{each.address}", what=each.what)
+        for each in await find_missing(catalog, files)
+    ]
     if not lost:
         return Finding(topic="files", verdict="well", text="all files of the catalog exist")
     text = f"{len(lost)} files of the catalog are missing: restore them or delete the records"
     return Finding(topic="files", verdict="act", text=text, items=tuple(lost[:_MOST_SHOWN]))
-
-
-async def _missing_of(files: StoredFiles, row: VideoReferences) -> list[FindingItem]:
-    """Return the files that a row names and the store does not have."""
-    expected: list[tuple[str, str]] = []
-    if row.source:
-        expected.append((row.source, "uploaded file"))
-    if row.media is not None:
-        expected.append((addresses.video_variants(row.hash, row.media), "playlist"))
-    missing = [each for each in expected if await files.stat(each[0]) is None]
-    for folder, what in ((row.posters, "posters"), (row.previews, "previews")):
-        if folder is not None:
-            place = addresses.video_folder(row.hash, folder)
-            if not await files.addresses(place):
-                missing.append((place, what))
-    return [FindingItem(path=f"objects/{address}", what=what) for address, what in missing]
 
 
 async def _orphans(catalog: Catalog, files: StoredFiles, now_us: int) -> Finding:
@@ -492,6 +472,23 @@ async def _removals(catalog: Catalog, now_us: int) -> Finding:
         for each in overdue.first
     )
     return Finding(topic="removals", verdict="act", text=text, items=items)
+
+
+async def _backup(settings: ServiceSettings, catalog: Catalog, now_us: int) -> Finding:
+    """Check that the last backup is not old, where backups are made or are to be."""
+    topic = "backup"
+    begun_us = await catalog.installation.find_backup_us()
+    if begun_us is None:
+        if not settings.backup.to:
+            text = "none was made, and none is to be: backup.to is not set"
+            return Finding(topic=topic, verdict="well", text=text)
+        text = f"none was made to {settings.backup.to} yet: check headend-backup.timer, and its log"
+        return Finding(topic=topic, verdict="act", text=text)
+    text = f"the last was begun on {utc(begun_us):%Y-%m-%d %H:%M} UTC"
+    if now_us - begun_us > _BACKUP_US:
+        text += ", more than a week ago: check headend-backup.timer, and its log"
+        return Finding(topic=topic, verdict="act", text=text)
+    return Finding(topic=topic, verdict="well", text=text)
 
 
 async def _trash(files: StoredFiles, days: int, now_us: int) -> Finding:

@@ -137,7 +137,9 @@ async def run_ingest(
             CommandExecutor,
             catalog=catalog,
             streams=listener.streams,
-            media=StoredMedia(context.objects, context.edges.drop_folder),
+            media=StoredMedia(
+                context.objects, context.edges.drop_folder, context.catalog.removals.are_held
+            ),
             now_us=now_us,
             end_holds_seconds=settings.live.end_holds_seconds,
         )

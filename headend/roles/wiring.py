@@ -241,7 +241,7 @@ def _remove_deleted(context: RoleContext) -> tuple[BackgroundTask, ...]:
         context.edges.drop_folder,
         context.verify,
     )
-    media = StoredMedia(objects, drop_folder)
+    media = StoredMedia(objects, drop_folder, catalog.removals.are_held)
     return (
         BackgroundTask(
             "removed projects",
@@ -351,7 +351,9 @@ def _application(
         catalog, callers, BrowserSessions.of(catalog, addresses, catalog.clock.now_us)
     )
     problems = _problems(context, presence)
-    media = StoredMedia(context.objects, context.edges.drop_folder)
+    media = StoredMedia(
+        context.objects, context.edges.drop_folder, context.catalog.removals.are_held
+    )
     release = version("headend")
     room: StreamRoom = do_nothing if ingest is None else ingest.room
     operations = InstallationReporter(

@@ -19,6 +19,8 @@ _LONGEST: Final = 400
 INSTALLATION: Final = "installation"
 # The same key in a store that media are being copied to; removed when all of them are there.
 COPYING: Final = "installation.copying"
+# The name of the backup that is being restored to a store; removed when all of it is there.
+RESTORING: Final = "installation.restoring"
 # The lease of the store: whose processes may write to it now (`storage.store_lease`).
 LEASE: Final = "installation.lease"
 # The folder of the copies that a CDN may read (`storage.objects.cdn_copies`): the only one.

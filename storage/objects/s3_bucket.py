@@ -289,6 +289,14 @@ class S3Bucket(Objects):
         """Return the sizes in bytes of all objects below `prefix`, by address."""
         return {each.address: each.size async for batch in self._walk(prefix) for each in batch}
 
+    async def stats(self, prefix: str) -> dict[str, ObjectStat]:
+        """Return the size and age of all objects below `prefix`, by address."""
+        return {
+            each.address: ObjectStat(size=each.size, modified_us=each.modified_us)
+            async for batch in self._walk(prefix)
+            for each in batch
+        }
+
     async def folder_names(self, prefix: str) -> set[str]:
         """Return the names of the folders below `prefix`, which the server tells apart.
 

@@ -45,7 +45,7 @@ from storage.catalog.schema.tables import (
 from storage.errors import CatalogError, CatalogNotEmpty, CopyOutdated
 
 # Of processes that ran on the old database.
-_NOT_COPIED: Final = (hosts, stream_owners)
+NOT_COPIED: Final = (hosts, stream_owners)
 # A run that is open meanwhile counts as left by a host that is gone (there is none with that
 # number). Which streams have one is not known here: any that was ever live may.
 _ORPHANED_STREAMS: Final = insert(stream_owners).from_select(
@@ -103,6 +103,28 @@ async def copy_catalog(source: Path, target: str, *, busy_ms: int = BUSY_MS) -> 
             return CatalogCopy(location=copy.location, rows=await _copy(reader, writer))
 
 
+async def find_installation(location: str) -> str | None:
+    """Return the installation key in a database of PostgreSQL; None if it has no rows.
+
+    Raises:
+        CatalogError: it cannot be used.
+    """
+    async with (
+        open_database(database_url(location), create=False) as database,
+        database.migrating() as connection,
+    ):
+        names = await connection.run_sync(lambda each: inspect(each).get_table_names())
+        if installation.name in names:
+            key = (await connection.execute(select(installation.c.key))).scalar_one_or_none()
+            if key is not None:
+                return key
+        for name in names:
+            rows = select(literal(1)).select_from(table(name))
+            if name != "alembic_version" and (await connection.execute(rows.limit(1))).first():
+                return ""
+    return None
+
+
 async def _prepare(writer: AsyncConnection, copy: Database) -> None:
     """Create the tables of the target, which must hold no row."""
     await writer.run_sync(lock_schema, copy.location)
@@ -128,7 +150,7 @@ async def _count_same(
     """Return how many rows both have; raise `differing` if one has others."""
     same = 0
     for catalog_table in METADATA.sorted_tables:
-        if catalog_table in _NOT_COPIED:
+        if catalog_table in NOT_COPIED:
             continue
         key = tuple_(*catalog_table.primary_key.columns)
         names = [column.name for column in catalog_table.primary_key.columns]
@@ -137,7 +159,7 @@ async def _count_same(
             same += (await reader.execute(count)).scalar_one()
             continue
         expected = 0
-        async for rows in _batches(reader, catalog_table):
+        async for rows in read_batches(reader, catalog_table):
             ours = {tuple(row[name] for name in names): _without_nul(row) for row in rows}
             # By their keys: the databases may order texts differently.
             query = select(catalog_table).where(key.in_(list(ours)))
@@ -156,7 +178,7 @@ async def _copy(reader: AsyncConnection, writer: AsyncConnection) -> int:
     numbered = await reader.execute(text("SELECT name, seq FROM sqlite_sequence"))
     last_numbers: dict[str, int] = {row.name: row.seq for row in numbered}
     for catalog_table in METADATA.sorted_tables:
-        if catalog_table in _NOT_COPIED:
+        if catalog_table in NOT_COPIED:
             continue
         number = await _copy_table(reader, writer, catalog_table)
         count = select(func.count()).select_from(catalog_table)
@@ -176,13 +198,13 @@ async def _copy_table(
 ) -> int:
     """Copy a table's rows in the order of their keys; return how many."""
     copied = 0
-    async for rows in _batches(reader, catalog_table):
+    async for rows in read_batches(reader, catalog_table):
         await _insert(writer, catalog_table, rows, copied)
         copied += len(rows)
     return copied
 
 
-async def _batches(
+async def read_batches(
     connection: AsyncConnection, catalog_table: Table
 ) -> AsyncGenerator[list[_Row], None]:
     """Yield a table's rows in the order of their keys.

@@ -81,6 +81,16 @@ class Installation(Repository):
             query = select(installation.c.pause).where(installation.c.paused_us >= since)
             return (await connection.execute(query)).scalar_one_or_none()
 
+    async def note_backup(self, begun_us: int) -> None:
+        """Record that a backup which was begun then is complete."""
+        async with self._database.writing() as connection:
+            await connection.execute(update(installation).values(backed_up_us=begun_us))
+
+    async def find_backup_us(self) -> int | None:
+        """Return when the newest complete backup was begun; None if none was made."""
+        async with self._database.reading() as connection:
+            return (await connection.execute(select(installation.c.backed_up_us))).scalar()
+
 
 async def _find(connection: AsyncConnection) -> FirstStart | None:
     statement = select(

@@ -5,13 +5,18 @@ usually deletes the objects at once, too; `storage.cleanup.removals` works off t
 neither a killed process nor a store that is away leaves objects for good. Addresses are never used
 again for other objects, so that it makes no difference when, and how often, they are deleted. What
 has expired by a clock is moved to the trash instead.
+
+While a backup copies what its snapshot of the catalog names, it holds them: what is deleted
+meanwhile is gone from every address, and its objects are deleted soon after. Whoever deletes them
+asks after the transaction that recorded them: one that came after the snapshot sees the hold, which
+came before it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import case, delete, func, select, update
 
 from media.ticks import MICROSECONDS
 from storage.catalog.engine.clock import now_in
@@ -19,6 +24,7 @@ from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.queries.insert_missing import insert_missing
 from storage.catalog.queries.row_reader import RowReader
+from storage.catalog.schema.tables import installation
 from storage.catalog.schema.upload_tables import removals as table
 from storage.objects.addresses import (
     live_stream,
@@ -119,6 +125,12 @@ def _folders_of(address: str) -> Iterator[str]:
         yield address
 
 
+async def are_held(connection: AsyncConnection) -> bool:
+    """Return whether a backup holds removals now."""
+    query = select(installation.c.id).where(installation.c.removals_held_us > now_in(connection))
+    return (await connection.execute(query)).first() is not None
+
+
 class Removals(Repository):
     """The rows of what is to be deleted; each method is one transaction."""
 
@@ -127,7 +139,27 @@ class Removals(Repository):
         query = select(*_READER.columns).where(_ROW.due_us <= now_us)
         query = query.order_by(_ROW.due_us, _ROW.address).limit(most)
         async with self._database.reading() as connection:
+            if await are_held(connection):
+                return ()
             return await _READER.find_all(connection, query)
+
+    async def are_held(self) -> bool:
+        """Return whether nothing may be deleted now; what was recorded is deleted later."""
+        async with self._database.reading() as connection:
+            return await are_held(connection)
+
+    async def hold(self, seconds: float) -> bool:
+        """Have nothing be deleted for so long; return whether it was held until now.
+
+        A hold ends by itself, so that a backup which is killed leaves none.
+        """
+        async with self._database.beating() as connection:
+            was_held = await are_held(connection)
+            until = now_in(connection) + round(seconds * MICROSECONDS)
+            held = func.coalesce(installation.c.removals_held_us, 0)
+            later = case((held > until, held), else_=until)  # another backup's
+            await connection.execute(update(installation).values(removals_held_us=later))
+            return was_held
 
     async def find_overdue(self, until_us: int, most: int) -> Overdue:
         """Return the removals that were recorded until a time, up to `most` of them one by one."""

@@ -48,7 +48,9 @@ WIDE: Final = BigInteger().with_variant(Integer, "sqlite")
 # One row for the whole installation: what the first start decided. `broadcaster_secret` signs
 # private channels and publishing over HTTP. `key` is also in the object store, to which the catalog
 # belongs (`storage.installation_key`); "" until a start has written it there. `relay_secret` is
-# what the hosts derive the key of the links between them from.
+# what the hosts derive the key of the links between them from. Until `removals_held_us` nothing is
+# deleted that rows do not name any more: a backup is being made. `backed_up_us` is when the newest
+# complete one was begun.
 installation = Table(
     "installation",
     METADATA,
@@ -60,6 +62,8 @@ installation = Table(
     Column("relay_secret", String(64), nullable=False, server_default=""),
     Column("pause", String(400)),
     Column("paused_us", BigInteger),
+    Column("removals_held_us", BigInteger),
+    Column("backed_up_us", BigInteger),
 )
 
 # One row: by which turns of its lease the object store is this catalog's (`storage.store_lease`).

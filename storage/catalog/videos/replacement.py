@@ -133,7 +133,8 @@ async def _keep_former(
     """Put the file of a locked video's row into the trash, as `source` takes its place.
 
     If that was there, it is so no more. If nothing is kept, the address of the old file is
-    returned, and it is recorded that it is to be deleted. A recording has no file.
+    returned, unless a backup holds it, and it is recorded that it is to be deleted. A recording has
+    no file.
     """
     taken_back = trash_rows.files_of(row.id) & (trash.c.source == source)
     await connection.execute(delete(trash).where(taken_back))
@@ -143,7 +144,7 @@ async def _keep_former(
         await trash_rows.add(connection, former_file(row), change)
         return None
     await removals.record(connection, objects=[row.source])
-    return str(row.source)
+    return None if await removals.are_held(connection) else str(row.source)
 
 
 def former_file(

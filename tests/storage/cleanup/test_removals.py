@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from delivery.edge.memory import MemoryEdge
+from headend.duties.media_remover import StoredMedia
 from media.no_op import do_nothing_async
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.queries.removals import FIRST_US
@@ -160,3 +161,27 @@ async def test_nothing_is_deleted_from_a_store_of_another_installation(
 
 async def gone(objects: UndeletableDisk) -> bool:
     return await media(objects) == []
+
+
+async def test_nothing_is_deleted_while_a_backup_holds_removals(
+    catalog: Catalog, objects: UndeletableDisk
+) -> None:
+    await catalog.installation.first_start(1)
+    now_us = await deleted(catalog, objects, HASH)
+    assert not await catalog.removals.hold(30.0), "nothing was held before"
+    assert await remove_due(objects, do_nothing_async, catalog.removals, now_us) == 0
+    await StoredMedia(objects, do_nothing_async, catalog.removals.are_held).remove([HASH])
+    assert len(await media(objects)) == 2
+    assert await catalog.removals.hold(0.01), "a shorter hold of another backup shortens none"
+    assert await catalog.removals.are_held()
+
+
+async def test_a_hold_of_a_backup_that_was_killed_ends(
+    catalog: Catalog, objects: UndeletableDisk
+) -> None:
+    await catalog.installation.first_start(1)
+    now_us = await deleted(catalog, objects, HASH)
+    await catalog.removals.hold(0.0)
+    assert not await catalog.removals.are_held()
+    await remove_due(objects, do_nothing_async, catalog.removals, now_us)
+    assert await media(objects) == []

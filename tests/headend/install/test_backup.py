@@ -1,0 +1,186 @@
+"""A backup has all that its catalog names, whatever is deleted meanwhile; a check finds damage."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from headend.config.settings import ServiceSettings
+from headend.duties.media_remover import StoredMedia
+from headend.install.backup import make_backup
+from headend.install.backup_place import BackupRefused
+from headend.install.installation import DATABASE
+from media.no_op import do_nothing_async
+from storage.backups.media_pass import PassProgress
+from storage.backups.repository import DATA, ForeignBackups
+from storage.catalog import open_catalog
+from storage.catalog.queries.removals import FIRST_US
+from storage.catalog.records.common import Change
+from storage.cleanup.removals import remove_due
+from storage.objects.disk import DiskObjects
+from tests.support.headend.backed_up import (
+    HASH,
+    KEEP,
+    NEWER,
+    BackedUpSite,
+    add_video,
+    in_loop_of_its_own,
+    media_of,
+)
+from tests.support.sql import run_sql
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> BackedUpSite:
+    return BackedUpSite.installed(tmp_path)
+
+
+def number_of(data: Path, hash_: str) -> int:
+    number = run_sql(data / DATABASE, f"SELECT id FROM videos WHERE hash = '{hash_}'")[0][0]
+    assert isinstance(number, int)
+    return number
+
+
+async def delete_video(settings: ServiceSettings, hash_: str, *, knows_holds: bool = True) -> None:
+    """Delete a video as the API does, or as a process does that knows nothing of holds."""
+    data = Path(settings.data)
+    async with open_catalog(data / DATABASE, migrate=False) as catalog:
+        await catalog.videos.remove(number_of(data, hash_), Change(1))
+        with DiskObjects(data / "objects") as objects:
+            are_held = (catalog.removals.are_held,) if knows_holds else ()
+            await StoredMedia(objects, do_nothing_async, *are_held).remove([hash_])
+
+
+class Meanwhile:
+    """Adds a video once most media are copied, and deletes it once the catalog is."""
+
+    def __init__(self, settings: ServiceSettings, *, knows_holds: bool) -> None:
+        self._settings = settings
+        self._knows_holds = knows_holds
+        self.added = self.deleted = False
+
+    def __call__(self, now: PassProgress) -> None:
+        if not self.added and now.folders == now.of_folders:
+            self.added = True
+            in_loop_of_its_own(lambda: asyncio.run(add_video(Path(self._settings.data), NEWER)))
+        elif self.added and not self.deleted:  # the first folder of the second pass
+            self.deleted = True
+            in_loop_of_its_own(
+                lambda: asyncio.run(
+                    delete_video(self._settings, NEWER, knows_holds=self._knows_holds)
+                )
+            )
+
+
+async def test_what_is_deleted_after_the_catalog_was_copied_is_still_there_for_the_copy(
+    site: BackedUpSite, tmp_path: Path
+) -> None:
+    settings = site.settings()
+    meanwhile = Meanwhile(settings, knows_holds=True)
+    made = await make_backup(settings, site.place, KEEP, meanwhile)
+    assert meanwhile.deleted and made.missing == ()
+    restored = await site.restored(tmp_path / "new")
+    assert f"sources/{NEWER}/1" in media_of(restored), "the catalog of the backup names it"
+    async with open_catalog(site.data / DATABASE, migrate=False) as catalog:
+        with DiskObjects(site.data / "objects") as objects:
+            assert f"sources/{NEWER}/1" in await objects.addresses("sources"), "it is held"
+            run_sql(site.data / DATABASE, "UPDATE installation SET removals_held_us = 0")
+            later_us = catalog.clock.now_us() + FIRST_US + 60_000_000
+            await remove_due(objects, do_nothing_async, catalog.removals, later_us)
+            assert f"sources/{NEWER}/1" not in await objects.addresses("sources")
+
+
+async def test_what_is_deleted_by_a_process_that_knows_no_holds_costs_another_pass(
+    site: BackedUpSite, tmp_path: Path
+) -> None:
+    settings = site.settings()
+    meanwhile = Meanwhile(settings, knows_holds=False)
+    made = await make_backup(settings, site.place, KEEP, meanwhile)
+    assert meanwhile.deleted and made.missing == ()
+    restored = await site.restored(tmp_path / "new")
+    assert f"sources/{NEWER}/1" not in media_of(restored)
+    async with open_catalog(restored / DATABASE, migrate=False) as catalog:
+        assert await catalog.videos.find_known([NEWER]) == frozenset(), "the second one is used"
+
+
+async def test_the_next_backup_copies_what_is_new_and_keeps_a_newest_a_day(
+    site: BackedUpSite,
+) -> None:
+    first = await site.backup()
+    assert (first.backup.objects, first.copied) == (len(media_of(site.data)), 4)
+    again = await site.backup()
+    assert (again.copied, again.pruned, again.removed) == (0, 1, 0)
+    await delete_video(site.settings(), HASH)
+    await add_video(site.data, NEWER)
+    last = await site.backup()
+    # Both videos have the same file.
+    assert (last.copied, last.pruned, last.removed) == (1, 1, 1)
+    assert site.names == [last.backup.name]
+
+
+async def test_files_lost_before_are_said_and_no_older_backup_is_removed(
+    site: BackedUpSite,
+) -> None:
+    await site.backup()
+    (site.data / f"objects/sources/{HASH}/1").unlink()
+    made = await site.backup()
+    assert [each.address for each in made.missing] == [f"sources/{HASH}/1"]
+    assert (made.backup.missing, len(site.names)) == (1, 2)
+    result = site.run("backup", str(site.place))
+    assert result.exit_code == 1
+    assert f"sources/{HASH}/1: uploaded file" in result.output
+
+
+async def test_a_check_names_damage_and_the_next_backup_mends_it(site: BackedUpSite) -> None:
+    made = await site.backup()
+    assert site.run("backup", str(site.place), "--check").exit_code == 0
+    files = sorted(path for path in (site.place / DATA).rglob("*") if path.is_file())
+    files[0].write_bytes(files[0].read_bytes()[:-1] + b"?")
+    files[1].unlink()
+    result = site.run("backup", str(site.place), "--check")
+    assert result.exit_code == 1
+    assert "2 are missing or not as they were written" in result.output
+    assert f"  {made.backup.name}: " in result.output
+    assert (await site.backup()).copied == 2
+    result = site.run("backup", str(site.place), "--check")
+    assert (result.exit_code, result.output.splitlines()[-1]) == (0, "all are as they were written")
+
+
+@pytest.mark.parametrize("part", ["catalog.sqlite", "objects.tsv"])
+async def test_a_check_finds_a_damaged_part(site: BackedUpSite, part: str) -> None:
+    made = await site.backup()
+    (site.place / "backups" / made.backup.name / part).write_bytes(b"other bytes")
+    result = site.run("backup", str(site.place), "--check")
+    assert (result.exit_code, f"{made.backup.name}: {part}" in result.output) == (1, True)
+
+
+async def test_places_of_others_are_refused(site: BackedUpSite, tmp_path: Path) -> None:
+    (site.place / "videos" / "x").mkdir(parents=True)
+    with pytest.raises(ForeignBackups, match="has other files"):
+        await site.backup()
+    inside = site.run("backup", str(site.data / "backups"))
+    assert (inside.exit_code, "is in the data folder" in inside.output) == (1, True)
+    other = BackedUpSite.installed(tmp_path / "other")
+    await other.backup()
+    other.data = site.data
+    with pytest.raises(ForeignBackups, match="another installation"):
+        await other.backup()
+
+
+async def test_a_second_backup_at_the_same_time_is_refused(site: BackedUpSite) -> None:
+    results: list[str] = []
+
+    def try_another(now: PassProgress) -> None:
+        if not results:
+            results.append(site.run("backup", str(site.place)).output)
+
+    await make_backup(site.settings(), site.place, KEEP, try_another)
+    assert "another `headend backup` is at work on" in results[0]
+
+
+async def test_a_backup_before_the_first_start_is_refused(tmp_path: Path) -> None:
+    site = BackedUpSite(tmp_path / "data", tmp_path / "backups")
+    with pytest.raises(BackupRefused, match="does not exist"):
+        await site.backup()
+    result = site.run("backup")
+    assert (result.exit_code, "or set backup.to" in result.output) == (1, True)
