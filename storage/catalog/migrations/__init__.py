@@ -33,7 +33,7 @@ from storage.catalog.schema.tables import METADATA
 from storage.errors import SchemaMismatch, SchemaMissing, SchemaNewer, SchemaOlder, SchemaTooOld
 
 # The newest step; a test compares it with the modules in `versions`.
-REVISION: Final = "0016.12"
+REVISION: Final = "0016.14"
 _OLDEST: Final = "0016.2"  # from which the steps lead: that of version 0.2
 # Where Alembic keeps a catalog's revision. It is as Alembic makes it; a test compares them.
 _VERSION: Final = Table(

@@ -4,5 +4,6 @@
 `casefold` and `digest` prepare texts and secrets for lookups, `text_search` searches titles and
 names, `visibility` reads what viewers may see, `insert_missing` adds rows that may exist,
 `living_hosts` determines which hosts live, `row_reader` makes records of rows, `due` counts rows
-whose time is over, and `removals` are objects that are to be deleted.
+whose time is over, `removals` are objects that are to be deleted, and `alerts` are queued for those
+who want mail of them.
 """

@@ -48,7 +48,8 @@ WIDE: Final = BigInteger().with_variant(Integer, "sqlite")
 # One row for the whole installation: what the first start decided. `broadcaster_secret` signs
 # private channels and publishing over HTTP. `key` is also in the object store, to which the catalog
 # belongs (`storage.installation_key`); "" until a start has written it there. `relay_secret` is
-# what the hosts derive the key of the links between them from.
+# what the hosts derive the key of the links between them from. `mail` is who gets mail of alerts
+# (`storage.catalog.records.alerts`), a JSON object, as that of a project.
 installation = Table(
     "installation",
     METADATA,
@@ -60,6 +61,7 @@ installation = Table(
     Column("relay_secret", String(64), nullable=False, server_default=""),
     Column("pause", String(400)),
     Column("paused_us", BigInteger),
+    Column("mail", Text, nullable=False, server_default="{}"),
 )
 
 # One row: by which turns of its lease the object store is this catalog's (`storage.store_lease`).
@@ -92,6 +94,7 @@ projects = Table(
     Column("slate", String(64)),
     Column("origins", Text, nullable=False, server_default=""),
     Column("removed_us", BigInteger),
+    Column("mail", Text, nullable=False, server_default="{}"),
     sqlite_autoincrement=True,
 )
 
