@@ -5,6 +5,7 @@ conditions of a machine (`storage.catalog.alerts.conditions`). The names are sto
 the API.
 """
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -20,5 +21,18 @@ class AlertKind(StrEnum):
     BACKUP = "backup"
 
 
+# What mail servers take without an extension (RFC 5321, 4.1.2, without quoted names), and nothing
+# that could end a header or a command.
+_ADDRESS: Final = re.compile(
+    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+    r"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*"
+    r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+)
+_MOST_ADDRESS: Final = 254  # RFC 5321, 4.5.3.1.3, without the brackets
 # Those of one project's streams and videos; the others are of the installation alone.
 OF_PROJECTS: Final = (AlertKind.PRIMARY_LOST, AlertKind.OFF_AIR, AlertKind.VIDEO_FAILED)
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is an address for mail, as `ops@example.org`."""
+    return len(text) <= _MOST_ADDRESS and _ADDRESS.fullmatch(text) is not None

@@ -7,8 +7,8 @@ words; passwords are in none of them.
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from email.message import EmailMessage
 from functools import partial
 from pathlib import Path
@@ -85,9 +85,32 @@ async def send(
     Raises:
         MailNotSent: the server did not accept it.
     """
-    try:
+    with _in_words(server, progress):
         async with asyncio.timeout(_ALL_SECONDS):
             return await _send(server, mail, address, progress, step_seconds, text_seconds)
+
+
+async def greet(server: SmtpServer, *, step_seconds: float = STEP_SECONDS) -> None:
+    """Connect to the server and sign in, as for a mail, and send none.
+
+    Raises:
+        MailNotSent: that failed.
+    """
+    with _in_words(server, SendProgress()):
+        client = await _client(server, step_seconds)
+        try:
+            await client.connect()
+            with suppress(aiosmtplib.SMTPException, OSError):
+                await client.quit(timeout=_QUIT_SECONDS)
+        finally:
+            client.close()
+
+
+@contextmanager
+def _in_words(server: SmtpServer, progress: SendProgress) -> Generator[None]:
+    """Raise `MailNotSent` for whatever the block raises of a server."""
+    try:
+        yield
     except aiosmtplib.SMTPResponseException as error:
         raise MailNotSent(_refusal(error)) from error
     except (TimeoutError, aiosmtplib.SMTPTimeoutError) as error:

@@ -23,7 +23,8 @@ from tests.support.shared_engines import mostly_on
 _METHODS: Final = {"GET", "POST", "PUT", "DELETE", "PATCH"}
 # These paths name no record: the answers depend on the caller alone.
 OF_NO_RECORD: Final = {
-    "/api/projects", "/api/tokens", "/api/countries", "/api/resolutions",
+    "/api/projects", "/api/tokens", "/api/countries", "/api/resolutions", "/api/operations/mail",
+    "/api/operations/mail/test",
 }  # fmt: skip
 # Reads no record, but asks the ingest process, of which there is none here.
 OF_AN_INGEST: Final = "/api/streams/{stream_id}/ingest"

@@ -23,6 +23,7 @@ class Site(msgspec.Struct):
 
     catalog: Catalog
     stream: StreamRecord
+    location: str | Path
     now_us: int = NOW_US
 
     def mailer(self, server: SmtpServer, *, seconds: float = 30.0) -> Mailer:
@@ -55,4 +56,4 @@ async def site(either_database: str | Path) -> AsyncGenerator[Site]:
         assert stream is not None
         for scope, address in ((1, "owner@a.example"), (INSTALLATION, "ops@a.example")):
             await catalog.recipients.change(scope, AlertEdit(to=(address,)), Change(2))
-        yield Site(catalog, stream)
+        yield Site(catalog, stream, either_database)

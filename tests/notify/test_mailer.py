@@ -5,6 +5,8 @@ The server is aiosmtpd on loopback, the clock that of the test, the databases ar
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from media.stream_events import EncoderOffEvent, SlateEvent
 from media.ticks import MICROSECONDS
 from notify.mailer import Mailer, MailTrial
 from storage.catalog import open_catalog
+from storage.catalog.engine.connection import AsyncConnection
+from storage.catalog.engine.database import database_url, open_database
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import VideoFailedEvent
 from storage.catalog.records.common import Change
@@ -28,12 +32,22 @@ LOST = EncoderOffEvent(slot="primary", receiving_count=0, reason="lost")
 DARK = SlateEvent(reason="lost")
 
 
+@asynccontextmanager
+async def writing(site: Site) -> AsyncGenerator[AsyncConnection]:
+    """Write to the site's database, as one of its processes does."""
+    async with (
+        open_database(database_url(site.location), create=False) as database,
+        database.writing() as connection,
+    ):
+        yield connection
+
+
 async def happen(site: Site) -> None:
     """Let each kind of alert happen once."""
     now_us = site.now_us
     await site.catalog.events.add(site.stream.hash, LOST, now_us)
     await site.catalog.events.add(site.stream.hash, DARK, now_us)
-    async with site.catalog._database.writing() as connection:
+    async with writing(site) as connection:
         failed = VideoFailedEvent(reason="no picture")
         await announce(connection, 1, "", failed, change=Change(now_us))
     for kind in (AlertKind.DISK, AlertKind.CERTIFICATE, AlertKind.BACKUP):
@@ -61,7 +75,7 @@ OF_OPERATOR = sorted(
 
 async def rename(site: Site, table: str, name: str) -> None:
     """Give a table of the database another name."""
-    async with site.catalog._database.writing() as connection:
+    async with writing(site) as connection:
         await connection.execute(text(f"ALTER TABLE {table} RENAME TO {name}"))
 
 
@@ -173,7 +187,7 @@ async def test_what_was_due_is_sent_after_a_restart(
         assert server.mails == []
         server.text_seconds = 0.0
         async with open_catalog(either_database, migrate=False) as catalog:
-            again = Site(catalog, site.stream, site.now_us)
+            again = Site(catalog, site.stream, site.location, site.now_us)
             # At once: the process that stopped gave its leases back.
             await pass_time(again, again.mailer(server.settings()), 30, step=10)
         assert subjects(server, "owner@a.example") == OF_OWNER
@@ -186,7 +200,7 @@ async def test_of_two_processes_one_sends_each_mail(
     async with mail_server() as server:
         await happen(site)
         async with open_catalog(either_database, migrate=False) as catalog:
-            other = Site(catalog, site.stream, site.now_us)
+            other = Site(catalog, site.stream, site.location, site.now_us)
             both = [site.mailer(server.settings()), other.mailer(server.settings())]
             for _ in range(20):
                 site.now_us = other.now_us = site.now_us + 10 * SECOND

@@ -32,6 +32,19 @@ class AlertRecipients(Repository):
             text = (await connection.execute(_select(scope))).scalar_one_or_none()
         return None if text is None else parse_settings(text)
 
+    async def is_any(self) -> bool:
+        """Return whether anyone is to get mail."""
+        nobody = msgspec.json.encode(AlertSettings()).decode()
+        of_projects = select(projects.c.mail).where(
+            projects.c.mail != nobody, project_lookup.IS_PRESENT
+        )
+        async with self._database.reading() as connection:
+            texts = [
+                *(await connection.execute(select(installation.c.mail))).scalars(),
+                *(await connection.execute(of_projects)).scalars(),
+            ]
+        return any(parse_settings(each).to for each in texts)
+
     async def change(
         self,
         scope: int,
