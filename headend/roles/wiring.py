@@ -280,7 +280,7 @@ def _send_mails(context: RoleContext) -> tuple[BackgroundTask, ...]:
     # With an SMTP client, which only these processes need.
     from headend.roles.mail import mailer_task  # noqa: PLC0415 # see above
 
-    return (mailer_task(context),)
+    return (mailer_task(context.settings.mail, context.catalog, _console(context)),)
 
 
 def _mail_test(context: RoleContext) -> MailTest | None:
@@ -289,7 +289,11 @@ def _mail_test(context: RoleContext) -> MailTest | None:
         return None
     from headend.roles.mail import mail_test  # noqa: PLC0415 # as above
 
-    return mail_test(context)
+    return mail_test(context.settings.mail, context.catalog, _console(context))
+
+
+def _console(context: RoleContext) -> str:
+    return f"{context.addresses.http}/console"
 
 
 @asynccontextmanager
