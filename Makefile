@@ -16,7 +16,7 @@ ALONE := tests/e2e/test_demo.py
 # What pyright said beside the last `make test`.
 TYPES := .venv/.types
 
-.PHONY: help pictures drawings run demo demo-hosts install setup tools fmt lint types house compiled quick test spare-types all-tests e2e bench fuzz prove proofs cover web requirements advisories images engines clean
+.PHONY: help pictures drawings run demo demo-hosts install setup tools fmt lint types house compiled quick test spare-types all-tests e2e bench fuzz prove proofs cover web requirements advisories images monitoring engines clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ requirements: ## compile requirements/ from pyproject.toml anew (needs uv; ARGS=
 
 advisories: setup ## known vulnerabilities of what is pinned, bundled and served; fails if not all could be checked
 	@$(BIN)/python -m scripts.advisories requirements/runtime.txt requirements/dev.txt web/package-lock.json requirements/ffmpeg.toml
+
+monitoring: setup ## check the alert rules and the dashboard in deploy/monitoring (needs promtool: apt-get install prometheus)
+	$(BIN)/pytest -q tests/deploy/test_monitoring.py
 
 images: ## write the digests of the images that deploy/ builds on to deploy/.env (needs Docker or skopeo)
 	@scripts/images.sh

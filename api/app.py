@@ -25,6 +25,7 @@ from api.http.openapi import ReadyDocuments, ReferencePage, operation_id
 from api.http.operation import Services, provide_plain
 from api.http.routes import list_all_methods, needs_known_query
 from api.intake.upload_intake import UploadIntake
+from api.library.alert_mail import InstallationMailController, MailTests, ProjectMailController
 from api.library.countries import CountriesController
 from api.library.events import EventsController
 from api.library.labels import (
@@ -41,7 +42,7 @@ from api.library.tokens import TokensController
 from api.library.trash import ProjectTrashController, TrashController, TrashItemController
 from api.operations.endpoints import OperationsController
 from api.operations.report import OperationsReporter, StreamRoom
-from api.ports import MediaRemover
+from api.ports import MailTest, MediaRemover
 from api.schemas.presenter import Presenter
 from api.schemas.urls import Addresses
 from api.streams.clips import ClipsController
@@ -86,6 +87,8 @@ _CONTROLLERS: Final = (
     EventsController,
     ProjectsController,
     ProjectController,
+    ProjectMailController,
+    InstallationMailController,
     TokensController,
     ProjectTrashController,
     TrashController,
@@ -200,6 +203,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     import_rules: ImportRules = _PUBLIC,
     quotas: QuotaLimits = NO_QUOTAS,
     operations: OperationsReporter | None = None,
+    mail_test: MailTest | None = None,
     clock_us: Callable[[], int] = wall_clock_us,
     trash_us: int = 0,
     command: str = "headend",
@@ -224,10 +228,10 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
     `/` redirects to `home`, or to the console, which shows `problems`: sentences about what the
     service cannot do, and the `room` of its machine. For `end_holds_seconds` encoders of a stream
     that was ended are refused; their runs follow `policy` where nothing is set for them. Without
-    `operations` there are no endpoints about the installation as a whole. `command` is how an
-    operator starts ours in a shell; `knows_countries`: those of viewers can be looked up.
-    `files_wait` returns True while no pictures of files are begun to be encoded, because live
-    streams need this machine.
+    `operations` there are no endpoints about the installation as a whole; without a `mail_test` no
+    mail server is set. `command` is how an operator starts ours in a shell; `knows_countries`:
+    those of viewers can be looked up. `files_wait` returns True while no pictures of files are
+    begun to be encoded, because live streams need this machine.
     """
     callers = rate_limiter or CallerRateLimiter(UNLIMITED)
     sessions = BrowserSessions.of(catalog, addresses, clock_us)
@@ -242,6 +246,7 @@ def create_app(  # noqa: PLR0913  # the parts of an application, each by its nam
         "import_rules": _constant(import_rules),
         "quotas": _constant(ProjectQuotas(QuotaCheck(catalog.usage, quotas, clock_us))),
         "operations": _constant(operations),
+        "mail_tests": _constant(MailTests(mail_test)),
         "command": _constant(command),
         "files_wait": _constant(files_wait),
     }

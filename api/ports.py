@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from storage.catalog.records.alerts import MailAnswer
 from storage.catalog.records.common import ProjectRecord, PublicRecord
 
 
@@ -31,6 +32,15 @@ class MediaRemover(Protocol):
 
         It raises nothing, as `remove`.
         """
+        ...
+
+
+@runtime_checkable  # Litestar checks the types of dependencies
+class MailTest(Protocol):
+    """Sends mails by which an operator tries out the mail server."""
+
+    async def __call__(self, addresses: Sequence[str], /) -> Sequence[MailAnswer]:
+        """Send one to each address and return what the server answered, in words."""
         ...
 
 

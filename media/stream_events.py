@@ -9,11 +9,16 @@ order, and its docstring says when it is written: `docs/events.md` is made of th
 and facts stay as they are, since clients and older rows have them.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 
+from media.alerts import AlertKind
+
 _Meta = msgspec.Meta
+_PRIMARY: Final = "primary"
+# Of encoders that nobody ended, and of a source that sends nothing.
+_LOSSES: Final = frozenset({"lost", "silent", "stalled"})
 _Count = Annotated[int, _Meta(description="how many encoders of the stream send then")]
 
 
@@ -44,6 +49,11 @@ class OwnerEvent(msgspec.Struct, frozen=True, kw_only=True):
         values.pop("type", None)
         return values
 
+    @property
+    def alert(self) -> AlertKind | None:
+        """The kind of alert by which operators are told of it; None if they are not."""
+        return None
+
 
 class StreamEvent(OwnerEvent, frozen=True, kw_only=True):
     """An event of a live stream: it gets the stream's next number."""
@@ -64,6 +74,11 @@ class EncoderSilentEvent(StreamEvent, frozen=True, kw_only=True, tag="encoder si
 
     slot: str
     receiving_count: _Count
+
+    @property
+    def alert(self) -> AlertKind | None:
+        """That the primary is lost, though it is connected."""
+        return AlertKind.PRIMARY_LOST if self.slot == _PRIMARY else None
 
 
 class EncoderFaultEvent(StreamEvent, frozen=True, kw_only=True, tag="encoder fault"):
@@ -93,6 +108,12 @@ class EncoderOffEvent(StreamEvent, frozen=True, kw_only=True, tag="encoder off")
     cause: Annotated[
         str | msgspec.UnsetType, _Meta(description="if it ended with the process that received it")
     ] = msgspec.UNSET
+
+    @property
+    def alert(self) -> AlertKind | None:
+        """That the primary is lost, if neither it nor an owner ended its stream."""
+        is_lost = self.reason in _LOSSES or self.cause is not msgspec.UNSET
+        return AlertKind.PRIMARY_LOST if self.slot == _PRIMARY and is_lost else None
 
 
 class TakenOverEvent(StreamEvent, frozen=True, kw_only=True, tag="taken over"):
@@ -165,6 +186,11 @@ class SlateEvent(StreamEvent, frozen=True, kw_only=True, tag="slate"):
 
     reason: str
 
+    @property
+    def alert(self) -> AlertKind | None:
+        """That the stream is off air unexpectedly, if nobody paused or ended it."""
+        return AlertKind.OFF_AIR if self.reason in _LOSSES else None
+
 
 class BackOnAirEvent(StreamEvent, frozen=True, kw_only=True, tag="back on air"):
     """An encoder replaced the slate."""
@@ -182,6 +208,11 @@ class OffAirEvent(StreamEvent, frozen=True, kw_only=True, tag="off air"):
     cause: Annotated[str | msgspec.UnsetType, _Meta(description="if the end was unusual")] = (
         msgspec.UNSET
     )
+
+    @property
+    def alert(self) -> AlertKind | None:
+        """That the stream is off air unexpectedly, if its end was unusual."""
+        return None if self.cause is msgspec.UNSET else AlertKind.OFF_AIR
 
 
 # -- the machine -----------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ command_of curl curl
 [ -x /usr/sbin/haproxy ] || missing="$missing haproxy" # in front of hosts that receive streams, too
 command_of caddy caddy # in front of the service
 command_of openssl openssl # makes its certificate
+command_of promtool prometheus # checks the alert rules
 command_of buildah buildah # shows what gets into the image
 command_of docker-compose docker-compose # reads the compose file
 command_of skopeo skopeo # asks a registry for digests

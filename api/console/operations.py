@@ -10,9 +10,11 @@ from api.console.page import GivenConsole, is_fragment_request
 from api.http.auth import needs_all_projects
 from api.http.operation import PlainCall
 from api.http.parameters import missing
+from api.library.alert_mail import GivenTests, mail_tag, show_mail
 from api.operations.report import Finding, OperationsReporter
+from storage.catalog.records.alerts import INSTALLATION, AlertSettings
 
-_FRAGMENTS: Final = {"installation": "_operations.html"}
+_FRAGMENTS: Final = {"installation": "_operations.html", "mail": "_operations_mail.html"}
 
 
 @get("/operations", guards=[needs_all_projects])
@@ -20,6 +22,7 @@ async def operations_page(
     plain: PlainCall,
     operations: NamedDependency[OperationsReporter | None],
     console: GivenConsole,
+    mail_tests: GivenTests,
     examine: FromQuery[str | None] = None,
 ) -> Response[str]:
     """Show the installation; with `examine` also what the doctor finds, which may take a while.
@@ -37,10 +40,13 @@ async def operations_page(
             findings = list(await operations.examine())
         except TimeoutError:
             too_slow = True
+    mail = await plain.catalog.recipients.find(INSTALLATION) or AlertSettings()
     return console.page(
         plain.request,
         "operations.html",
         fragments=_FRAGMENTS,
+        mail=await show_mail(plain.catalog, INSTALLATION, mail, mail_tests),
+        mail_tag=mail_tag(mail),
         report=await operations.report(),
         findings=findings,
         too_slow=too_slow,

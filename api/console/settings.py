@@ -9,6 +9,7 @@ from api.console.label_choice import BY_NAME
 from api.console.page import GivenConsole
 from api.http.operation import Call
 from api.http.parameters import read_query
+from api.library.alert_mail import GivenTests, mail_tag, show_mail
 from api.library.lookup import PROJECT, ProjectCall, label_tag, player_tag, project_tag
 from api.streams.presenter import present_settings, settings_tag
 from storage.catalog.records.common import Page, ProjectRecord, TokenRecord
@@ -18,6 +19,7 @@ _MOST_RESTRICTED: Final = 100
 _FRAGMENTS: Final = {
     "project": "_settings_project.html",
     "defaults": "_settings_defaults.html",
+    "mail": "_settings_mail.html",
     "players": "_settings_players.html",
     "tags": "_settings_tags.html",
     "categories": "_settings_categories.html",
@@ -27,12 +29,16 @@ _FRAGMENTS: Final = {
 
 @get("/{project_id:str}/settings", dependencies=PROJECT)
 async def settings_page(
-    call: ProjectCall, console: GivenConsole, tokens: FromQuery[str | None] = None
+    call: ProjectCall,
+    console: GivenConsole,
+    mail_tests: GivenTests,
+    tokens: FromQuery[str | None] = None,
 ) -> Response[str]:
     """Show the settings; `tokens` is the page of the tokens."""
     number, size = call.record.id, _MOST_NAMED
     labels = call.catalog.labels
     record = call.still_there(await call.catalog.project_settings.find(number))
+    mail = call.still_there(await call.catalog.recipients.find(number))
     return console.page(
         call.request,
         "settings.html",
@@ -41,6 +47,8 @@ async def settings_page(
         project_tag=project_tag(call.record),
         settings_tag=settings_tag(record),
         defaults=present_settings(record, call.addresses),
+        mail=await show_mail(call.catalog, number, mail, mail_tests),
+        mail_tag=mail_tag(mail),
         player_tag=player_tag,
         label_tag=label_tag,
         players=await call.catalog.players.find_page(number, sort=BY_NAME, size=size),

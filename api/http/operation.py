@@ -133,10 +133,21 @@ def _guards(all_projects: bool) -> list[Any]:  # Any: guards of several types
 
 
 def shows(
-    summary: str, path: str | None = None, *, errors: Sequence[HTTPStatus] = ()
+    summary: str,
+    path: str | None = None,
+    *,
+    errors: Sequence[HTTPStatus] = (),
+    all_projects: bool = False,
 ) -> HTTPRouteHandler:
-    """Declare an operation that shows something."""
-    return get(path, summary=summary, responses=documented(*READ_ERRORS, *errors))
+    """Declare an operation that shows something; `all_projects` as in `adds`."""
+    guards = [needs_all_projects] if all_projects else []
+    of_guards = [HTTPStatus.FORBIDDEN] if all_projects else []
+    return get(
+        path,
+        guards=guards,
+        summary=summary,
+        responses=documented(*READ_ERRORS, *of_guards, *errors),
+    )
 
 
 def adds(
@@ -166,11 +177,15 @@ def edits(
     path: str | None = None,
     *,
     errors: Sequence[HTTPStatus] = (),
+    all_projects: bool = False,
 ) -> HTTPRouteHandler:
-    """Declare an operation that changes a record as a JSON body says."""
+    """Declare an operation that changes a record as a JSON body says.
+
+    `all_projects` as in `adds`.
+    """
     return put(
         path,
-        guards=[needs_write],
+        guards=_guards(all_projects),
         operation_class=described(body),
         summary=summary,
         responses=documented(*BODY_ERRORS, *errors),
@@ -196,11 +211,20 @@ def takes_form(
     )
 
 
-def commands(summary: str, path: str, *, errors: Sequence[HTTPStatus] = ()) -> HTTPRouteHandler:
-    """Declare an operation that does something with a record, and needs no body."""
+def commands(
+    summary: str,
+    path: str,
+    *,
+    errors: Sequence[HTTPStatus] = (),
+    all_projects: bool = False,
+) -> HTTPRouteHandler:
+    """Declare an operation that does something with a record, and needs no body.
+
+    `all_projects` as in `adds`.
+    """
     return post(
         path,
-        guards=[needs_write],
+        guards=_guards(all_projects),
         status_code=HTTPStatus.OK,
         summary=summary,
         responses=documented(*CHANGE_ERRORS, *errors),

@@ -16,6 +16,7 @@ from api.intake.limits import UploadLimits
 from api.pusher.limits import PusherSettings
 from headend.config.backup_settings import BackupSettings
 from headend.config.host_settings import HostsSettings
+from headend.config.mail_settings import MailSettings
 from headend.config.section import Section, explain
 from headend.config.storage_settings import StorageSettings
 from headend.http.connections import CONNECTIONS
@@ -423,6 +424,7 @@ class ServiceSettings(Section, frozen=True, kw_only=True):
     limits: Limits = Limits()
     broadcaster: PusherSettings = PusherSettings()
     redis: RedisSettings = RedisSettings()
+    mail: MailSettings = MailSettings()
     log: LogSettings = LogSettings()
 
     @property
@@ -475,7 +477,8 @@ def load(
             f"{source}: live.kept_seconds: Expected at least live.listed_seconds "
             f"and one segment, {least:g} s"
         )
-    for name, error in {**settings.storage.errors(), **settings.imports.errors()}.items():
+    wrong = (settings.storage.errors(), settings.imports.errors(), settings.mail.errors())
+    for name, error in [item for errors in wrong for item in errors.items()]:
         raise SettingsError(f"{sources.get(name, 'default')}: {name}: {error}") from error
     return settings, sources
 

@@ -6,7 +6,6 @@ periodically (`storage.cleanup`).
 """
 
 import asyncio
-import datetime
 import os
 import platform
 import shutil
@@ -17,15 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-
 from api.operations.report import Finding, FindingItem
 from headend.config.settings import ServiceSettings
 from headend.install.cdn_check import check_cdn
-from headend.install.certificates import CertificateFiles
+from headend.install.certificate_check import check_certificates
 from headend.install.findings import size_text
 from headend.install.installation import catalog_location, own_store
 from headend.install.locks import schema_in_use
+from headend.install.mail_check import check_mail
 from headend.install.media_store import OBJECTS, StoredFiles, bucket_of, open_store, read_store
 from headend.install.redis_finding import redis_finding
 from headend.own_command import runnable
@@ -57,9 +55,6 @@ from storage.wall_clock import wall_clock_us
 from transcode.sandbox.landlock import landlock_abi, landlock_text
 from transcode.sandbox.rlimits import SandboxError
 
-# Two weeks leave time to order a certificate by hand. The local one is renewed 30 days before its
-# end at a start or reload, so one with less time left belongs to a service that had neither.
-_CERTIFICATE_DAYS: Final = 14
 # Clocks that are set by NTP differ by less than a second.
 _AHEAD_US: Final = 60 * MICROSECONDS
 _SKEW_US: Final = MICROSECONDS
@@ -93,7 +88,7 @@ async def examine(
     findings += await asyncio.to_thread(
         lambda: (
             _disk_space(folder, settings.storage.min_free_bytes),
-            *_certificates(settings, folder / "tls", now_us),
+            *check_certificates(settings, folder / "tls", now_us),
         )
     )
     has_copies = settings.storage.delivery == "cdn"
@@ -108,6 +103,7 @@ async def examine(
                 partial(_numbers, catalog),
                 partial(_restrictions, settings, catalog),
                 partial(_jobs, catalog, stored_us),
+                partial(check_mail, settings, catalog, stored_us),
                 partial(_clock, catalog, stored_us, wall_us),
                 partial(_expiry, catalog, stored_us),
                 partial(_removals, catalog, stored_us),
@@ -141,7 +137,7 @@ async def examine_briefly(
     They are those on settings, certificates, restrictions, jobs, what has expired and what is to be
     deleted, and the last backup. `catalog` is the service's own.
     """
-    certificates = partial(_certificates, settings, Path(settings.data) / "tls", now_us)
+    certificates = partial(check_certificates, settings, Path(settings.data) / "tls", now_us)
     return (
         _countries(settings),
         *await asyncio.to_thread(certificates),
@@ -289,40 +285,6 @@ def _disk_space(folder: Path, least: int) -> Finding:
     if problem is None:
         return Finding(topic="disk", verdict="well", text=text)
     return Finding(topic="disk", verdict="act", text=f"{text}: {problem}; new media are refused")
-
-
-def _certificates(settings: ServiceSettings, folder: Path, now_us: int) -> list[Finding]:
-    """Check the certificates of RTMPS: the operator's, or the local ones if they exist."""
-    if not settings.rtmps.listen:
-        return []
-    if settings.rtmps.certificate:
-        return [_certificate(Path(settings.rtmps.certificate), "replace it", now_us)]
-    ours = CertificateFiles(folder)
-    return [
-        _certificate(path, remedy, now_us)
-        for path, remedy in (
-            (ours.leaf, "restart or reload Headend, which renews it"),
-            (ours.authority, "delete it, restart, and make encoders trust the new one"),
-        )
-        if path.exists()
-    ]
-
-
-def _certificate(path: Path, remedy: str, now_us: int) -> Finding:
-    topic = f"certificate {path.name}"
-    now = utc(now_us)
-    try:
-        certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    except (OSError, ValueError):
-        return Finding(topic=topic, verdict="act", text=f"{path} cannot be read")
-    ends = certificate.not_valid_after_utc
-    if certificate.not_valid_before_utc > now:
-        text = f"it is valid from {certificate.not_valid_before_utc:%Y-%m-%d} on: check the clock"
-    elif ends - now < datetime.timedelta(days=_CERTIFICATE_DAYS):
-        text = f"it expires on {ends:%Y-%m-%d}: {remedy}"
-    else:
-        return Finding(topic=topic, verdict="well", text=f"until {ends:%Y-%m-%d}")
-    return Finding(topic=topic, verdict="act", text=text)
 
 
 async def _installation(catalog: Catalog, files: StoredFiles) -> Finding:

@@ -23,6 +23,7 @@ from api.http.browser_sessions import BrowserSessions
 from api.http.caller_limits import CallerRateLimiter, RateLimits
 from api.http.client_address import TrustedProxies
 from api.operations.report import StreamRoom
+from api.ports import MailTest
 from api.pusher.delivery import delivering_notices
 from api.pusher.grants import holding_in
 from api.pusher.private import private_channel_handlers
@@ -33,6 +34,7 @@ from api.status import status_app, status_handlers
 from api.streams.command_client import IngestClient
 from headend.config.listen_sockets import port_of, public_base
 from headend.config.settings import ServiceSettings
+from headend.duties.condition_watch import keep_watching_conditions
 from headend.duties.media_remover import StoredMedia
 from headend.duties.project_remover import keep_removing_projects
 from headend.hosts.presence import HostPresence
@@ -100,6 +102,8 @@ async def _serve(settings: ServiceSettings) -> AsyncGenerator[RunningService, No
             *_cleanups(context),
             *_delete_copies(context),
             *_remove_deleted(context),
+            *_send_mails(context),
+            _watch_machine(context),
         ),
         _serve_viewers(context, origin, ingest.metrics, ingest, presence) as status,
     ):
@@ -121,6 +125,7 @@ async def _ingest(settings: ServiceSettings) -> AsyncGenerator[RunningService, N
         open_context(settings, origin=False, ingest=True) as context,
         open_presence(context, "ingest") as presence,
         run_ingest(context, presence) as ingest,
+        run_in_background(_watch_machine(context)),
         _serve_status(
             context, settings.ingest.status, metrics_text(*ingest.metrics), presence
         ) as status,
@@ -144,6 +149,8 @@ async def _api(settings: ServiceSettings) -> AsyncGenerator[RunningService, None
             _reset_stale_streams(context),
             *_delete_copies(context),
             *_remove_deleted(context),
+            *_send_mails(context),
+            _watch_machine(context),
             # Beside a bucket, received files are in this process's own data folder.
             *(_clean_uploads(context) if bucket_of(settings) is not None else ()),
         ),
@@ -162,7 +169,7 @@ async def _transcode(settings: ServiceSettings) -> AsyncGenerator[RunningService
     """Transcode uploaded files."""
     async with (
         open_context(settings, origin=False, ingest=False) as context,
-        run_in_background(*file_workers(context), *_cleanups(context)),
+        run_in_background(*file_workers(context), *_cleanups(context), _watch_machine(context)),
     ):
         yield RunningService(addresses=context.addresses, first=context.first)
 
@@ -259,6 +266,35 @@ def _remove_deleted(context: RoleContext) -> tuple[BackgroundTask, ...]:
             ),
         ),
     )
+
+
+def _watch_machine(context: RoleContext) -> BackgroundTask:
+    """Return the task that finds what is wrong with this machine."""
+    watching = partial(keep_watching_conditions, context.settings, context.catalog, context.folder)
+    return BackgroundTask("conditions", watching)
+
+
+def _send_mails(context: RoleContext) -> tuple[BackgroundTask, ...]:
+    """Return the task that tells operators of alerts, where a mail server is set."""
+    if not context.settings.mail.server:
+        return ()
+    # With an SMTP client, which only these processes need.
+    from headend.roles.mail import mailer_task  # noqa: PLC0415 # see above
+
+    return (mailer_task(context.settings.mail, context.catalog, _console(context)),)
+
+
+def _mail_test(context: RoleContext) -> MailTest | None:
+    """Return what tries out the mail server; None where none is set."""
+    if not context.settings.mail.server:
+        return None
+    from headend.roles.mail import mail_test  # noqa: PLC0415 # as above
+
+    return mail_test(context.settings.mail, context.catalog, _console(context))
+
+
+def _console(context: RoleContext) -> str:
+    return f"{context.addresses.http}/console"
 
 
 @asynccontextmanager
@@ -396,6 +432,7 @@ def _application(
         room=room,
         files_wait=never if ingest is None else ingest.is_shedding,
         operations=operations,
+        mail_test=_mail_test(context),
         handlers=[
             *origin.handlers,
             *status_handlers(

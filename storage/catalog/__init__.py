@@ -6,8 +6,8 @@ share it. Media are not here: they are objects and files, which rows name by the
 
 Read `engine` (connections and transactions), `schema` (tables, and `migrations` to them), `records`
 (the values returned), `queries` (what several nouns share), `events`, and then the nouns:
-`projects`, `library`, `streams`, `videos` with the `jobs` about them, `uploads`, `hosts`, and the
-`trash` of some; `maintenance` checks the whole.
+`projects`, `library`, `streams`, `videos` with the `jobs` about them, `uploads`, `hosts`, `alerts`,
+and the `trash` of some; `maintenance` checks the whole.
 """
 
 from collections.abc import AsyncGenerator
@@ -15,6 +15,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from storage.catalog import migrations
+from storage.catalog.alerts.conditions import Conditions
+from storage.catalog.alerts.mailings import Mailings
+from storage.catalog.alerts.recipients import AlertRecipients
 from storage.catalog.engine.clock import DatabaseClock
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.events.broadcast import BroadcastOutbox
@@ -86,6 +89,9 @@ class Catalog:
         self.restrictions = Restrictions(database)
         self.events = EventLog(database)
         self.outbox = BroadcastOutbox(database)
+        self.recipients = AlertRecipients(database)
+        self.conditions = Conditions(database)
+        self.mailings = Mailings(database)
         self.streams = Streams(database)
         self.stream_settings = SettingsRepository(database, OF_STREAMS)
         self.project_settings = SettingsRepository(database, OF_PROJECTS)

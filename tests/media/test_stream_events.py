@@ -5,10 +5,13 @@ import pytest
 from media.stream_events import (
     BackOnAirEvent,
     EncoderOffEvent,
+    EncoderSilentEvent,
     LiveEvent,
     OffAirEvent,
     OwnerEvent,
+    SlateEvent,
     SoundMovedEvent,
+    StreamEvent,
     SwitchedEvent,
 )
 
@@ -51,3 +54,30 @@ def test_names_and_facts_are_as_they_were_always_stored(
 ) -> None:
     assert (event.kind, type(event).stored_kind()) == (kind, kind)
     assert json.dumps(event.facts) == text
+
+
+@pytest.mark.parametrize(
+    ("event", "alert"),
+    [
+        (EncoderOffEvent(slot="primary", receiving_count=1, reason="lost"), "primary_lost"),
+        (EncoderOffEvent(slot="primary", receiving_count=1, reason="silent"), "primary_lost"),
+        (
+            EncoderOffEvent(slot="primary", receiving_count=0, reason="closed by us", cause="it"),
+            "primary_lost",
+        ),
+        (EncoderOffEvent(slot="primary", receiving_count=0, reason="closed by us"), None),
+        (EncoderOffEvent(slot="primary", receiving_count=0, reason="goodbye"), None),
+        (EncoderOffEvent(slot="backup-1", receiving_count=1, reason="lost"), None),
+        (EncoderSilentEvent(slot="primary", receiving_count=1), "primary_lost"),
+        (EncoderSilentEvent(slot="backup-1", receiving_count=1), None),
+        (SlateEvent(reason="lost"), "off_air"),
+        (SlateEvent(reason="stalled"), "off_air"),
+        (SlateEvent(reason="goodbye"), None),
+        (SlateEvent(reason="paused"), None),
+        (OffAirEvent(), None),
+        (OffAirEvent(cause="its ingest was killed"), "off_air"),
+        (LiveEvent(), None),
+    ],
+)
+def test_operators_are_told_of_what_nobody_asked_for(event: StreamEvent, alert: str | None) -> None:
+    assert event.alert == alert

@@ -16,6 +16,7 @@ WITHOUT_TEST: Final[dict[str, str]] = {
     "storage/bus/base.py": "protocols and errors: each implementation has its tests",
     "storage/catalog/engine/connection.py": "protocols: nothing runs",
     "storage/catalog/records/transcoding.py": "values: nothing runs",
+    "storage/catalog/schema/alert_tables.py": "tables: the migrations are compared with them",
     "storage/catalog/schema/tables.py": "tables: the migrations are compared with them",
     "storage/catalog/schema/upload_tables.py": "tables: the migrations are compared with them",
     "delivery/edge/base.py": "protocols and errors: each implementation has its tests",

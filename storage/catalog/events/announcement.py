@@ -1,8 +1,9 @@
 """Announces an event: whatever follows from it, by its type, in the transaction of the change.
 
 A logged event gets a row in the log of its project, one that is broadcast a row in the outbox of
-the web-sockets, with the state that its stream or video has at that moment. An announcement of
-several events broadcasts that state once, so callers announce after they have changed the row.
+the web-sockets, with the state that its stream or video has at that moment, and one that is an
+alert is queued for the operators who want mail of it. An announcement of several events broadcasts
+that state once, so callers announce after they have changed the row.
 
 Rows of the log are written last in a transaction, under the lock that orders the outbox
 (`storage.catalog.engine.lock_order`): their numbers rise in the order in which transactions end, so
@@ -22,6 +23,7 @@ from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.lock_order import Rank, defer, lock_numbers
 from storage.catalog.events import broadcast
 from storage.catalog.events.kinds import VideoEvent
+from storage.catalog.queries.alerts import queue_events
 from storage.catalog.records.common import Change
 from storage.catalog.schema.tables import events as log_rows
 from storage.catalog.schema.tables import projects, streams
@@ -42,6 +44,7 @@ async def announce(
     transaction holds the stream's row, and keeps the project from being deleted: a transaction that
     locks both must lock them in this order.
     """
+    await queue_events(connection, project, subject, events, change.now_us)
     logged = [each for each in events if each.is_logged]
     if logged:
         numbers = await _take_numbers(connection, subject, logged)

@@ -15,11 +15,13 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 
 from media import stream_events as on_air
+from media.alerts import AlertKind
 from media.stream_events import OwnerEvent, StreamEvent
 
 _Meta = msgspec.Meta
 _Keys = Annotated[list[str], _Meta(description="the keys that were sent")]
 _ChangedKeys = Annotated[list[str], _Meta(description="such as `failover.mode`")]
+_MailKeys = Annotated[list[str], _Meta(description="`to`, or kinds such as `off_air`")]
 _HasPicture = Annotated[bool, _Meta(description="whether it has its own picture now")]
 _VideoHash = Annotated[str, _Meta(description="its hash")]
 _Size = Annotated[int, _Meta(description="of the file, in bytes")]
@@ -314,6 +316,11 @@ class VideoFailedEvent(VideoEvent, frozen=True, kw_only=True, tag="video failed"
     is_broadcast: ClassVar = True
     reason: str
 
+    @property
+    def alert(self) -> AlertKind:
+        """That a video failed."""
+        return AlertKind.VIDEO_FAILED
+
 
 class VideoQueuedAgainEvent(VideoEvent, frozen=True, kw_only=True, tag="video queued again"):
     """The owner retried a video that had failed."""
@@ -396,6 +403,20 @@ class ProjectSlateChangedEvent(
     """The picture of its slate was set or removed."""
 
     picture: _HasPicture
+
+
+class ProjectMailChangedEvent(ProjectEvent, frozen=True, kw_only=True, tag="project mail changed"):
+    """Who gets mail of the project, or of what, was changed."""
+
+    keys: _MailKeys
+
+
+class InstallationMailChangedEvent(
+    ProjectEvent, frozen=True, kw_only=True, tag="installation mail changed"
+):
+    """Who gets mail of the installation, or of what, was changed; written in the first project."""
+
+    keys: _MailKeys
 
 
 class TokenAddedEvent(ProjectEvent, frozen=True, kw_only=True, tag="token added"):
@@ -572,6 +593,8 @@ EVENTS: Final[Mapping[str, tuple[type[OwnerEvent], ...]]] = {
         ProjectRemovedEvent,
         ProjectSettingsChangedEvent,
         ProjectSlateChangedEvent,
+        ProjectMailChangedEvent,
+        InstallationMailChangedEvent,
         TokenAddedEvent,
         TokenRevokedEvent,
         *(

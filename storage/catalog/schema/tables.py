@@ -50,7 +50,8 @@ WIDE: Final = BigInteger().with_variant(Integer, "sqlite")
 # belongs (`storage.installation_key`); "" until a start has written it there. `relay_secret` is
 # what the hosts derive the key of the links between them from. Until `removals_held_us` nothing is
 # deleted that rows do not name any more: a backup is being made. `backed_up_us` is when the newest
-# complete one was begun.
+# complete one was begun. `mail` is who gets mail of alerts (`storage.catalog.records.alerts`), a
+# JSON object, as that of a project.
 installation = Table(
     "installation",
     METADATA,
@@ -64,6 +65,7 @@ installation = Table(
     Column("paused_us", BigInteger),
     Column("removals_held_us", BigInteger),
     Column("backed_up_us", BigInteger),
+    Column("mail", Text, nullable=False, server_default="{}"),
 )
 
 # One row: by which turns of its lease the object store is this catalog's (`storage.store_lease`).
@@ -96,6 +98,7 @@ projects = Table(
     Column("slate", String(64)),
     Column("origins", Text, nullable=False, server_default=""),
     Column("removed_us", BigInteger),
+    Column("mail", Text, nullable=False, server_default="{}"),
     sqlite_autoincrement=True,
 )
 

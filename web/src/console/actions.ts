@@ -97,7 +97,9 @@ async function finish(source: HTMLElement, answer: Answer): Promise<void> {
     location.assign(BASE + filled(done.slice(5), answer.body));
     return;
   }
-  if (words) toast(words);
+  // What a server answered, in its words.
+  if (words === "{message}") toast(String((answer.body as { message?: Json }).message ?? ""));
+  else if (words) toast(words);
   if (done === "reload") location.reload();
   else if (done === "refresh") await refreshAll();
   else if (done.startsWith("refresh:")) await Promise.all(done.slice(8).split(",").map(refresh));

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0016.15"
-down_revision = "0016.13"
+down_revision = "0016.14"
 branch_labels = None
 depends_on = None
 
