@@ -47,8 +47,10 @@ _SILENT_SLOT: Final = 2 * _SECOND // 5
 _COUNTED: Final = 6 * _SECOND
 # What lasts for less is nothing yet.
 _LEAST: Final = _SECOND
-# An offset may be wrong by lip sync, so that one pauses half a second before the other one does.
+# An offset may be wrong by lip sync, so that one pauses half a second before the other one does,
+# and the cut to a picture at which both stand still comes as much later.
 _LEAST_CONTRARY: Final = 2 * _SECOND
+_CUT_LATER: Final = _SECOND // 2
 # Farther apart, something else may have been shown between two pictures.
 _MOST_APART: Final = _SECOND
 # A judgement is of now: what was seen last may be this old.
@@ -69,7 +71,9 @@ _LEAST_GAIN, _MOST_GAIN = 0.8, 1.25
 # Of levels: unrelated sound reaches 0.45, and that of one programme is above 0.9.
 _LEVELS_CORRELATED: Final = 0.6
 _LEVELS_DIFFER: Final = 0.3
-_LEAST_LEVELS: Final = 30
+# In 3 s, unrelated sound is above once in a thousand times.
+_LEVELS_SAME: Final = 0.85
+_LEAST_LEVELS: Final = 25
 _LEAST_CHANGE: Final = 2.0  # dB: what is steadier tells nothing
 _FEW_WINDOWS: Final = 3
 _HEARD: Final = 5 * _SECOND
@@ -156,7 +160,8 @@ def _contrary(test: "_Test[_T]", other: _T, shift: int | None, run: tuple[int, i
     if shift is not None:
         begin = max(run[0], run[1] - _COUNTED)
         for first in range(begin, run[1] - test.length // 2, test.length):
-            seen = other.between(first + shift, min(first + test.length, run[1]) + shift)
+            since = max(first, run[0] + test.begins_later)
+            seen = other.between(since + shift, min(since + test.length, run[1]) + shift)
             parts.append((first, test.differs(seen) if len(seen.times) else None))
     found = [each for _, each in parts]
     for number, (first, differs) in enumerate(parts):
@@ -200,7 +205,7 @@ def _shows_black(
     heard = _heard_alike(own.levels, other.levels, shift, run[1] - _HEARD, run[1])
     if contrary.since is None or (heard is not None and heard < _LEVELS_DIFFER):
         return False
-    if contrary.since - run[0] >= _LEAST and (heard is None or heard < _LEVELS_CORRELATED):
+    if contrary.since - run[0] >= _LEAST and not _heard_the_same(own, other, shift, contrary, run):
         return False  # the programme was black, and one has gone on with something else
     return _seen_alike(own.pictures, other.pictures, shift, run[0] - _BEFORE, run[0] - 1)
 
@@ -218,13 +223,28 @@ def _has_frozen(
     # A picture that the other one did not show is a card of the encoder, or an advert.
     if not _is_same_at(own.pictures, other.pictures, shift, since):
         return False
-    if heard is None or heard < _LEVELS_CORRELATED:
+    if not _heard_the_same(own, other, shift, contrary, run):
         # Where the programme stood still, one that goes on with another picture may have adverts.
         later = other.pictures.between(since + shift + _LOOSE, since + shift + _LEAST_CONTRARY)
         still = own.pictures.between(since, run[1]).blocks[0]
         if float(correlations(still, later.blocks).min(initial=1.0)) < _CORRELATED:
             return False
     return _seen_alike(own.pictures, other.pictures, shift, since - _BEFORE, since - 1)
+
+
+def _heard_the_same(
+    own: Shown, other: Shown, shift: int, contrary: _Contrary, run: tuple[int, int]
+) -> bool:
+    """Return whether both have one sound, also since their pictures differ.
+
+    A pause that both had before makes sounds correlate that are different since then.
+    """
+    recent = run[1] - _HEARD
+    heard = [
+        _heard_alike(own.levels, other.levels, shift, since, run[1])
+        for since in (recent, max(recent, contrary.since or recent))
+    ]
+    return all(each is not None and each >= _LEVELS_SAME for each in heard)
 
 
 def _has_lost_sound(
@@ -310,13 +330,15 @@ def looks_still(pictures: Pictures) -> bool:
 class _Test(msgspec.Struct, Generic[_T], frozen=True):
     """How to tell whether the other one shows something else, in parts of a length.
 
-    `differs` says it of one part, None if that is not clear; `least` is the share of parts.
+    `differs` says it of one part, None if that is not clear; `least` is the share of parts. What it
+    shows says nothing before `begins_later`.
     """
 
     kind: FaultKind
     length: int
     least: float
     differs: Callable[[_T], bool | None]
+    begins_later: int = 0
 
 
 def _black(dark: Row) -> _Test[Pictures]:
@@ -339,7 +361,7 @@ def _frozen() -> _Test[Pictures]:
             return False
         return True if int((moved > _MOVES).sum()) >= _MOVING_BLOCKS else None
 
-    return _Test("frozen", _SECOND, _SHARE, differs)
+    return _Test("frozen", _SECOND, _SHARE, differs, _CUT_LATER)
 
 
 def _silent() -> _Test[Levels]:

@@ -197,7 +197,7 @@ OFFSET = 0.8
 ERRORS = [-0.3, -0.02, 0.0, 0.2]  # of lip sync, and of what is believed
 
 
-def faults_found(name: str, minutes: int, seed: int) -> int:
+def faults_found(name: str, minutes: int, seed: int, seconds: range | None = None) -> int:
     """Judge two encoders that are alike, every second; return how many faults were found."""
     light, change = WELL[name]
     random = np.random.default_rng(seed)
@@ -212,7 +212,7 @@ def faults_found(name: str, minutes: int, seed: int) -> int:
     shift = round((OFFSET + error) * VIDEO_SCALE)
     faults = 0
     lasting = LastingFaults(), LastingFaults()
-    for second in range(3, 60 * minutes):
+    for second in range(3, 60 * minutes) if seconds is None else seconds:
         now = second * VIDEO_SCALE
         kept = until(pair[0], now), until(pair[1], now)
         for number, by in ((0, shift), (1, -shift)):
@@ -222,6 +222,17 @@ def faults_found(name: str, minutes: int, seed: int) -> int:
                 for each in lasting[number].update(found)
             )
     return faults
+
+
+@pytest.mark.parametrize(
+    ("seed", "seconds"),
+    [
+        pytest.param(0, range(2714, 2725), id="the cut to what stands still comes later"),
+        pytest.param(4, range(2530, 2545), id="a pause before the adverts"),
+    ],
+)
+def test_adverts_in_place_of_what_stands_still_are_no_fault(seed: int, seconds: range) -> None:
+    assert faults_found("adverts in one, fades and pauses", 60, seed, seconds) == 0
 
 
 @pytest.mark.parametrize("name", WELL)
