@@ -11,7 +11,7 @@ What a source shows that may be a fault is a `SourceFinding`:
     "unknown"   the other one is not known, not seen, or was something else before
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -51,6 +51,8 @@ _LEAST: Final = _SECOND
 # and the cut to a picture at which both stand still comes as much later.
 _LEAST_CONTRARY: Final = 2 * _SECOND
 _CUT_LATER: Final = _SECOND // 2
+# What is looked at for one judgement.
+_JUDGED: Final = 30 * _SECOND
 # Farther apart, something else may have been shown between two pictures.
 _MOST_APART: Final = _SECOND
 # A judgement is of now: what was seen last may be this old.
@@ -140,6 +142,25 @@ def judge(own: Shown, other: Shown, shift: int | None, now: int) -> list[SourceF
             own, other, shift, run, contrary, is_picture=is_picture
         )
         found.append(_finding("silent", run, contrary, is_fault=is_fault))
+    return found
+
+
+def late_faults(
+    own: Shown, other: Shown, shift: int, since: int, until: int
+) -> list[SourceFinding]:
+    """Return the faults that there were at each second of a time whose pictures come only now.
+
+    What both show later may not tell a fault any more. Each second is judged by what the source had
+    shown until then, so pictures that are decoded late find what they would have found in time.
+    """
+    found: list[SourceFinding] = []
+    for now in reversed(range(until, since, -_SECOND)):
+        shown = Shown(
+            own.pictures.between(now - _JUDGED, now),
+            own.levels.between(now - _JUDGED, now),
+            has_picture=own.has_picture,
+        )
+        found += (each for each in judge(shown, other, shift, now) if each.verdict == "fault")
     return found
 
 
@@ -470,14 +491,19 @@ class LastingFaults:
         """Whether the sound is at fault."""
         return "silent" in self._faults
 
-    def update(self, found: list[SourceFinding]) -> list[SourceFinding]:
-        """Return the findings of now, of which some are those of before that last."""
+    def update(
+        self, found: list[SourceFinding], late: Iterable[SourceFinding] = ()
+    ) -> list[SourceFinding]:
+        """Return the findings of now, of which some are those of before that last.
+
+        `late` are faults of before that are known only now.
+        """
+        known = [*self._faults.values(), *late]
         lasting: dict[FaultKind, SourceFinding] = {}
         for each in found:
-            before = self._faults.get(each.kind)
-            if before is None or each.since > before.until:
-                lasting[each.kind] = each
-            else:
-                lasting[each.kind] = msgspec.structs.replace(before, until=each.until)
+            before = next(
+                (one for one in known if one.kind == each.kind and each.since <= one.until), each
+            )
+            lasting[each.kind] = msgspec.structs.replace(before, until=each.until)
         self._faults = {kind: each for kind, each in lasting.items() if each.verdict == "fault"}
         return list(lasting.values())

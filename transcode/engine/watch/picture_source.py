@@ -78,6 +78,8 @@ class PictureSource:
         self._decoder: TrackVideoDecoder | None = None
         self._decoded = 0  # the decode time of the newest packet that was decoded
         self.end: int | None = None
+        self.seen_until: int | None = None
+        """The time of the newest picture that `follow` has decoded; None if it has not begun."""
 
     @property
     def kept_bytes(self) -> int:
@@ -218,6 +220,7 @@ class PictureSource:
             try:
                 for frame in self._decoder.decode(each.data, each.dts, each.pts):
                     self._see(frame)
+                    self.seen_until = frame.pts
             except FFmpegError:
                 continue
         return len(due)
@@ -230,7 +233,7 @@ class PictureSource:
     def leave(self) -> None:
         """Decode no more, and give back the memory that it took."""
         if self._decoder is not None:
-            self._decoder = None
+            self._decoder = self.seen_until = None
             if _give_back is not None:
                 _give_back(0)
 
