@@ -73,9 +73,9 @@ _LEAST_GAIN, _MOST_GAIN = 0.8, 1.25
 # Of levels: unrelated sound reaches 0.45, and that of one programme is above 0.9.
 _LEVELS_CORRELATED: Final = 0.6
 _LEVELS_DIFFER: Final = 0.3
-# In 3 s, unrelated sound is above once in a thousand times.
-_LEVELS_SAME: Final = 0.85
-_LEAST_LEVELS: Final = 25
+# In 3 s that of one programme is above 0.95, and unrelated sound reaches 0.9 by chance.
+_LEVELS_SAME: Final = 0.92
+_LEAST_LEVELS: Final = 28
 _LEAST_CHANGE: Final = 2.0  # dB: what is steadier tells nothing
 _FEW_WINDOWS: Final = 3
 _HEARD: Final = 5 * _SECOND
@@ -256,16 +256,18 @@ def _has_frozen(
 def _heard_the_same(
     own: Shown, other: Shown, shift: int, contrary: _Contrary, run: tuple[int, int]
 ) -> bool:
-    """Return whether both have one sound, also since their pictures differ.
+    """Return whether the sound that both had is one still, although their pictures differ.
 
-    A pause that both had before makes sounds correlate that are different since then.
+    It must fit at the lip sync that it had before. Sound since then has to do alone: beside a pause
+    that both had before, any other sound correlates.
     """
-    recent = run[1] - _HEARD
-    heard = [
-        _heard_alike(own.levels, other.levels, shift, since, run[1])
-        for since in (recent, max(recent, contrary.since or recent))
-    ]
-    return all(each is not None and each >= _LEVELS_SAME for each in heard)
+    if contrary.since is None:
+        return False
+    before = _heard_best(own.levels, other.levels, shift, contrary.since - _BEFORE, contrary.since)
+    if before is None or before[0] < _LEVELS_SAME:
+        return False
+    since = _heard_at(own.levels, other.levels, shift + before[1], contrary.since, run[1])
+    return since is not None and since >= _LEVELS_SAME
 
 
 def _has_lost_sound(
@@ -453,23 +455,37 @@ def _middle(values: Row) -> float:
 
 def _heard_alike(own: Levels, other: Levels, shift: int, since: int, until: int) -> float | None:
     """Return how the loudness of both changed alike in some time; None if it did not change."""
+    best = _heard_best(own, other, shift, since, until)
+    return None if best is None else best[0]
+
+
+def _heard_best(
+    own: Levels, other: Levels, shift: int, since: int, until: int
+) -> tuple[float, int] | None:
+    """Return how well the loudness of both agrees at most, and how much later the other's is."""
+    found = [
+        (fits, late)
+        for late in range(-_LOOSE, _LOOSE + 1, WINDOW // 2)
+        if (fits := _heard_at(own, other, shift + late, since, until)) is not None
+    ]
+    return max(found, default=None)
+
+
+def _heard_at(own: Levels, other: Levels, shift: int, since: int, until: int) -> float | None:
     wanted = own.between(since, until)
     if len(wanted.times) < _LEAST_LEVELS or not len(other.times):
         return None
+    moments = wanted.times + shift
+    places = np.searchsorted(other.times, moments).clip(0, len(other.times) - 1)
+    # The last of them may not have come yet.
+    if int((np.abs(other.times[places] - moments) > WINDOW).sum()) > _FEW_WINDOWS:
+        return None
     ours = np.maximum(wanted.decibels, _FLOOR)
-    best: float | None = None
-    for late in range(-_LOOSE, _LOOSE + 1, WINDOW // 2):
-        moments = wanted.times + shift + late
-        places = np.searchsorted(other.times, moments).clip(0, len(other.times) - 1)
-        theirs = np.maximum(other.decibels[places], _FLOOR)
-        # The last of them may not have come yet.
-        if int((np.abs(other.times[places] - moments) > WINDOW).sum()) > _FEW_WINDOWS:
-            continue
-        if min(float(ours.std()), float(theirs.std())) < _LEAST_CHANGE:
-            continue
-        fits = ((ours - ours.mean()) * (theirs - theirs.mean())).mean() / ours.std() / theirs.std()
-        best = float(fits) if best is None else max(best, float(fits))
-    return best
+    theirs = np.maximum(other.decibels[places], _FLOOR)
+    spread, spreads = float(ours.std()), float(theirs.std())
+    if min(spread, spreads) < _LEAST_CHANGE:
+        return None
+    return float(((ours - ours.mean()) * (theirs - theirs.mean())).mean()) / spread / spreads
 
 
 class LastingFaults:

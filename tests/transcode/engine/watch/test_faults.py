@@ -254,14 +254,17 @@ def faults_found(name: str, minutes: int, seed: int, seconds: range | None = Non
 
 
 @pytest.mark.parametrize(
-    ("seed", "seconds"),
+    ("name", "seed", "seconds"),
     [
-        pytest.param(0, range(2714, 2725), id="the cut to what stands still comes later"),
-        pytest.param(4, range(2530, 2545), id="a pause before the adverts"),
+        pytest.param("fades and pauses", 0, range(2714, 2725), id="the cut comes later"),
+        pytest.param("fades and pauses", 4, range(2530, 2545), id="a pause before the adverts"),
+        pytest.param("slides", 3, range(3495, 3507), id="adverts as loud as the programme"),
     ],
 )
-def test_adverts_in_place_of_what_stands_still_are_no_fault(seed: int, seconds: range) -> None:
-    assert faults_found("adverts in one, fades and pauses", 60, seed, seconds) == 0
+def test_adverts_in_place_of_what_stands_still_are_no_fault(
+    name: str, seed: int, seconds: range
+) -> None:
+    assert faults_found(f"adverts in one, {name}", 60, seed, seconds) == 0
 
 
 @pytest.mark.parametrize("name", WELL)
