@@ -197,10 +197,11 @@ class PictureSource:
         seen = (self._pictures.get(each) for each in self._glances)
         return pictures_of(each for each in seen if each is not None)
 
-    def follow(self, since: int, most: int) -> int:
+    def follow(self, since: int, most: int, *, every: bool = False) -> int:
         """Decode what came since a time, from the keyframe before it on; at most so many packets.
 
-        Return how many were decoded. The next call goes on where this one ended.
+        Pictures that no other one needs are left out, if it is not to be `every` one. Return how
+        many were decoded. The next call goes on where this one ended.
         """
         if self._decoder is None:
             start = next((each for each in reversed(self._packets)
@@ -213,7 +214,7 @@ class PictureSource:
                 self._decoder = TrackVideoDecoder(self._track, order_known=True)
             except FFmpegError:
                 return 0
-            self._decoder.skip_unreferenced(on=True)
+        self._decoder.skip_unreferenced(on=not every)
         due = [each for each in self._packets if each.dts > self._decoded][:most]
         for each in due:
             self._decoded = each.dts

@@ -66,7 +66,14 @@ class _Source:
         self.suspected_by: int | None = None  # the source that shows something else
         self.suspected_for = 0  # further orders
         self.sampled_until: int | None = None  # its own time
+        self.samples_every = False
         self.judged: dict[int, int] = {}  # by source: until when all that both showed was judged
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether its pictures are decoded to be compared."""
+        end = None if self.pictures is None else self.pictures.end
+        return end is not None and self.sampled_until is not None and end < self.sampled_until
 
     @property
     def seen_until(self) -> int | None:
@@ -130,11 +137,14 @@ class QualityWatch:
         of = self._sources.get(source)
         return None if of is None or of.pictures is None else of.pictures.end
 
-    def sample(self, source: int, ticks: int) -> None:
-        """Decode the pictures of a source for so long, from its newest keyframe on."""
+    def sample(self, source: int, ticks: int, *, every: bool = False) -> None:
+        """Decode the pictures of a source for so long, from its newest keyframe on.
+
+        Those that no other one needs are left out, if it is not to be `every` one.
+        """
         of, end = self._sources.get(source), self.end(source)
         if of is not None and end is not None:
-            of.sampled_until = end + ticks
+            of.sampled_until, of.samples_every = end + ticks, every
 
     def pictures(self, source: int) -> Pictures:
         """Return the signatures of what was decoded of a source in the last half a minute."""
@@ -167,7 +177,7 @@ class QualityWatch:
             pictures = each.pictures
             if pictures is None or pictures.end is None:
                 continue
-            if each.sampled_until is not None and pictures.end < each.sampled_until:
+            if each.is_sampled:
                 wanted[number] = min(pictures.end, wanted.get(number, pictures.end))
             if each.faults.of_picture:
                 wanted.setdefault(number, pictures.end)  # it goes on where it was
@@ -183,7 +193,8 @@ class QualityWatch:
         for number, each in judged.items():
             if each.pictures is not None:
                 if number in wanted:
-                    each.pictures.follow(wanted[number], _MOST_PACKETS)
+                    every = each.samples_every and each.is_sampled
+                    each.pictures.follow(wanted[number], _MOST_PACKETS, every=every)
                 else:
                     each.pictures.leave()
 
