@@ -24,6 +24,8 @@ _FOLLOWED: Final = 8 * _SECOND
 # sync that stays as it is, and 9 where nothing else follows the clocks.
 _AGAIN_BESIDE_SOUND: Final = 600 * _SECOND
 _AGAIN: Final = 240 * _SECOND
+# For so long there may be too little sound to compare, which takes 5 s of both.
+_SOUND_FIRST: Final = 15 * _SECOND
 _ASKED: Final = 10 * _SECOND  # from one comparison to the next
 # After a phase that found nothing; twice as long after each further one.
 _FIRST_PAUSE: Final = 60 * _SECOND
@@ -66,8 +68,10 @@ class PictureAligner:
         if heard.offset_us is not None:
             phases.track.add(end, _ticks(heard.offset_us))
             phases.by_pictures = False
-        if phases.until is None and end >= phases.due:
-            is_known = phases.track.at(end) is not None
+        # Sound says something, or why it cannot, once there is enough of it.
+        due = phases.due + (_SOUND_FIRST if heard.reason == "too short" else 0)
+        if phases.until is None and end >= due:
+            is_known = is_heard or phases.track.at(end) is not None
             phases.until, phases.found = end + (_FOLLOWED if is_known else _SEARCHED), False
             for each in pair:
                 self._quality.sample(each, phases.until - end, every=each == order.reference)
@@ -101,7 +105,7 @@ class PictureAligner:
 
     def _see(self, order: Compare, heard: Compared, phases: _Phases, now: int) -> Compared | None:
         """Compare what has been decoded; return the offset in terms of the sound, if it has one."""
-        near = phases.track.at(now)
+        near = phases.track.at(now) if heard.offset_us is None else _ticks(heard.offset_us)
         if near is not None:
             near += phases.lip_sync
         seen = picture_offset(
@@ -121,10 +125,12 @@ class PictureAligner:
     @staticmethod
     def _rest(phases: _Phases, now: int, *, is_heard: bool) -> None:
         phases.until = None
-        if phases.found:
+        if is_heard:
+            phases.due = now + _AGAIN_BESIDE_SOUND
+        elif phases.found:
             phases.pause = _FIRST_PAUSE
             known_for = phases.track.known_until - now - _FOLLOWED - _ASKED
-            phases.due = now + (_AGAIN_BESIDE_SOUND if is_heard else min(_AGAIN, known_for))
+            phases.due = now + min(_AGAIN, known_for)
         else:
             phases.due = now + phases.pause
             phases.pause = min(2 * phases.pause, _LONGEST_PAUSE)

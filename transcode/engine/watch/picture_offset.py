@@ -17,6 +17,7 @@ _ROW: Final = VIDEO_SCALE // 25
 _APART: Final = 3  # rows between which a change is measured: two pictures, where some are left out
 _WINDOW: Final = 5 * 25  # rows
 REACH: Final = 10 * VIDEO_SCALE
+_LEAST_REACH: Final = 4 * 25  # rows
 NEAR_REACH: Final = VIDEO_SCALE
 # In luma. A cut changes all blocks by more, and would be all that counts.
 _MOST_CHANGE: Final = 12.0
@@ -58,7 +59,8 @@ def picture_offset(reference: Pictures, other: Pictures, near: int | None) -> Pi
         end = min(end, other_end - near)
         other_end = end + near
     ours, theirs = _changes(reference, end), _changes(other, other_end)
-    if min(len(ours), len(theirs)) < _WINDOW:
+    # Where few places can be told apart, a wrong one may be the best by far.
+    if min(len(ours), len(theirs)) < _WINDOW + (_LEAST_REACH if near is None else 0):
         return None
     if min(float((each[-_WINDOW:] ** 2).mean()) for each in (ours, theirs)) < _LEAST_CHANGES:
         return None

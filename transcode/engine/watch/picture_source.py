@@ -34,8 +34,8 @@ _MOST_PACKETS: Final = 2_000
 # Signatures and sizes: what both showed before a fault that is noticed late.
 _KEPT_PICTURES: Final = 30 * VIDEO_SCALE
 _MOST_PICTURES: Final = 2_000
-# A keyframe takes 0.1 ms for each kB: 6 ms a second for one source.
-_GLANCED_BYTES: Final = 60_000  # a second
+# A keyframe takes 0.1 ms for each kB: 3 ms a second for one source.
+_GLANCED_BYTES: Final = 30_000  # a second
 _LEAST_GLANCE: Final = 19 * VIDEO_SCALE // 10
 
 # NAL units that fill up a constant bit rate (14496-10, 7.4.2.7; 23008-2, 7.4.2.2).
