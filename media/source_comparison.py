@@ -24,3 +24,6 @@ class SourceComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 PICTURES_AWAITED = "pictures awaited"
 """The reason if sound says nothing, and pictures are compared later: what is known still holds."""
+
+OUTDATED = "outdated"
+"""The reason if pictures have told the offset too long ago: what was known holds no more."""

@@ -4,14 +4,14 @@ Pure. An offset relates the times of their packets, not when these arrive: what 
 other shows at t plus the offset. One comparison proves nothing, since a jingle is played again and
 again: an offset holds once two in a row have found the same. From then on the median of the newest
 few counts, because clocks drift. Silence says nothing about it, so it lasts; a comparison that
-finds another offset ends it at once.
+finds another offset ends it at once, and so does one that says that it is outdated.
 """
 
 from collections import deque
 from statistics import median
 from typing import Final, Literal
 
-from media.source_comparison import PICTURES_AWAITED, SourceComparison
+from media.source_comparison import OUTDATED, PICTURES_AWAITED, SourceComparison
 
 # A comparison is exact to 10 ms, and to 1 ms as a rule; half a picture at 30 a second.
 _SAME_SECONDS: Final = 0.02
@@ -98,6 +98,9 @@ class Alignment:
         if found is None:
             self._misses += 1
             self._first = None
+            if comparison.reason == OUTDATED:
+                self._agreed.clear()
+                self._found = 0
             return
         self._misses = 0
         if comparison.picture_offset is not None:

@@ -89,7 +89,14 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True, tag="judge"):
 
 # Why two sources cannot be compared now.
 NoOffset = Literal[
-    "no sound", "too short", "silent", "steady", "ambiguous", "different", "pictures awaited"
+    "no sound",
+    "too short",
+    "silent",
+    "steady",
+    "ambiguous",
+    "different",
+    "pictures awaited",
+    "outdated",
 ]
 
 

@@ -40,6 +40,14 @@ def test_an_offset_holds_once_two_agree(
     assert found == (None if expected is None else pytest.approx(expected))
 
 
+def test_an_offset_that_is_outdated_does_not_hold() -> None:
+    alignment = recorded(*[1.371] * 9, None)
+    assert alignment.near == 1.371
+    alignment.record(SourceComparison(offset=None, reason="outdated"))
+    assert (alignment.offset, alignment.near, alignment.is_settled) == (None, None, False)
+    assert (alignment.reason, alignment.is_awaited) == ("outdated", True)
+
+
 def test_a_clock_that_drifts_is_followed() -> None:
     drift = 360e-6
     alignment = recorded(*(0.5 + 10 * step * drift for step in range(300)))

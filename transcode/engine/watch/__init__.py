@@ -5,5 +5,6 @@
 that can be believed. `quality` judges what they show: `faults` tells black, a frozen picture and
 silence from those of the programme, by `pictures` (signatures), which `picture_source` decodes when
 something is suspected, and by `sound_levels`. `picture_offset` finds where pictures agree, and
-`picture_aligner` says when. This engine alone uses numpy.
+`picture_aligner` says when; in between, `offset_track` says how clocks drift. This engine alone
+uses numpy.
 """

@@ -11,7 +11,7 @@ What a source shows that may be a fault is a `SourceFinding`:
     "unknown"   the other one is not known, not seen, or was something else before
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -47,8 +47,12 @@ _SILENT_SLOT: Final = 2 * _SECOND // 5
 _COUNTED: Final = 6 * _SECOND
 # What lasts for less is nothing yet.
 _LEAST: Final = _SECOND
-# An offset may be wrong by lip sync, so that one pauses half a second before the other one does.
+# An offset may be wrong by lip sync, so that one pauses half a second before the other one does,
+# and the cut to a picture at which both stand still comes as much later.
 _LEAST_CONTRARY: Final = 2 * _SECOND
+_CUT_LATER: Final = _SECOND // 2
+# What is looked at for one judgement.
+_JUDGED: Final = 30 * _SECOND
 # Farther apart, something else may have been shown between two pictures.
 _MOST_APART: Final = _SECOND
 # A judgement is of now: what was seen last may be this old.
@@ -69,7 +73,9 @@ _LEAST_GAIN, _MOST_GAIN = 0.8, 1.25
 # Of levels: unrelated sound reaches 0.45, and that of one programme is above 0.9.
 _LEVELS_CORRELATED: Final = 0.6
 _LEVELS_DIFFER: Final = 0.3
-_LEAST_LEVELS: Final = 30
+# In 3 s that of one programme is above 0.95, and unrelated sound reaches 0.9 by chance.
+_LEVELS_SAME: Final = 0.92
+_LEAST_LEVELS: Final = 28
 _LEAST_CHANGE: Final = 2.0  # dB: what is steadier tells nothing
 _FEW_WINDOWS: Final = 3
 _HEARD: Final = 5 * _SECOND
@@ -139,6 +145,25 @@ def judge(own: Shown, other: Shown, shift: int | None, now: int) -> list[SourceF
     return found
 
 
+def late_faults(
+    own: Shown, other: Shown, shift: int, since: int, until: int
+) -> list[SourceFinding]:
+    """Return the faults that there were at each second of a time whose pictures come only now.
+
+    What both show later may not tell a fault any more. Each second is judged by what the source had
+    shown until then, so pictures that are decoded late find what they would have found in time.
+    """
+    found: list[SourceFinding] = []
+    for now in reversed(range(until, since, -_SECOND)):
+        shown = Shown(
+            own.pictures.between(now - _JUDGED, now),
+            own.levels.between(now - _JUDGED, now),
+            has_picture=own.has_picture,
+        )
+        found += (each for each in judge(shown, other, shift, now) if each.verdict == "fault")
+    return found
+
+
 class _Contrary(msgspec.Struct, frozen=True):
     """Since when the other one has shown something else, and in which share of the parts since.
 
@@ -156,7 +181,8 @@ def _contrary(test: "_Test[_T]", other: _T, shift: int | None, run: tuple[int, i
     if shift is not None:
         begin = max(run[0], run[1] - _COUNTED)
         for first in range(begin, run[1] - test.length // 2, test.length):
-            seen = other.between(first + shift, min(first + test.length, run[1]) + shift)
+            since = max(first, run[0] + test.begins_later)
+            seen = other.between(since + shift, min(since + test.length, run[1]) + shift)
             parts.append((first, test.differs(seen) if len(seen.times) else None))
     found = [each for _, each in parts]
     for number, (first, differs) in enumerate(parts):
@@ -200,7 +226,7 @@ def _shows_black(
     heard = _heard_alike(own.levels, other.levels, shift, run[1] - _HEARD, run[1])
     if contrary.since is None or (heard is not None and heard < _LEVELS_DIFFER):
         return False
-    if contrary.since - run[0] >= _LEAST and (heard is None or heard < _LEVELS_CORRELATED):
+    if contrary.since - run[0] >= _LEAST and not _heard_the_same(own, other, shift, contrary, run):
         return False  # the programme was black, and one has gone on with something else
     return _seen_alike(own.pictures, other.pictures, shift, run[0] - _BEFORE, run[0] - 1)
 
@@ -218,13 +244,30 @@ def _has_frozen(
     # A picture that the other one did not show is a card of the encoder, or an advert.
     if not _is_same_at(own.pictures, other.pictures, shift, since):
         return False
-    if heard is None or heard < _LEVELS_CORRELATED:
+    if not _heard_the_same(own, other, shift, contrary, run):
         # Where the programme stood still, one that goes on with another picture may have adverts.
         later = other.pictures.between(since + shift + _LOOSE, since + shift + _LEAST_CONTRARY)
         still = own.pictures.between(since, run[1]).blocks[0]
         if float(correlations(still, later.blocks).min(initial=1.0)) < _CORRELATED:
             return False
     return _seen_alike(own.pictures, other.pictures, shift, since - _BEFORE, since - 1)
+
+
+def _heard_the_same(
+    own: Shown, other: Shown, shift: int, contrary: _Contrary, run: tuple[int, int]
+) -> bool:
+    """Return whether the sound that both had is one still, although their pictures differ.
+
+    It must fit at the lip sync that it had before. Sound since then has to do alone: beside a pause
+    that both had before, any other sound correlates.
+    """
+    if contrary.since is None:
+        return False
+    before = _heard_best(own.levels, other.levels, shift, contrary.since - _BEFORE, contrary.since)
+    if before is None or before[0] < _LEVELS_SAME:
+        return False
+    since = _heard_at(own.levels, other.levels, shift + before[1], contrary.since, run[1])
+    return since is not None and since >= _LEVELS_SAME
 
 
 def _has_lost_sound(
@@ -310,13 +353,15 @@ def looks_still(pictures: Pictures) -> bool:
 class _Test(msgspec.Struct, Generic[_T], frozen=True):
     """How to tell whether the other one shows something else, in parts of a length.
 
-    `differs` says it of one part, None if that is not clear; `least` is the share of parts.
+    `differs` says it of one part, None if that is not clear; `least` is the share of parts. What it
+    shows says nothing before `begins_later`.
     """
 
     kind: FaultKind
     length: int
     least: float
     differs: Callable[[_T], bool | None]
+    begins_later: int = 0
 
 
 def _black(dark: Row) -> _Test[Pictures]:
@@ -339,7 +384,7 @@ def _frozen() -> _Test[Pictures]:
             return False
         return True if int((moved > _MOVES).sum()) >= _MOVING_BLOCKS else None
 
-    return _Test("frozen", _SECOND, _SHARE, differs)
+    return _Test("frozen", _SECOND, _SHARE, differs, _CUT_LATER)
 
 
 def _silent() -> _Test[Levels]:
@@ -410,23 +455,37 @@ def _middle(values: Row) -> float:
 
 def _heard_alike(own: Levels, other: Levels, shift: int, since: int, until: int) -> float | None:
     """Return how the loudness of both changed alike in some time; None if it did not change."""
+    best = _heard_best(own, other, shift, since, until)
+    return None if best is None else best[0]
+
+
+def _heard_best(
+    own: Levels, other: Levels, shift: int, since: int, until: int
+) -> tuple[float, int] | None:
+    """Return how well the loudness of both agrees at most, and how much later the other's is."""
+    found = [
+        (fits, late)
+        for late in range(-_LOOSE, _LOOSE + 1, WINDOW // 2)
+        if (fits := _heard_at(own, other, shift + late, since, until)) is not None
+    ]
+    return max(found, default=None)
+
+
+def _heard_at(own: Levels, other: Levels, shift: int, since: int, until: int) -> float | None:
     wanted = own.between(since, until)
     if len(wanted.times) < _LEAST_LEVELS or not len(other.times):
         return None
+    moments = wanted.times + shift
+    places = np.searchsorted(other.times, moments).clip(0, len(other.times) - 1)
+    # The last of them may not have come yet.
+    if int((np.abs(other.times[places] - moments) > WINDOW).sum()) > _FEW_WINDOWS:
+        return None
     ours = np.maximum(wanted.decibels, _FLOOR)
-    best: float | None = None
-    for late in range(-_LOOSE, _LOOSE + 1, WINDOW // 2):
-        moments = wanted.times + shift + late
-        places = np.searchsorted(other.times, moments).clip(0, len(other.times) - 1)
-        theirs = np.maximum(other.decibels[places], _FLOOR)
-        # The last of them may not have come yet.
-        if int((np.abs(other.times[places] - moments) > WINDOW).sum()) > _FEW_WINDOWS:
-            continue
-        if min(float(ours.std()), float(theirs.std())) < _LEAST_CHANGE:
-            continue
-        fits = ((ours - ours.mean()) * (theirs - theirs.mean())).mean() / ours.std() / theirs.std()
-        best = float(fits) if best is None else max(best, float(fits))
-    return best
+    theirs = np.maximum(other.decibels[places], _FLOOR)
+    spread, spreads = float(ours.std()), float(theirs.std())
+    if min(spread, spreads) < _LEAST_CHANGE:
+        return None
+    return float(((ours - ours.mean()) * (theirs - theirs.mean())).mean()) / spread / spreads
 
 
 class LastingFaults:
@@ -448,14 +507,19 @@ class LastingFaults:
         """Whether the sound is at fault."""
         return "silent" in self._faults
 
-    def update(self, found: list[SourceFinding]) -> list[SourceFinding]:
-        """Return the findings of now, of which some are those of before that last."""
+    def update(
+        self, found: list[SourceFinding], late: Iterable[SourceFinding] = ()
+    ) -> list[SourceFinding]:
+        """Return the findings of now, of which some are those of before that last.
+
+        `late` are faults of before that are known only now.
+        """
+        known = [*self._faults.values(), *late]
         lasting: dict[FaultKind, SourceFinding] = {}
         for each in found:
-            before = self._faults.get(each.kind)
-            if before is None or each.since > before.until:
-                lasting[each.kind] = each
-            else:
-                lasting[each.kind] = msgspec.structs.replace(before, until=each.until)
+            before = next(
+                (one for one in known if one.kind == each.kind and each.since <= one.until), each
+            )
+            lasting[each.kind] = msgspec.structs.replace(before, until=each.until)
         self._faults = {kind: each for kind, each in lasting.items() if each.verdict == "fault"}
         return list(lasting.values())

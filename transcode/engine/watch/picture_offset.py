@@ -17,6 +17,7 @@ _ROW: Final = VIDEO_SCALE // 25
 _APART: Final = 3  # rows between which a change is measured: two pictures, where some are left out
 _WINDOW: Final = 5 * 25  # rows
 REACH: Final = 10 * VIDEO_SCALE
+_LEAST_REACH: Final = 4 * 25  # rows
 NEAR_REACH: Final = VIDEO_SCALE
 # In luma. A cut changes all blocks by more, and would be all that counts.
 _MOST_CHANGE: Final = 12.0
@@ -25,7 +26,8 @@ _LEAST_CHANGE: Final = 0.3  # what an encoder changes by coding anew
 _LEAST_CHANGES: Final = 0.05
 # Farther apart, what was between two pictures is not known.
 _MOST_APART: Final = VIDEO_SCALE // 2
-_FINE: Final = VIDEO_SCALE // 200
+_FINE: Final = VIDEO_SCALE // 500
+_LEAST_FINE: Final = 10  # changes that must be seen in both
 # Pictures of another programme reach 2.2 and 0.4, one that moves to and fro 1.4 and 1.0; those of
 # the same one have 0.85.
 _LEAST_RATIO: Final = 2.0
@@ -57,7 +59,8 @@ def picture_offset(reference: Pictures, other: Pictures, near: int | None) -> Pi
         end = min(end, other_end - near)
         other_end = end + near
     ours, theirs = _changes(reference, end), _changes(other, other_end)
-    if min(len(ours), len(theirs)) < _WINDOW:
+    # Where few places can be told apart, a wrong one may be the best by far.
+    if min(len(ours), len(theirs)) < _WINDOW + (_LEAST_REACH if near is None else 0):
         return None
     if min(float((each[-_WINDOW:] ** 2).mean()) for each in (ours, theirs)) < _LEAST_CHANGES:
         return None
@@ -82,9 +85,7 @@ def _changes(pictures: Pictures, end: int) -> Row:
     rows = _at(pictures, grid)
     if len(rows) <= _APART:
         return np.zeros((0, BLOCKS), np.float32)
-    change = rows[_APART:] - rows[:-_APART]
-    change = np.sign(change) * np.maximum(np.abs(change) - _LEAST_CHANGE, 0)
-    return np.clip(change, -_MOST_CHANGE, _MOST_CHANGE).astype(np.float32)
+    return _strong(rows[_APART:] - rows[:-_APART])
 
 
 def _at(pictures: Pictures, grid: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Row:
@@ -100,14 +101,41 @@ def _at(pictures: Pictures, grid: "np.ndarray[tuple[int], np.dtype[np.int64]]") 
 
 
 def _fine(reference: Pictures, other: Pictures, coarse: int, until: int) -> int:
-    """Return the offset within a row of a coarse one at which the changes agree best."""
-    ours = _changes(reference, until)[-_WINDOW:]
+    """Return the offset within a row of a coarse one at which the changes agree best.
+
+    Pictures of the one that shows fewer are taken as they are, and those of the other one between
+    two at most: what lies in a gap is where a cut may be, and would be wrong by half of it.
+    """
+    since = until - _WINDOW * _ROW
+    ours = reference.between(since, until)
+    theirs = other.between(since + coarse, until + coarse)
+    if len(ours.times) <= len(theirs.times):
+        return _finest(ours, other, coarse)
+    return -_finest(theirs, reference, -coarse)
+
+
+def _finest(few: Pictures, many: Pictures, coarse: int) -> int:
+    changes = _strong(np.diff(few.blocks, axis=0))
     best, most = coarse, 0.0
+    gaps = np.diff(many.times)
+    widest = 1.5 * float(np.sort(gaps)[len(gaps) // 2])
     for late in sorted(range(-_ROW, _ROW + 1, _FINE), key=abs):
-        theirs = _changes(other, until + coarse + late)[-_WINDOW:]
-        if len(theirs) != len(ours):
+        moments = few.times + coarse + late
+        after = np.searchsorted(many.times, moments).clip(1, len(many.times) - 1)
+        inside = (moments >= many.times[0]) & (moments <= many.times[-1])
+        seen = inside & (gaps[after - 1] <= widest)
+        both = seen[1:] & seen[:-1]
+        if int(both.sum()) < _LEAST_FINE:
             continue
-        agreement = float((ours * theirs).sum() / max(1e-6, float(np.sqrt((theirs**2).sum()))))
+        theirs = _strong(np.diff(_at(many, moments), axis=0))[both]
+        strength = float((changes[both] ** 2).sum()) * float((theirs**2).sum())
+        agreement = float((changes[both] * theirs).sum()) / max(1e-6, strength**0.5)
         if agreement > most:
             best, most = coarse + late, agreement
     return best
+
+
+def _strong(change: Row) -> Row:
+    """Return changes without those of an encoder, and with cuts that are no more than movement."""
+    rest = np.sign(change) * np.maximum(np.abs(change) - _LEAST_CHANGE, 0)
+    return np.clip(rest, -_MOST_CHANGE, _MOST_CHANGE).astype(np.float32)

@@ -34,8 +34,8 @@ _MOST_PACKETS: Final = 2_000
 # Signatures and sizes: what both showed before a fault that is noticed late.
 _KEPT_PICTURES: Final = 30 * VIDEO_SCALE
 _MOST_PICTURES: Final = 2_000
-# A keyframe takes 0.1 ms for each kB: 6 ms a second for one source.
-_GLANCED_BYTES: Final = 60_000  # a second
+# A keyframe takes 0.1 ms for each kB: 3 ms a second for one source.
+_GLANCED_BYTES: Final = 30_000  # a second
 _LEAST_GLANCE: Final = 19 * VIDEO_SCALE // 10
 
 # NAL units that fill up a constant bit rate (14496-10, 7.4.2.7; 23008-2, 7.4.2.2).
@@ -78,6 +78,8 @@ class PictureSource:
         self._decoder: TrackVideoDecoder | None = None
         self._decoded = 0  # the decode time of the newest packet that was decoded
         self.end: int | None = None
+        self.seen_until: int | None = None
+        """The time of the newest picture that `follow` has decoded; None if it has not begun."""
 
     @property
     def kept_bytes(self) -> int:
@@ -195,10 +197,11 @@ class PictureSource:
         seen = (self._pictures.get(each) for each in self._glances)
         return pictures_of(each for each in seen if each is not None)
 
-    def follow(self, since: int, most: int) -> int:
+    def follow(self, since: int, most: int, *, every: bool = False) -> int:
         """Decode what came since a time, from the keyframe before it on; at most so many packets.
 
-        Return how many were decoded. The next call goes on where this one ended.
+        Pictures that no other one needs are left out, if it is not to be `every` one. Return how
+        many were decoded. The next call goes on where this one ended.
         """
         if self._decoder is None:
             start = next((each for each in reversed(self._packets)
@@ -211,13 +214,14 @@ class PictureSource:
                 self._decoder = TrackVideoDecoder(self._track, order_known=True)
             except FFmpegError:
                 return 0
-            self._decoder.skip_unreferenced(on=True)
+        self._decoder.skip_unreferenced(on=not every)
         due = [each for each in self._packets if each.dts > self._decoded][:most]
         for each in due:
             self._decoded = each.dts
             try:
                 for frame in self._decoder.decode(each.data, each.dts, each.pts):
                     self._see(frame)
+                    self.seen_until = frame.pts
             except FFmpegError:
                 continue
         return len(due)
@@ -230,7 +234,7 @@ class PictureSource:
     def leave(self) -> None:
         """Decode no more, and give back the memory that it took."""
         if self._decoder is not None:
-            self._decoder = None
+            self._decoder = self.seen_until = None
             if _give_back is not None:
                 _give_back(0)
 

@@ -17,6 +17,7 @@ from transcode.engine.watch.faults import (
     Shown,
     SourceFinding,
     judge,
+    late_faults,
     looks_black,
     looks_still,
     sounds_loud,
@@ -44,6 +45,8 @@ _BEFORE: Final = 7 * _SECOND // 2
 _BEFORE_KEYFRAMES: Final = 6 * _SECOND
 # Of one order: 4 s of 30 pictures, for which a slow machine takes 0.7 s.
 _MOST_PACKETS: Final = 120
+# What a slow machine decodes by so much later is judged all the same.
+_MOST_LATE: Final = 10 * _SECOND
 # Orders for which sources may be decoded in vain: in the long run one in twenty.
 _MOST_SPARE: Final = 20.0
 _LEAST_SPARE: Final = 6.0
@@ -63,13 +66,43 @@ class _Source:
         self.suspected_by: int | None = None  # the source that shows something else
         self.suspected_for = 0  # further orders
         self.sampled_until: int | None = None  # its own time
+        self.samples_every = False
+        self.judged: dict[int, int] = {}  # by source: until when all that both showed was judged
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether its pictures are decoded to be compared."""
+        end = None if self.pictures is None else self.pictures.end
+        return end is not None and self.sampled_until is not None and end < self.sampled_until
+
+    @property
+    def seen_until(self) -> int | None:
+        """The time up to which its pictures are decoded, while they are."""
+        return None if self.pictures is None else self.pictures.seen_until
 
     def shown(self) -> Shown:
+        pictures = _NO_PICTURES if self.pictures is None else self.pictures.pictures()
+        if self.seen_until is not None and len(pictures.times):
+            # A keyframe that was glanced at may be newer, and what is before it not be decoded yet.
+            pictures = pictures.between(int(pictures.times[0]), self.seen_until)
         return Shown(
-            _NO_PICTURES if self.pictures is None else self.pictures.pictures(),
+            pictures,
             _NO_LEVELS if self.levels is None else self.levels.levels(),
             has_picture=self.pictures is not None,
         )
+
+    def now(self, shown: Shown) -> int | None:
+        """Return the time of which it can be judged; None if nothing is known of it.
+
+        It is that of the newest that was sent, but for pictures that are still to be decoded.
+        """
+        ends = [int(shown.levels.times[-1])] if len(shown.levels.times) else []
+        if self.pictures is not None and self.pictures.end is not None:
+            ends.append(self.pictures.end)
+        newest = max(ends, default=None)
+        if newest is None or self.seen_until is None or newest - self.seen_until > _MOST_LATE:
+            return newest
+        return self.seen_until
 
 
 class QualityWatch:
@@ -104,11 +137,14 @@ class QualityWatch:
         of = self._sources.get(source)
         return None if of is None or of.pictures is None else of.pictures.end
 
-    def sample(self, source: int, ticks: int) -> None:
-        """Decode the pictures of a source for so long, from its newest keyframe on."""
+    def sample(self, source: int, ticks: int, *, every: bool = False) -> None:
+        """Decode the pictures of a source for so long, from its newest keyframe on.
+
+        Those that no other one needs are left out, if it is not to be `every` one.
+        """
         of, end = self._sources.get(source), self.end(source)
         if of is not None and end is not None:
-            of.sampled_until = end + ticks
+            of.sampled_until, of.samples_every = end + ticks, every
 
     def pictures(self, source: int) -> Pictures:
         """Return the signatures of what was decoded of a source in the last half a minute."""
@@ -127,9 +163,8 @@ class QualityWatch:
         self._decode(judged)
         shown = {number: each.shown() for number, each in judged.items()}
         found: list[Found] = []
-        for number, each in judged.items():
-            findings = each.faults.update(_judged(number, judged, shown))
-            found += [_found(number, finding) for finding in findings]
+        for number in judged:
+            found += [_found(number, finding) for finding in _judged(number, judged, shown)]
         return Judged(found=tuple(found))
 
     # -- what is decoded --------------------------------------------------------------------------
@@ -142,7 +177,7 @@ class QualityWatch:
             pictures = each.pictures
             if pictures is None or pictures.end is None:
                 continue
-            if each.sampled_until is not None and pictures.end < each.sampled_until:
+            if each.is_sampled:
                 wanted[number] = min(pictures.end, wanted.get(number, pictures.end))
             if each.faults.of_picture:
                 wanted.setdefault(number, pictures.end)  # it goes on where it was
@@ -158,7 +193,8 @@ class QualityWatch:
         for number, each in judged.items():
             if each.pictures is not None:
                 if number in wanted:
-                    each.pictures.follow(wanted[number], _MOST_PACKETS)
+                    every = each.samples_every and each.is_sampled
+                    each.pictures.follow(wanted[number], _MOST_PACKETS, every=every)
                 else:
                     each.pictures.leave()
 
@@ -207,14 +243,14 @@ def _seems_silent(own: _Source, other: _Source, shift: int) -> bool:
     """Return whether one is silent and the other is not, so that it matters what both show."""
     if own.levels is None or other.levels is None or own.faults.of_sound:
         return False
-    levels = own.levels.levels()
-    if not len(levels.times):
+    levels, others = own.levels.levels(), other.levels.levels()
+    if not len(levels.times) or not len(others.times):
         return False
-    until = int(levels.times[-1])
+    until = min(int(levels.times[-1]), int(others.times[-1]) - shift)
     since = until - _SECOND
     if not sounds_silent(levels, since, until):
         return False
-    return sounds_loud(other.levels.levels(), since + shift, until + shift)
+    return sounds_loud(others, since + shift, until + shift)
 
 
 def _seem_to_differ(own: PictureSource, other: PictureSource, shift: int) -> int:
@@ -245,21 +281,39 @@ def _judged(
 ) -> list[SourceFinding]:
     """Return what may be a fault of one source, by the other one that says most."""
     own = judged[number]
-    ends = [int(times[-1]) for times in (shown[number].levels.times,) if len(times)]
-    if own.pictures is not None and own.pictures.end is not None:
-        ends.append(own.pictures.end)
-    if not ends:
+    now = own.now(shown[number])
+    if now is None:
         return []
-    others = [(shown[other], _between(own, each)) for other, each in judged.items()
-              if other != number]  # fmt: skip
-    nothing = Shown(_NO_PICTURES, _NO_LEVELS)
+    others = {other: _between(own, each) for other, each in judged.items() if other != number}
     found: dict[str, SourceFinding] = {}
-    for other, shift in others or [(nothing, None)]:
-        for each in judge(shown[number], other, shift, max(ends)):
-            before = found.get(each.kind)
-            if before is None or _WEIGHT[each.verdict] > _WEIGHT[before.verdict]:
-                found[each.kind] = each
-    return list(found.values())
+    late: list[SourceFinding] = []
+    for other, shift in others.items():
+        late += _late(number, other, judged, shown)
+        _add(found, judge(shown[number], shown[other], shift, now))
+    if not others:
+        _add(found, judge(shown[number], Shown(_NO_PICTURES, _NO_LEVELS), None, now))
+    return own.faults.update(list(found.values()), late)
+
+
+def _add(found: dict[str, SourceFinding], more: list[SourceFinding]) -> None:
+    for each in more:
+        before = found.get(each.kind)
+        if before is None or _WEIGHT[each.verdict] > _WEIGHT[before.verdict]:
+            found[each.kind] = each
+
+
+def _late(
+    number: int, other: int, judged: dict[int, _Source], shown: dict[int, Shown]
+) -> list[SourceFinding]:
+    """Return the faults of the time that both have been decoded for since the last order."""
+    own, by = judged[number], judged[other]
+    shift = _between(own, by)
+    if shift is None or own.seen_until is None or by.seen_until is None:
+        return []
+    until = min(own.seen_until, by.seen_until - shift)
+    since = max(own.judged.get(other, 0), until - _MOST_LATE)
+    own.judged[other] = max(since, until)
+    return late_faults(shown[number], shown[other], shift, since, until)
 
 
 _WEIGHT: Final = {"unknown": 0, "both": 1, "fault": 2}

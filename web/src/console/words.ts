@@ -62,6 +62,7 @@ export const APART_WORDS = {
     steady: "Not known: a steady sound",
     ambiguous: "Not known: it repeats itself",
     different: "Not known: they send different sound",
+    outdated: "Not known: pictures have told it too long ago",
   } as Readonly<Record<string, string>>,
   apart: (seconds: number, reference: string, same: boolean): string =>
     same

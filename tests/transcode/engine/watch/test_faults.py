@@ -9,7 +9,13 @@ import pytest
 from media.ticks import VIDEO_SCALE
 from tests.conftest import Proof
 from tests.support.engine.made_signatures import PER_SECOND, Programme, encoded, programme, until
-from transcode.engine.watch.faults import LastingFaults, Shown, SourceFinding, judge
+from transcode.engine.watch.faults import (
+    LastingFaults,
+    Shown,
+    SourceFinding,
+    judge,
+    late_faults,
+)
 
 SECONDS = 20
 BEGAN = 15
@@ -86,6 +92,22 @@ def test_a_picture_that_the_other_one_never_showed_is_no_frozen_one() -> None:
     slate.blocks[FIRST:] = np.linspace(30, 200, 144)
     (finding,) = found(encoded(slate, 1), encoded(made, 2))
     assert (finding.kind, finding.verdict) == ("frozen", "unknown")
+
+
+def test_a_frozen_picture_is_found_where_pictures_come_late() -> None:
+    """Nine seconds of it come at once: what both show by then says nothing of how it began."""
+    for seed in range(20):
+        made = programme(30, seed)
+        made.blocks[FIRST:, 40:60] += 20 * np.sin(np.arange(150) / 3)[:, None].astype("f4")
+        own, other = encoded(broken(made, "frozen"), 1), encoded(made, 2)
+        now = int(own.pictures.times[-1])
+        newest = judge(own, other, 0, now)
+        assert [(each.kind, each.verdict) for each in newest] == [("frozen", "unknown")]
+        late = late_faults(own, other, 0, now - 20 * VIDEO_SCALE, now)
+        (fault,) = LastingFaults().update(newest, late)
+        assert (fault.kind, fault.verdict, fault.until) == ("frozen", "fault", now)
+        assert abs(fault.since / VIDEO_SCALE - BEGAN) <= 1
+        assert LastingFaults().update([], late) == []
 
 
 def test_what_was_long_ago_or_is_short_is_nothing() -> None:
@@ -194,11 +216,15 @@ WELL: dict[str, tuple[float, Change]] = {
     "adverts in one, fades and pauses": (1.0, fades_and_pauses),
 }
 OFFSET = 0.8
+LATE_SECONDS = 5
 ERRORS = [-0.3, -0.02, 0.0, 0.2]  # of lip sync, and of what is believed
 
 
-def faults_found(name: str, minutes: int, seed: int) -> int:
-    """Judge two encoders that are alike, every second; return how many faults were found."""
+def faults_found(name: str, minutes: int, seed: int, seconds: range | None = None) -> int:
+    """Judge two encoders that are alike, every second; return how many faults were found.
+
+    Now and then some seconds are judged once more, as where pictures are decoded late.
+    """
     light, change = WELL[name]
     random = np.random.default_rng(seed)
     made = programme(60 * minutes, seed, light=light)
@@ -212,16 +238,33 @@ def faults_found(name: str, minutes: int, seed: int) -> int:
     shift = round((OFFSET + error) * VIDEO_SCALE)
     faults = 0
     lasting = LastingFaults(), LastingFaults()
-    for second in range(3, 60 * minutes):
+    for second in range(3, 60 * minutes) if seconds is None else seconds:
         now = second * VIDEO_SCALE
         kept = until(pair[0], now), until(pair[1], now)
         for number, by in ((0, shift), (1, -shift)):
-            found = judge(kept[number], kept[1 - number], by, now)
+            own, by_other = kept[number], kept[1 - number]
+            found, late = judge(own, by_other, by, now), list[SourceFinding]()
+            if second % LATE_SECONDS == 0:
+                late = late_faults(own, by_other, by, now - LATE_SECONDS * VIDEO_SCALE, now)
             faults += sum(
                 each.verdict == "fault" and each.until - each.since >= 3 * VIDEO_SCALE
-                for each in lasting[number].update(found)
+                for each in lasting[number].update(found, late)
             )
     return faults
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "seconds"),
+    [
+        pytest.param("fades and pauses", 0, range(2714, 2725), id="the cut comes later"),
+        pytest.param("fades and pauses", 4, range(2530, 2545), id="a pause before the adverts"),
+        pytest.param("slides", 3, range(3495, 3507), id="adverts as loud as the programme"),
+    ],
+)
+def test_adverts_in_place_of_what_stands_still_are_no_fault(
+    name: str, seed: int, seconds: range
+) -> None:
+    assert faults_found(f"adverts in one, {name}", 60, seed, seconds) == 0
 
 
 @pytest.mark.parametrize("name", WELL)

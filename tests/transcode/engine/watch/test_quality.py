@@ -68,9 +68,12 @@ def failing(kind: str, seed: int, *, kbit: int = 600, gop: int = 2 * FPS) -> Try
     )
 
 
-def found_after(of: Try, kind: str, gop_seconds: float = 2) -> float:
-    """Return after how many seconds the fault was found; there may be no other."""
-    sources = WatchedSources([of.failing, of.well])
+def found_after(of: Try, kind: str, gop_seconds: float = 2, *, late_ms: int = 0) -> float:
+    """Return after how many seconds the fault was found; there may be no other.
+
+    What the other encoder sends comes `late_ms` later.
+    """
+    sources = WatchedSources([of.failing, msgspec.structs.replace(of.well, late_ms=late_ms)])
     for now_ms in range(of.phase_ms, round(1000 * (SECONDS + gop_seconds)), 1000):
         sources.send(now_ms)
         faults = [each for each in sources.judge([0, of.behind_ms]) if each.verdict == "fault"]
@@ -89,6 +92,21 @@ def test_a_fault_of_three_seconds_is_found_within_five(kind: str, tries: int, pr
     longest = max(found_after(failing(kind, seed), kind) for seed in range(tries))
     proof(f"{kind} of one of two, {tries} tries: found after", f"{longest:.1f} s", "5 s")
     assert longest <= 5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "late_ms",
+    [
+        pytest.param(1000, marks=pytest.mark.prove),
+        2000,
+        pytest.param(3000, marks=pytest.mark.prove),
+    ],
+)
+def test_a_fault_is_found_by_an_encoder_that_comes_late(kind: str, late_ms: int) -> None:
+    """A fault counts after 3 s, and takes 2 s of what the other one shows meanwhile."""
+    found = found_after(failing(kind, 0), kind, late_ms=late_ms)
+    assert found <= max(5, late_ms / 1000 + 2 + 1)
 
 
 @pytest.mark.prove

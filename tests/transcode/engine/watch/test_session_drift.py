@@ -3,8 +3,9 @@
 Media are sent second by second, and compared as often as in service.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from media.source_comparison import SourceComparison
 from media.ticks import MICROSECONDS
 from tests.conftest import Proof
 from tests.support.engine.programmes import RATE, CodedSound, Wave, programme
+from tests.support.engine.shown_pictures import CodedPictures, scenes
 from transcode.engine.watch.session import WatchSession
 from transcode.protocol.watch_messages import (
     AlignedSource,
@@ -20,6 +22,8 @@ from transcode.protocol.watch_messages import (
     Compared,
     Judge,
     Watch,
+    WatchedPicture,
+    WatchedPictures,
     WatchedSound,
     WatchOrder,
 )
@@ -28,6 +32,7 @@ PPM = 360
 BEHIND = 0.7  # at the beginning; in the end it is 1.08 s more
 PICTURE = 1 / 30
 SEARCH, FOLLOW = 3, 10  # seconds from one comparison to the next
+LOOP = 53  # seconds of pictures, which are sent again and again: phases meet other ones each time
 
 Orders = Callable[[int], Sequence[WatchOrder]]  # what both send in a second
 
@@ -66,6 +71,38 @@ def heard(minutes: int) -> tuple[list[Watch], Orders]:
     return [Watch(source=number, audio=each.track) for number, each in enumerate(sounds)], orders
 
 
+def seen(minutes: int) -> tuple[list[Watch], Orders]:
+    shown = list(scenes(LOOP, 3))
+    films = (CodedPictures(shown), CodedPictures(shown, kbit=1_000, bframes=0))
+
+    def packets(number: int) -> Iterator[WatchedPicture]:
+        for loop in range(60 * minutes // LOOP + 1):
+            for each in films[number].packets:
+                pts, dts = (at + 1000 * LOOP * loop for at in (each.pts, each.dts))
+                if number:
+                    pts, dts = (round(1000 * BEHIND + at * (1 + PPM / 1e6)) for at in (pts, dts))
+                yield msgspec.structs.replace(each, pts=pts, dts=dts)
+
+    rest = [packets(0), packets(1)]
+    next_ones = [next(each) for each in rest]
+
+    def orders(second: int) -> Sequence[WatchOrder]:
+        sent: list[WatchOrder] = []
+        for number, each in enumerate(rest):
+            due: list[WatchedPicture] = []
+            while next_ones[number].dts < 1000 * second:
+                due.append(next_ones[number])
+                next_ones[number] = next(each)
+            sent.append(WatchedPictures(source=number, packets=tuple(due)))
+        return sent
+
+    watches = [
+        Watch(source=number, audio=None, video=each.track, is_judged=True)
+        for number, each in enumerate(films)
+    ]
+    return watches, orders
+
+
 def followed(made: tuple[list[Watch], Orders], minutes: int) -> tuple[float, float, int]:
     """Return the most that the offset was wrong by, when it was first known, and for how long not.
 
@@ -100,13 +137,22 @@ def followed(made: tuple[list[Watch], Orders], minutes: int) -> tuple[float, flo
     return wrong, first, unknown
 
 
-@pytest.mark.parametrize("minutes", [1, pytest.param(50, marks=pytest.mark.prove)])
-def test_clocks_that_drift_are_followed_to_a_picture(minutes: int, proof: Proof) -> None:
-    wrong, first, unknown = followed(heard(minutes), minutes)
+@pytest.mark.parametrize(
+    ("by", "most", "minutes"),
+    [
+        pytest.param(heard, PICTURE, 1, id="sound"),
+        pytest.param(heard, PICTURE, 50, id="sound, 50", marks=pytest.mark.prove),
+        pytest.param(seen, PICTURE, 50, id="pictures, 50", marks=pytest.mark.prove),
+    ],
+)
+def test_clocks_that_drift_are_followed_to_a_picture(
+    by: Callable[[int], tuple[list[Watch], Orders]], most: float, minutes: int, proof: Proof
+) -> None:
+    wrong, first, unknown = followed(by(minutes), minutes)
     proof(
-        f"clocks {PPM} ppm apart for {minutes} minutes: offset by sound is wrong by",
+        f"clocks {PPM} ppm apart for {minutes} minutes, by {by.__name__}: offset wrong by",
         f"{wrong * 1000:.0f} ms at most; known after {first:.0f} s, then {unknown} s not",
-        f"{PICTURE * 1000:.0f} ms",
+        f"{most * 1000:.0f} ms",
     )
     assert 0 < first < 30
-    assert wrong <= PICTURE
+    assert wrong <= most
