@@ -32,8 +32,7 @@ demo-hosts: runtime ## the same over two hosts of each role, PostgreSQL, Redis a
 	@exec $(BIN)/python -m scripts.demo_hosts $(ARGS)
 
 # Both fill the same folder; each is instant when nothing changed.
-# Only what running out of the sources needs. A service is installed from a package: docs/deploy.md.
-runtime:
+runtime: ## make .venv with what running out of the sources needs (as a service: docs/deploy.md)
 	@scripts/environment.sh .venv requirements/runtime.txt --project
 
 setup: ## make .venv with the tools for development and tests

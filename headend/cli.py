@@ -445,10 +445,10 @@ def install_services(*, system: bool) -> None:  # noqa: ARG001  # its only meani
     """Put user, folders, units and settings in place for the services; starts nothing.
 
     Needed where no package has done it; run it again after each upgrade of the program."""
+    if os.geteuid() != 0:
+        raise _Failure("only root can put services in place")
     program = Path(sys.prefix) / "bin" / "headend"
     try:
-        if os.geteuid() != 0:
-            raise SystemInstallError("only root can put services in place")
         require_visible((program, Path(__file__)))
         written = install_system(Path("/"), shared_files(), program)
         make_user_and_folders()

@@ -1,8 +1,8 @@
 """The command by which this installation is operated, for texts that tell people to run it.
 
 Texts name it `headend`, which a shell finds in the container, and as a service: there it is the
-command for root (`deploy/system/headend`), which runs the program as the service's user. After `make
-run` it lies in a folder of its own: there they name the file, which works from any folder.
+command for root (`deploy/system/headend`), which runs the program as the service's user. After
+`make run` it lies in a folder of its own: there they name the file, which works from any folder.
 """
 
 import shlex

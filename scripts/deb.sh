@@ -5,7 +5,8 @@
 set -eu
 
 cd "$(dirname "$0")/.."
-. scripts/epoch.sh
+SOURCE_DATE_EPOCH=$(scripts/epoch.sh)
+export SOURCE_DATE_EPOCH
 command -v dh >/dev/null || scripts/apt.sh "building a package" debhelper
 version=$(.venv/bin/python -m hatchling version)
 # What comes before a release sorts before it: 0.3.0rc1 is 0.3.0~rc1.

@@ -17,7 +17,8 @@ if [ -e .git ]; then
     [ -z "$strange" ] || refuse "these files are not part of the sources: add, ignore or remove them
 $strange"
 fi
-. scripts/epoch.sh
+SOURCE_DATE_EPOCH=$(scripts/epoch.sh)
+export SOURCE_DATE_EPOCH
 umask 022
 rm -rf dist
 mkdir dist

@@ -4,7 +4,8 @@
 set -eu
 
 cd "$(dirname "$0")/.."
-. scripts/epoch.sh
+SOURCE_DATE_EPOCH=$(scripts/epoch.sh)
+export SOURCE_DATE_EPOCH
 base=${DEBIAN_IMAGE:-$(sed -n 's/^DEBIAN_IMAGE=//p' deploy/.env 2>/dev/null || true)}
 [ -n "$base" ] || { echo "image: run \`make images\` first: no base is named" >&2; exit 1; }
 

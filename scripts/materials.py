@@ -2,10 +2,10 @@
 
     .venv/bin/python -m scripts.materials headend.cdx.json THIRD_PARTY_NOTICES.txt
 
-Both name the packages that `requirements/runtime.txt` pins and that are installed here, the libraries
-that lie within them (FFmpeg and its encoders in the wheel of `av`), and the packages that the pages
-are built of. They have no date but that of the release, and no random number: two of the same release
-are equal. Source: CycloneDX 1.6 (ECMA-424).
+Both name the packages that `requirements/runtime.txt` pins and that are installed here, the
+libraries that lie within them (FFmpeg and its encoders in the wheel of `av`), and the packages that
+the pages are built of. They have no date but that of the release, and no random number: two of the
+same release are equal. Source: CycloneDX 1.6 (ECMA-424).
 """
 
 import datetime
@@ -18,14 +18,10 @@ import uuid
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import quote
 
 import av
-from cyclonedx.contrib.license.factories import LicenseFactory
-from cyclonedx.model.bom import Bom, BomMetaData
-from cyclonedx.model.component import Component, ComponentType
-from cyclonedx.output.json import JsonV1Dot6
-from packageurl import PackageURL
 
 from scripts.advisories import pins_in
 
@@ -39,11 +35,16 @@ _LIBRARY: Final = re.compile(r"(?P<name>.+?)-[0-9a-f]{8}\.so\.(?P<version>[\d.]+
 _LICENCE_FILES: Final = re.compile(
     r"(^|/)(LICEN[CS]E|COPYING|NOTICE|AUTHORS)[^/]*(?<!\.py)(?<!\.pyc)$", re.IGNORECASE
 )
+# Identifiers joined by AND, OR and WITH; not "BSD License" or "MIT License".
+_EXPRESSION: Final = re.compile(
+    r"\(*[A-Za-z0-9.+-]+\)*( (AND|OR|WITH) \(*[A-Za-z0-9.+-]+\)*)*", re.ASCII
+)
 _RULE: Final = "-" * 80
+Part = dict[str, Any]  # Any: JSON
 _INTRODUCTION: Final = """\
-What others wrote, and runs with Headend: in its own environment of a package or an image, and as what
-is fetched for the wheel. Headend's own licence is in LICENSE; what FFmpeg, x264 and x265 ask for of
-whoever passes on a package or an image is in NOTICE.
+What others wrote, and runs with Headend: in its own environment of a package or an image, and as
+what is fetched for the wheel. Headend's own licence is in LICENSE; what FFmpeg, x264 and x265 ask
+of whoever passes on a package or an image is in NOTICE.
 """
 
 
@@ -62,11 +63,10 @@ def installed(requirements: str) -> list[metadata.Distribution]:
 
 def licence_of(distribution: metadata.Distribution) -> str:
     """Return how a distribution names its licence: an expression, a name or classifiers."""
-    fields = distribution.metadata
-    stated = fields.get("License-Expression") or fields.get("License") or ""
-    if stated:
-        return stated.strip().splitlines()[0]  # some have the whole text there
-    classifiers = fields.get_all("Classifier") or ()
+    for field in ("License-Expression", "License"):
+        for stated in distribution.metadata.get_all(field) or ():
+            return str(stated).strip().splitlines()[0]  # some have the whole text there
+    classifiers = distribution.metadata.get_all("Classifier") or ()
     names = [each.rpartition(" :: ")[2] for each in classifiers if each.startswith("License ::")]
     return " AND ".join(names)
 
@@ -85,72 +85,57 @@ def bill(
     time: datetime.datetime,
 ) -> str:
     """Return the bill of materials as JSON; `lock` is the text of `web/package-lock.json`."""
-    licences = LicenseFactory()
-    product = Component(
-        name="headend",
-        version=version,
-        type=ComponentType.APPLICATION,
-        licenses=[licences.make_with_expression("Apache-2.0")],
-        purl=PackageURL("pypi", name="headend", version=version),
-        bom_ref="headend",
-    )
-    document = Bom(
-        serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"headend {version} {lock}"),
-        metadata=BomMetaData(component=product, timestamp=time),
-    )
-    components = [_of_python(each, licences) for each in distributions]
-    components += _of_pages(lock, licences)
-    document.components.update(components)
-    document.register_dependency(product, components)
-    text = JsonV1Dot6(document).output_as_string(indent=1)
-    return f"{text}\n"
+    product = _part("headend", version, f"pkg:pypi/headend@{version}", "Apache-2.0")
+    product["type"] = "application"
+    parts = [*map(_of_python, distributions), *_of_pages(lock)]
+    document = {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": uuid.uuid5(uuid.NAMESPACE_URL, json.dumps([version, parts])).urn,
+        "version": 1,
+        "metadata": {"timestamp": time.isoformat(), "component": product},
+        "components": parts,
+        "dependencies": [
+            {"ref": product["bom-ref"], "dependsOn": [each["bom-ref"] for each in parts]}
+        ],
+    }
+    return f"{json.dumps(document, indent=1)}\n"
 
 
-def _of_python(distribution: metadata.Distribution, licences: LicenseFactory) -> Component:
-    name, stated = distribution.name, licence_of(distribution)
-    purl = PackageURL("pypi", name=name.lower(), version=distribution.version)
-    component = Component(
-        name=name,
-        version=distribution.version,
-        purl=purl,
-        bom_ref=purl.to_string(),
-        licenses=[licences.make_from_string(stated)] if stated else None,
-    )
+def _part(name: str, version: str, purl: str, licence: str) -> Part:
+    """Return a component; a licence that is no SPDX expression is a name."""
+    part: Part = {"type": "library", "bom-ref": purl, "name": name, "version": version}
+    if purl.startswith("pkg:"):
+        part["purl"] = purl
+    if licence:
+        is_expression = _EXPRESSION.fullmatch(licence) is not None
+        named = {"expression": licence} if is_expression else {"license": {"name": licence}}
+        part["licenses"] = [named]
+    return part
+
+
+def _of_python(distribution: metadata.Distribution) -> Part:
+    name, version = distribution.name, distribution.version
+    purl = f"pkg:pypi/{name.lower().replace('_', '-')}@{version}"
+    part = _part(name, version, purl, licence_of(distribution))
     if name == "av":
-        component.components.update(_of_ffmpeg(licences))
-    return component
+        part["components"] = list(_of_ffmpeg())
+    return part
 
 
-def _of_ffmpeg(licences: LicenseFactory) -> Iterator[Component]:
-    yield Component(
-        name="FFmpeg",
-        version=av.ffmpeg_version_info,
-        bom_ref="av/ffmpeg",
-        licenses=[licences.make_with_expression("GPL-3.0-or-later")],
-    )
+def _of_ffmpeg() -> Iterator[Part]:
+    yield _part("FFmpeg", av.ffmpeg_version_info, "av/ffmpeg", "GPL-3.0-or-later")
     for name, version in bundled_libraries(Path(av.__file__).parents[1] / "av.libs"):
-        stated = [licences.make_with_expression("GPL-2.0-or-later")] if name in _GPL else None
-        yield Component(name=name, version=version, bom_ref=f"av/{name}", licenses=stated)
+        yield _part(name, version, f"av/{name}", "GPL-2.0-or-later" if name in _GPL else "")
 
 
-def _of_pages(lock: str, licences: LicenseFactory) -> list[Component]:
+def _of_pages(lock: str) -> Iterator[Part]:
     packages = json.loads(lock)["packages"]
-    names = sorted(packages[""]["dependencies"].keys() - _BUILDERS)
-    components: list[Component] = []
-    for name in names:
+    for name in sorted(packages[""]["dependencies"].keys() - _BUILDERS):
         package = packages[f"node_modules/{name}"]
-        scope, _, last = name.rpartition("/")
-        purl = PackageURL("npm", scope or None, last, package["version"])
-        components.append(
-            Component(
-                name=name,
-                version=package["version"],
-                purl=purl,
-                bom_ref=purl.to_string(),
-                licenses=[licences.make_from_string(package["license"])],
-            )
-        )
-    return components
+        version = package["version"]
+        yield _part(name, version, f"pkg:npm/{quote(name)}@{version}", package["license"])
 
 
 def notices(distributions: Iterable[metadata.Distribution], pages: str) -> str:

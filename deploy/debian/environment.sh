@@ -27,7 +27,10 @@ chmod 755 "$stage/bin/headend"
 # pip's own records name the build's folders; dpkg has the list of files.
 find "$site" -path '*.dist-info/*' \( -name RECORD -o -name direct_url.json -o -name REQUESTED \
     -o -name INSTALLER \) -delete
-rm -f "$site/distutils-precedence.pth"
+# Tests of others, headers and archives to compile against: nothing here runs or compiles them.
+find "$site" \( -path '*/tests' -o -path '*/_core/include' -o -path '*/_core/lib' \) -type d -prune \
+    -exec rm -rf {} +
+find "$site" \( -name '*_tests.*.so' -o -name '*.a' -o -name '*.pyx' -o -name '*.pxd' \) -delete
 find "$stage" -type d -empty -delete
 # No time of a file in them: they hold for the content, and no service could write others.
 "$python" -m compileall -q -j 1 --invalidation-mode unchecked-hash -s "${stage%"$here"}" -p / "$site" ||

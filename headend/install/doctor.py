@@ -24,6 +24,7 @@ from headend.config.settings import ServiceSettings
 from headend.install.cdn_check import check_cdn
 from headend.install.certificates import CertificateFiles
 from headend.install.findings import size_text
+from headend.install.front_finding import front_finding
 from headend.install.installation import catalog_location, own_store
 from headend.install.locks import schema_in_use
 from headend.install.media_store import OBJECTS, StoredFiles, bucket_of, open_store, read_store
@@ -83,6 +84,7 @@ async def examine(
         await _engine(),
         _landlock(),
         _countries(settings),
+        await asyncio.to_thread(front_finding, settings),
         await redis_finding(settings.redis.url),
     ]
     if not await asyncio.to_thread(folder.is_dir):
@@ -141,6 +143,7 @@ async def examine_briefly(
     certificates = partial(_certificates, settings, Path(settings.data) / "tls", now_us)
     return (
         _countries(settings),
+        await asyncio.to_thread(front_finding, settings),
         *await asyncio.to_thread(certificates),
         await _checked(partial(_restrictions, settings, catalog)),
         await _checked(partial(_jobs, catalog, _stored_us(catalog, now_us))),

@@ -1,9 +1,9 @@
 """Puts the services of an installed Headend in place, where no package manager does it.
 
-What a package brings (`deploy/debian`), for a program that `pipx` or `pip` has installed: units, the
-user of the services, the folders, the file of the settings and the command for root. The files come
-along with the program, in `share/headend` of its environment. Nothing is started, and a file of
-settings that exists is left as it is; run again after an upgrade, it renews the rest.
+What a package brings (`deploy/debian`), for a program that `pipx` or `pip` has installed: units,
+the user of the services, the folders, the settings and the command for root. The files come along
+with the program, in `share/headend` of its environment. Nothing is started, and a file of settings
+that exists is left as it is; run again after an upgrade, it renews the rest.
 """
 
 import shutil
@@ -140,6 +140,6 @@ def make_user_and_folders() -> None:
 
 def _run(*command: str) -> None:
     try:
-        subprocess.run(command, check=True, timeout=_SECONDS)
+        subprocess.run(command, check=True, timeout=_SECONDS)  # noqa: S603  # ours, as constants
     except (OSError, subprocess.SubprocessError) as error:
         raise SystemInstallError(f"{command[0]}: {error}") from error

@@ -72,12 +72,10 @@ def test_a_file_that_cannot_be_written_is_named(shared: Path, tmp_path: Path) ->
         install_system(root, shared, PROGRAM)
 
 
-@pytest.mark.parametrize(
-    "place", ["/root/.local/pipx/venvs/headend/bin/headend", "/home/a/.venv", "/tmp/x"]
-)
-def test_a_program_that_services_cannot_see_is_refused(place: str) -> None:
+@pytest.mark.parametrize("place", [Path("/home") / "a", Path("/run/user/1/x"), Path("/tmp/x")])
+def test_a_program_that_services_cannot_see_is_refused(place: Path) -> None:
     with pytest.raises(SystemInstallError, match="is hidden from services"):
-        require_visible([PROGRAM, Path(place)])
+        require_visible([PROGRAM, place])
 
 
 def test_a_program_elsewhere_is_not() -> None:
