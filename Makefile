@@ -16,27 +16,36 @@ ALONE := tests/e2e/test_demo.py
 # What pyright said beside the last `make test`.
 TYPES := .venv/.types
 
-.PHONY: help pictures drawings run demo demo-hosts install setup tools fmt lint types house compiled quick test spare-types all-tests e2e bench fuzz prove proofs cover web requirements advisories images monitoring engines clean
+.PHONY: help pictures drawings run demo demo-hosts runtime dist deb image setup tools fmt lint types house compiled quick test spare-types all-tests e2e bench fuzz prove proofs cover web requirements advisories images monitoring engines clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: install ## serve: RTMP and RTMPS in, HLS and a watch page out (ARGS="--http 127.0.0.1:9000")
+run: runtime ## serve: RTMP and RTMPS in, HLS and a watch page out (ARGS="--http 127.0.0.1:9000")
 	@exec $(BIN)/headend serve $(ARGS)
 
-demo: install ## serve, and send a moving test picture from two encoders, one of which fails
+demo: runtime ## serve, and send a moving test picture from two encoders, one of which fails
 	@exec $(BIN)/headend demo $(ARGS)
 
-demo-hosts: install ## the same over two hosts of each role, PostgreSQL, Redis and a bucket; one is killed every 30 s
+demo-hosts: runtime ## the same over two hosts of each role, PostgreSQL, Redis and a bucket; one is killed every 30 s
 	@scripts/test-tools.sh engines
 	@exec $(BIN)/python -m scripts.demo_hosts $(ARGS)
 
 # Both fill the same folder; each is instant when nothing changed.
-install: ## make .venv with what running needs, and nothing else
+runtime: ## make .venv with what running out of the sources needs (as a service: docs/deploy.md)
 	@scripts/environment.sh .venv requirements/runtime.txt --project
 
 setup: ## make .venv with the tools for development and tests
 	@scripts/environment.sh .venv requirements/dev.txt --project
+
+dist: setup ## wheel, sources, bill of materials and notices, in dist/
+	@scripts/dist.sh
+
+deb: dist ## a package of Debian for this machine's Python, in dist/
+	@scripts/deb.sh
+
+image: ## the image `headend`, by docker, podman or buildah
+	@scripts/image.sh $(ARGS)
 
 tools: ## get the foreign software that the tests talk to, through apt
 	@scripts/test-tools.sh

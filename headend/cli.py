@@ -36,6 +36,14 @@ from headend.install.installation import (
 from headend.install.locks import DataFolderError
 from headend.install.media_copy import MediaTarget, copy_media, media_place, media_target
 from headend.install.media_store import bucket_of
+from headend.install.system import (
+    SETTINGS,
+    SystemInstallError,
+    install_system,
+    make_user_and_folders,
+    require_visible,
+    shared_files,
+)
 from headend.own_command import runnable
 from headend.printable import printable
 from media.ticks import MICROSECONDS
@@ -469,6 +477,26 @@ def print_console_link(*, number: int | None, settings: ServiceSettings) -> None
             raise _Failure(str(error)) from error
 
     _with_catalog(settings, work)
+
+
+@main.command("install")
+@click.option("--system", is_flag=True, required=True, help="The services of this machine.")
+def install_services(*, system: bool) -> None:  # noqa: ARG001  # its only meaning so far
+    """Put user, folders, units and settings in place for the services; starts nothing.
+
+    Needed where no package has done it; run it again after each upgrade of the program."""
+    if os.geteuid() != 0:
+        raise _Failure("only root can put services in place")
+    program = Path(sys.prefix) / "bin" / "headend"
+    try:
+        require_visible((program, Path(__file__)))
+        written = install_system(Path("/"), shared_files(), program)
+        make_user_and_folders()
+    except SystemInstallError as error:
+        raise _Failure(str(error)) from error
+    for path in written:
+        click.echo(path)
+    click.echo(f"next: /{SETTINGS}, then systemctl enable --now headend.service")
 
 
 @main.group()

@@ -3,8 +3,8 @@
 #
 #   scripts/environment.sh FOLDER REQUIREMENTS [--project]
 #
-# With --project the project itself is installed too (editable, out of what the requirements
-# hold: nothing is fetched that has no hash here). Where `uv` works it is used; else `venv` and
+# With --project the project itself is installed too (editable, with the tools of
+# requirements/build.txt: nothing is fetched that has no hash here). Where `uv` works it is used; else `venv` and
 # pip. The package index is the one that the user configured for either; none is named here.
 # A stamp in the folder makes the next run instant, until the pins, the project's declarations or
 # its place change. Packages from other requirements, installed earlier, stay.
@@ -14,6 +14,7 @@ folder=$1
 requirements=$2
 project=${3:-}
 python=$folder/bin/python
+tools=requirements/build.txt
 stamp=$folder/.filled-$(basename "$requirements")
 
 say() { echo "environment: $*"; }
@@ -91,7 +92,7 @@ fingerprint() {
     {
         pwd
         cat "$requirements" "$here/environment.sh"
-        [ -z "$project" ] || cat pyproject.toml
+        [ -z "$project" ] || cat pyproject.toml "$tools"
     } | cksum
 }
 
@@ -105,7 +106,7 @@ if ! usable || moved; then
 fi
 pwd >"$folder/.place"
 say "installing $requirements (the first time takes a minute or two)"
-install --require-hashes -r "$requirements"
+install --require-hashes -r "$requirements" ${project:+-r "$tools"}
 if [ -n "$project" ]; then
     install --no-deps --no-build-isolation --editable .
 fi

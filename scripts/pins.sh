@@ -16,7 +16,8 @@ if ! uv --version >/dev/null 2>&1; then
     echo "uv is needed to compile the requirements" >&2
     exit 1
 fi
-pin requirements/runtime.txt pyproject.toml --group build "$@"
+pin requirements/runtime.txt pyproject.toml "$@"
 pin requirements/dev.txt pyproject.toml --group dev "$@"
+pin requirements/build.txt --group build --constraint requirements/dev.txt "$@"
 pin bench/pyrtmp/requirements.txt bench/pyrtmp/requirements.in "$@"
 pin bench/players/requirements.txt bench/players/requirements.in "$@"

@@ -1,6 +1,7 @@
-"""A section of the settings, and how its settings are shown."""
+"""A section of the settings, how its settings are shown, and the files that they name."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, cast, get_type_hints
 
 import msgspec
@@ -57,3 +58,17 @@ def explain(section: msgspec.Struct, sources: Mapping[str, str], prefix: str = "
             )
         )
     return lines
+
+
+def unreadable(setting: str, path: Path) -> str | None:
+    """Return why this process cannot read the file that a setting names; None if it can.
+
+    The sentence begins with the setting, and is the same whichever file it is.
+    """
+    try:
+        with path.open("rb"):
+            return None
+    except PermissionError:
+        return f"{setting}: {path}: the user that Headend runs as may not read it"
+    except OSError as error:
+        return f"{setting}: {path}: {error.strerror}"

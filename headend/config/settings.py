@@ -17,7 +17,7 @@ from api.pusher.limits import PusherSettings
 from headend.config.backup_settings import BackupSettings
 from headend.config.host_settings import HostsSettings
 from headend.config.mail_settings import MailSettings
-from headend.config.section import Section, explain
+from headend.config.section import Section, explain, unreadable
 from headend.config.storage_settings import StorageSettings
 from headend.http.connections import CONNECTIONS
 from ingest.rtmp.limits import Limits
@@ -494,10 +494,10 @@ def warnings(sources: Mapping[str, str]) -> list[str]:
 
 
 def _read(file: Path) -> _Values:
+    if problem := unreadable(f"--config or {_FILE_VARIABLE}", file):
+        raise SettingsError(problem)
     try:
         return tomllib.loads(file.read_text())
-    except OSError as error:
-        raise SettingsError(f"{file}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file}: {error}") from error
 

@@ -25,6 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from api.schemas.urls import Addresses
 from headend.config.listen_sockets import host_of, parse
+from headend.config.section import unreadable
 from headend.config.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
@@ -309,13 +310,17 @@ class RtmpsCertificate:
         """Load the files again, for new connections.
 
         Raises:
-            CertificateError: they cannot be used; the old ones stay in use.
+            CertificateError: they cannot be used; the old ones stay in use. It names the setting.
         """
         certificate, key = self._files()
         load(self.context, certificate, key)
 
     def _files(self) -> tuple[Path, Path]:
         if self._own:
+            named = {"rtmps.certificate": self._own, "rtmps.key": self._key}
+            for setting, path in named.items():
+                if problem := unreadable(setting, Path(path)):
+                    raise CertificateError(problem)
             return Path(self._own), Path(self._key)
         files = ensure_local_certificates(
             self._folder,

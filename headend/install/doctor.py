@@ -21,6 +21,7 @@ from headend.config.settings import ServiceSettings
 from headend.install.cdn_check import check_cdn
 from headend.install.certificate_check import check_certificates
 from headend.install.findings import size_text
+from headend.install.front_finding import front_finding
 from headend.install.installation import catalog_location, own_store
 from headend.install.locks import schema_in_use
 from headend.install.mail_check import check_mail
@@ -80,6 +81,7 @@ async def examine(
         await _engine(),
         _landlock(),
         _countries(settings),
+        await asyncio.to_thread(front_finding, settings),
         await redis_finding(settings.redis.url),
     ]
     if not await asyncio.to_thread(folder.is_dir):
@@ -140,6 +142,7 @@ async def examine_briefly(
     certificates = partial(check_certificates, settings, Path(settings.data) / "tls", now_us)
     return (
         _countries(settings),
+        await asyncio.to_thread(front_finding, settings),
         *await asyncio.to_thread(certificates),
         await _checked(partial(_restrictions, settings, catalog)),
         await _checked(partial(_jobs, catalog, _stored_us(catalog, now_us))),

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.rooms import ROOMS, ROOT
+
 IGNORE = ROOT / ".dockerignore"
-PROGRAM = ("media", "ingest", "transcode", "storage", "api", "headend", "systemd")
+PROGRAM = (*ROOMS, "systemd", "deploy/system")
 BESIDES = {
-    "LICENSE", "NOTICE", "README.md", "Makefile", "pyproject.toml",
-    "requirements/runtime.txt", "scripts/apt.sh", "scripts/environment.sh",
+    "LICENSE", "NOTICE", "README.md", "pyproject.toml",
+    "requirements/build.txt", "requirements/runtime.txt",
 }  # fmt: skip
 # What an installation that is run out of its sources leaves there, and what an editor may.
 STRAY = (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from headend.own_command import own_command, runnable
 from tests.support.e2e.service import HEADEND
+from tests.support.rooms import ROOT
 
 
 def program(folder: Path) -> Path:
@@ -32,6 +33,15 @@ def test_what_a_shell_does_not_find_is_named_by_its_file(tmp_path: Path) -> None
         assert own_command(str(own), search) == f"'{own}'"
     relative = os.path.relpath(own)
     assert own_command(relative, "/nowhere").startswith("'/"), "it works from any folder"
+
+
+def test_the_command_for_root_is_named_as_a_shell_finds_it(tmp_path: Path) -> None:
+    own, roots = program(tmp_path / "opt"), program(tmp_path / "sbin")
+    text = (ROOT / "deploy" / "system" / "headend").read_text()
+    roots.write_text(text)  # of another program
+    assert own_command(str(own), str(roots.parent)) == str(own)
+    roots.write_text(text.replace("/opt/headend/bin/headend", str(own)))
+    assert own_command(str(own), str(roots.parent)) == "headend"
 
 
 def test_a_program_of_another_name_is_no_command(tmp_path: Path) -> None:
