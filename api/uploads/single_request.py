@@ -126,7 +126,7 @@ class VideoFilesController(Controller):
         quotas: GivenQuotas,
         uploaded_at: UploadedAt = None,
     ) -> VideoChanged:
-        """Give a video the file again that it had before its present one, for seven days.
+        """Give a video the file again that it had before its present one (`trash.keep_days`).
 
         The present file becomes the former one, so that doing it twice changes nothing. What plays
         stays until all of the file is transcoded, which counts for the quota of minutes. A
@@ -187,5 +187,5 @@ class VideoFilesController(Controller):
 
 
 def _no_former_file() -> ApiError:
-    message = "There is no former file: it was not replaced within the last seven days."
+    message = "There is no former file in the trash."
     return ApiError(HTTPStatus.CONFLICT, message)

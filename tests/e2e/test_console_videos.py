@@ -263,7 +263,7 @@ def test_a_file_takes_the_place_of_another(
     shows(viewer, "#confirm-text", "Replace the file of “First cut”?")
     viewer.click("#confirm button[value=no]")
     viewer.choose_files("#replacement", tmp_path / "second.mp4")
-    shows(viewer, "#confirm-text", "You can take the old file back for seven days.")
+    shows(viewer, "#confirm-text", "You can take the old file back for 7 days.")
     viewer.click("#confirm button[value=yes]")
     viewer.wait_for_page(
         "() => document.querySelector('#replace [data-part=state]')?.textContent === 'Ready'",

@@ -270,7 +270,7 @@ async def test_the_later_of_two_replacements_stays(
     assert await api_service.catalog.jobs.lease("two", 1 << 60, TRANSCODE) is None
 
 
-async def test_concurrent_replacements_leave_one_file_its_former_and_one_job(
+async def test_concurrent_replacements_leave_one_file_all_former_ones_and_one_job(
     api_service: ApiService, objects: DiskObjects
 ) -> None:
     first: Json = (await upload(api_service))["video"]
@@ -285,7 +285,7 @@ async def test_concurrent_replacements_leave_one_file_its_former_and_one_job(
     source = await source_of(api_service, objects, first)
     assert (await get_video(api_service, first["id"]))["size"] == len(source)
     assert source in (data, other)
-    assert len(await stored_addresses(objects)) == 2, "the file, and the former one"
+    assert len(await stored_addresses(objects)) == 5, "the file, and those in the trash"
     assert await api_service.catalog.jobs.lease("one", 1 << 60, TRANSCODE) is not None
     assert await api_service.catalog.jobs.lease("two", 1 << 60, TRANSCODE) is None
     assert (await event_kinds(api_service)).count("video replaced") == 4

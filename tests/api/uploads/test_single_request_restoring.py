@@ -22,7 +22,7 @@ async def test_the_former_file_plays_again_and_undoing_undoes_it(
     before = await api_service.client.get(f"/api/videos/{number}/file", headers=api_service.owner)
     assert await restore(api_service, number) == (
         409,
-        {"message": "There is no former file: it was not replaced within the last seven days."},
+        {"message": "There is no former file in the trash."},
     )
     other = clip("320x180", "2")
     assert (await put(api_service, number, video=("b.mp4", other))).status_code == 200
