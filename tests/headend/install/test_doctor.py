@@ -35,7 +35,7 @@ HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
     "versions", "box",
     "countries", "redis", "disk", "installation", "store", "database", "numbers",
-    "restrictions", "jobs", "clock", "expiry", "removals", "files", "leftovers",
+    "restrictions", "jobs", "clock", "expiry", "removals", "backup", "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A backup of a running service, in the order of docs/deploy.md: what its doctor finds missing."""
+"""A copy of a running service made by hand: what its doctor finds missing. And old backups."""
 
 import shutil
 import sqlite3
@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headend.install.doctor import examine
+from headend.install.doctor import examine, examine_briefly
 from headend.install.installation import DATABASE
 from headend.install.media_store import OBJECTS
 from storage.catalog import Catalog, open_catalog
@@ -105,3 +105,25 @@ async def test_a_file_that_came_and_went_in_the_meantime_is_named_and_a_repetiti
     site.copy_database()
     site.copy_media()
     assert await site.missing() == []
+
+
+@pytest.mark.parametrize(
+    ("days", "place", "verdict", "text"),
+    [
+        pytest.param(None, "", "well", "none was made, and none is to be", id="never"),
+        pytest.param(None, "/mnt/x", "act", "none was made to /mnt/x yet", id="not yet"),
+        pytest.param(6, "", "well", "the last was begun on", id="lately"),
+        pytest.param(8, "", "act", "more than a week ago", id="long ago"),
+    ],
+)
+async def test_an_old_backup_is_said(
+    tmp_path: Path, days: int | None, place: str, verdict: str, text: str
+) -> None:
+    settings = await installed(tmp_path / "data", backup__to=place)
+    now_us = wall_clock_us()
+    async with open_catalog(tmp_path / "data" / DATABASE, migrate=False) as catalog:
+        if days is not None:
+            await catalog.installation.note_backup(now_us - days * 86_400_000_000)
+        findings = await examine_briefly(settings, catalog, now_us)
+    (finding,) = [each for each in findings if each.topic == "backup"]
+    assert (finding.verdict, text in finding.text) == (verdict, True), finding.text
