@@ -189,6 +189,8 @@ async def test_a_video_that_is_deleted_meanwhile_takes_the_upload_with_it(
     assert deleted.status_code == 204
     assert (await send(api_service, path, 500, clip(*OTHER)[500:])).status_code == 404
     assert await remove_expired_uploads(objects, api_service.catalog.uploads, NOW_US + 1) == 1
+    (item,) = (await api_service.listed(path="/api/projects/1/trash"))["data"]
+    await api_service.client.delete(f"/api/trash/{item['id']}", headers=api_service.owner)
     await nothing_is_left(api_service, objects)
 
 
