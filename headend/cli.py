@@ -494,8 +494,7 @@ def install_services(*, system: bool) -> None:  # noqa: ARG001  # its only meani
         make_user_and_folders()
     except SystemInstallError as error:
         raise _Failure(str(error)) from error
-    for path in written:
-        click.echo(path)
+    click.echo("\n".join(map(str, written)))
     click.echo(f"next: /{SETTINGS}, then systemctl enable --now headend.service")
 
 
