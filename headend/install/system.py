@@ -82,7 +82,7 @@ def install_system(root: Path, shared: Path, program: Path) -> tuple[Path, ...]:
         written = tuple(_write(root, each) for each in _files(shared, program))
         settings = root / SETTINGS
         if not settings.exists():
-            settings.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+            _make_folder(settings.parent, 0o750)
             text = (shared / "system" / "headend.toml").read_text()
             written += (_write(root, _File(place=SETTINGS, text=text, mode=0o640)),)
     except OSError as error:
@@ -108,9 +108,18 @@ def _naming(file: Path, program: Path) -> str:
     return file.read_text().replace(_PACKAGED, str(program))
 
 
+def _make_folder(path: Path, mode: int) -> None:
+    """Create a folder and those above it; the command's own umask would hide them from services."""
+    if not path.is_dir():
+        if path.parent != path:
+            _make_folder(path.parent, 0o755)
+        path.mkdir()
+        path.chmod(mode)
+
+
 def _write(root: Path, file: _File) -> Path:
     path = root / file.place
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    _make_folder(path.parent, 0o755)
     new = path.with_name(f"{path.name}.new")
     new.write_text(file.text)
     new.chmod(file.mode)

@@ -1,12 +1,12 @@
 """Every kind of event there is, one type each: what can be recorded, and who is told.
 
 Those of a stream on air are `media.stream_events`, which says how types, stored names, facts and
-`docs/events.md` belong together; those of changes that callers make are here. `EVENTS` is the one
-list of what gets a row in the log, in the order of the page. `STATES` are never logged, but
-broadcast alone: progress, and states that several events led to.
+`docs/events.md` belong together; those of changes that callers make are here. `EVENTS` are what
+gets a row in the log, in the order of the page; `STATES`, which several events lead to, and
+progress are broadcast alone.
 
-A new kind is a class in `EVENTS`, and, of a stream, a sentence in `api.console.event_words`; then
-run `scripts/events_page.py`.
+A new kind is a class here, and, of a stream, a sentence in `api.console.event_words`; then run
+`scripts/events_page.py`.
 """
 
 from collections.abc import Mapping
@@ -364,28 +364,23 @@ class ProjectEditedEvent(ProjectEvent, frozen=True, kw_only=True, tag="project e
     keys: _Keys
 
 
-class ProjectDeletedEvent(ProjectEvent, frozen=True, kw_only=True, tag="project deleted"):
+class _OldProject(ProjectEvent, frozen=True, kw_only=True):
+    project: int
+    key: str
+    name: str
+
+
+class ProjectDeletedEvent(_OldProject, frozen=True, kw_only=True, tag="project deleted"):
     """A project was deleted; written in the first project."""
 
-    project: int
-    key: str
-    name: str
 
-
-class ProjectRestoredEvent(ProjectEvent, frozen=True, kw_only=True, tag="project restored"):
+class ProjectRestoredEvent(_OldProject, frozen=True, kw_only=True, tag="project restored"):
     """The project came back from the [trash](api.md#trash) with all that it has."""
 
-    project: int
-    key: str
-    name: str
 
-
-class ProjectRemovedEvent(ProjectEvent, frozen=True, kw_only=True, tag="project removed for good"):
+class ProjectRemovedEvent(_OldProject, frozen=True, kw_only=True, tag="project removed for good"):
     """A project that was deleted cannot be restored any more; written in the first project."""
 
-    project: int
-    key: str
-    name: str
     expired: _Expired
 
 
@@ -405,18 +400,18 @@ class ProjectSlateChangedEvent(
     picture: _HasPicture
 
 
-class ProjectMailChangedEvent(ProjectEvent, frozen=True, kw_only=True, tag="project mail changed"):
-    """Who gets mail of the project, or of what, was changed."""
-
+class _MailEdit(ProjectEvent, frozen=True, kw_only=True):
     keys: _MailKeys
+
+
+class ProjectMailChangedEvent(_MailEdit, frozen=True, kw_only=True, tag="project mail changed"):
+    """Who gets mail of the project, or of what, was changed."""
 
 
 class InstallationMailChangedEvent(
-    ProjectEvent, frozen=True, kw_only=True, tag="installation mail changed"
+    _MailEdit, frozen=True, kw_only=True, tag="installation mail changed"
 ):
     """Who gets mail of the installation, or of what, was changed; written in the first project."""
-
-    keys: _MailKeys
 
 
 class TokenAddedEvent(ProjectEvent, frozen=True, kw_only=True, tag="token added"):

@@ -34,7 +34,7 @@ from tests.support.storage.new_videos import new_upload, new_video
 HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
     "versions", "box",
-    "countries", "redis", "disk", "installation", "store", "database", "numbers",
+    "countries", "web server", "redis", "disk", "installation", "store", "database", "numbers",
     "restrictions", "jobs", "clock", "expiry", "removals", "backup", "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
