@@ -482,10 +482,7 @@ def print_console_link(*, number: int | None, settings: ServiceSettings) -> None
 @main.command("install")
 @click.option("--system", is_flag=True, required=True, help="The services of this machine.")
 def install_services(*, system: bool) -> None:  # noqa: ARG001  # its only meaning so far
-    """Put user, folders, units and settings in place, where no package does; starts nothing.
-
-    Run it again after each upgrade of the program.
-    """
+    """Put user, folders, units and settings in place, where no package does, after each upgrade."""
     if os.geteuid() != 0:
         raise _Failure("only root can put services in place")
     program = Path(sys.prefix) / "bin" / "headend"
@@ -495,7 +492,8 @@ def install_services(*, system: bool) -> None:  # noqa: ARG001  # its only meani
         make_user_and_folders()
     except SystemInstallError as error:
         raise _Failure(str(error)) from error
-    click.echo("\n".join(map(str, written)) + f"\nnext: /{SETTINGS}, then systemctl enable --now headend.service")
+    for line in (*written, f"next: /{SETTINGS}, then systemctl enable --now headend.service"):
+        click.echo(line)
 
 
 @main.group()

@@ -26,9 +26,7 @@ _HasPicture = Annotated[bool, _Meta(description="whether it has its own picture 
 _VideoHash = Annotated[str, _Meta(description="its hash")]
 _Size = Annotated[int, _Meta(description="of the file, in bytes")]
 _Link = Annotated[int, _Meta(description="its id")]
-_Replacing = Annotated[
-    bool | msgspec.UnsetType, _Meta(description="true if it was to replace a file")
-]
+_Replacing = Annotated[bool | msgspec.UnsetType, _Meta(description="true if for another file")]
 _FileNumber = Annotated[int, _Meta(description="the number of the file, from 2 on")]
 _Expired = Annotated[bool, _Meta(description="whether its time in the trash was over")]
 _Cause = Annotated[str | msgspec.UnsetType, _Meta(description="if no owner asked for it")]

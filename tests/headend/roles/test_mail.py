@@ -1,11 +1,11 @@
 """A service with a mail server sends what is due, and tries the server out."""
 
-import asyncio
 from pathlib import Path
 
 from headend.config.mail_settings import MailSettings
 from headend.install.installation import catalog_location
 from headend.roles.mail import mail_test, mailer_task
+from headend.supervision import run_in_background
 from media.alerts import AlertKind
 from storage.catalog import open_catalog
 from storage.catalog.alerts.mailings import GATHER_US
@@ -31,10 +31,8 @@ async def test_what_is_due_is_sent_in_the_background(tmp_path: Path) -> None:
         await catalog.conditions.tell_due(began_us)
         task = mailer_task(mail, catalog, CONSOLE)
         assert task.name == "mail"
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(task.start())
+        async with run_in_background(task):
             await until(lambda: len(server.mails) == 1)
-            running.cancel()
         answers = await mail_test(mail, catalog, CONSOLE)(["c@d.example"])
         assert [each.accepted for each in answers] == [True]
         assert [to for to, _ in server.mails] == ["a@b.example", "c@d.example"]

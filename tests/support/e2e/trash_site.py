@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import Final
+from typing import Final, cast
 
 from headend.install.installation import DATABASE
 from headend.install.media_store import open_store
@@ -193,10 +193,10 @@ class TrashSite:
         paths = document["paths"]
         assert isinstance(paths, Mapping)
         found: list[tuple[str, str]] = []
-        for path, methods in paths.items():  # pyright: ignore[reportUnknownVariableType]  # JSON
+        for path, methods in cast("Mapping[str, Mapping[str, object]]", paths).items():  # JSON
             if place in path:
-                filled = str(path).replace(place, str(numbers[noun])).replace("{backup_id}", "1")
-                found += [(str(each).upper(), filled) for each in methods]  # pyright: ignore[reportUnknownVariableType]  # JSON
+                filled = path.replace(place, str(numbers[noun])).replace("{backup_id}", "1")
+                found += [(each.upper(), filled) for each in methods]
         return found
 
     # -- changes ----------------------------------------------------------------------------------
