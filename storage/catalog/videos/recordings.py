@@ -320,8 +320,9 @@ class Recordings(Repository):
                 await project_lookup.require(connection, recording.project, or_in_trash=True)
             except NoSuchProject:
                 return None
-            locked = select(_TABLE.id).where(_TABLE.id == recording.id).with_for_update()
-            if (await connection.execute(locked)).one_or_none() is None:
+            locked = select(_TABLE.stream_id).where(_TABLE.id == recording.id).with_for_update()
+            stream_id = (await connection.execute(locked)).scalar_one_or_none()
+            if stream_id is None:
                 video_query = select(videos_table.c.id).where(videos_table.c.hash == recording.hash)
                 return (await connection.execute(video_query)).scalar_one_or_none()
             await remove(connection, recording.id)
@@ -337,9 +338,10 @@ class Recordings(Repository):
                 expires_us=now_us + facts.keep_days * DAY_US,
             )
             number = await add_video(connection, video, now_us)
-            if stream is not None and made.time is not None:
+            if made.time is not None:
+                # Without its row the stream is in the trash, or gone: then nobody asks by its id.
                 from_us, to_us = made.time
-                values = {"stream_id": stream.id, "from_us": from_us, "to_us": to_us}
+                values = {"stream_id": stream_id, "from_us": from_us, "to_us": to_us}
                 await connection.execute(insert(recorded_times).values(video_id=number, **values))
             seconds = round(made.length_us / MICROSECONDS, 3)
             event = RecordedEvent(video=recording.hash, seconds=seconds)

@@ -9,6 +9,7 @@ from statistics import median
 
 import pytest
 
+from media.ticks import DAY_US
 from storage.catalog import Catalog
 from storage.catalog.engine.database import Database, database_url, open_database
 from storage.catalog.migrations import migrate
@@ -128,6 +129,49 @@ async def test_leases_and_idle_polls_take_about_as_long_in_a_long_queue(
     print(short, long)  # noqa: T201  # for the log of `make prove`
     # The best of three rounds: another program may have used the processor.
     assert min(map(max, long)) <= MOST_TIMES * min(map(max, short)), (short, long)
+
+
+async def test_the_work_of_deleted_projects_is_passed_over(
+    database: Database, location: str | Path
+) -> None:
+    _fill(location, ROWS)
+    catalog = Catalog(database)
+    await _delete_others(catalog)
+    for kind in (TRANSCODE, SPAN):
+        leases = [await catalog.jobs.lease("one", NOW, kind, after=after) for after in range(4)]
+        assert [each and each.project for each in leases] == [1, 1, 1, 1]
+    run_sql(location, "UPDATE jobs SET state = 'running', leased_until_us = 1")
+    lease = await catalog.jobs.lease("one", NOW, TRANSCODE, after=1)
+    assert lease is not None
+    assert lease.project == 1
+    run_sql(location, "DELETE FROM jobs WHERE project_id = 1")
+    assert not await catalog.jobs.has_due(NOW, TRANSCODE)
+    run_sql(location, "UPDATE jobs SET state = 'queued', leased_until_us = NULL")
+    assert not await catalog.jobs.has_due(NOW, TRANSCODE)
+    run_sql(location, "DELETE FROM trash")
+    assert await catalog.jobs.has_due(NOW, TRANSCODE)
+
+
+@pytest.mark.prove
+async def test_idle_polls_take_as_long_however_much_work_deleted_projects_have(
+    database: Database, location: str | Path
+) -> None:
+    catalog, times = Catalog(database), list[list[tuple[float, float]]]()
+    await _delete_others(catalog)
+    for first, rows in ((1, FEW_ROWS), (FEW_ROWS + 1, MANY_ROWS)):
+        _fill(location, rows, first=first)
+        run_sql(location, "DELETE FROM jobs WHERE project_id = 1")
+        _analyze(location)
+        times.append([await _typical_ms(catalog, leased=False) for _ in range(3)])
+    short, long = times
+    print(short, long)  # noqa: T201  # for the log of `make prove`
+    assert min(map(max, long)) <= MOST_TIMES * min(map(max, short)), (short, long)
+
+
+async def _delete_others(catalog: Catalog) -> None:
+    """Delete all projects but the first; they can be restored."""
+    for number in range(2, PROJECTS + 1):
+        assert await catalog.projects.remove(number, Change(NOW, keep_us=DAY_US))
 
 
 async def _typical_ms(catalog: Catalog, *, leased: bool) -> tuple[float, float]:

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from media.countries import find_country
+from media.ticks import DAY_US
 from storage.catalog import Catalog
 from storage.catalog.records.common import Change, ProjectRecord, StreamRecord
 from storage.catalog.records.details import StreamDetails, VideoDetails
@@ -38,10 +39,17 @@ async def stream(catalog: Catalog, project: ProjectRecord) -> StreamRecord:
     return await catalog.streams.add(project.id, "The news", Change(NOW_US))
 
 
-async def recorded(catalog: Catalog, stream: StreamRecord, run: str, from_us: int) -> int:
-    """Add the recording of a run that lasted an hour; return the number of its video."""
+async def recorded(
+    catalog: Catalog, stream: StreamRecord, run: str, from_us: int, *, deleted: bool = False
+) -> int:
+    """Add the recording of a run that lasted an hour; return the number of its video.
+
+    `deleted`: the stream is put into the trash before the run ends.
+    """
     row = await catalog.recordings.begin(stream.key.hash, run, 30, from_us)
     assert row is not None
+    if deleted:
+        assert await catalog.streams.remove(stream.id, Change(from_us, keep_us=DAY_US))
     recording = msgspec.structs.replace(MADE, time=(from_us, from_us + HOUR_US))
     video = await catalog.recordings.finish(row, recording, from_us + HOUR_US, str.lower)
     assert video is not None
@@ -84,6 +92,17 @@ async def test_a_recording_that_has_all_of_a_time_is_found(
         assert sources.recorded is None
         assert [each.video for each in sources.others] == [second, first]
     assert (await catalog.clips.find_sources(99, NOW_US, NOW_US + 10)).recorded is None
+
+
+async def test_a_recording_that_ends_while_its_stream_is_in_the_trash_is_found_after_that(
+    catalog: Catalog, project: ProjectRecord, stream: StreamRecord
+) -> None:
+    video = await recorded(catalog, stream, "20260131T120000001", NOW_US, deleted=True)
+    (in_trash,) = (await catalog.trash.find_page(project.id, 1, NOW_US)).items
+    await catalog.trash.restore(in_trash.id, Change(NOW_US + HOUR_US))
+    sources = await catalog.clips.find_sources(stream.id, NOW_US, NOW_US + HOUR_US)
+    assert sources.recorded is not None
+    assert (sources.recorded.video, sources.others) == (video, ())
 
 
 async def test_a_recording_that_is_gone_or_has_another_file_is_not_found(
