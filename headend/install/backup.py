@@ -11,11 +11,15 @@
 What is deleted by other ways, such as by a process of version 0.2 that does not know of 2, is found
 by comparing the list with the catalog; then 2 to 4 are repeated.
 
+How it ends is a condition of the catalog (`storage.catalog.alerts.conditions`), of which operators
+get mail: that it failed or lacks files, or that none came for a week.
+
 Of the data folder the owner's token and the keys of RTMPS are in it, too, and the settings, to be
 read.
 """
 
 import asyncio
+import logging
 import shutil
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -30,10 +34,12 @@ from headend.config.settings import ServiceSettings
 from headend.install.backup_place import BackupRefused, Place, open_repository, temporary_folder
 from headend.install.installation import OWNER_TOKEN, catalog_location
 from headend.install.media_store import StoredFiles, bucket_of, read_store
+from media.alerts import AlertKind
 from media.stream_keys import is_hash
+from media.ticks import DAY_US
 from storage.backups import checking, pruning
 from storage.backups.checking import Checked, CheckProgress
-from storage.backups.lock import locked
+from storage.backups.lock import BackupBusy, locked
 from storage.backups.media_pass import FindKnown, Former, MediaPass, PassProgress
 from storage.backups.repository import (
     BACKUPS,
@@ -49,14 +55,21 @@ from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.snapshot import check_file, snapshot_catalog
 from storage.catalog.queries.removals import Removals
 from storage.cleanup.missing import MissingFile, find_missing
+from storage.errors import StorageError
 from storage.installation_key import check_store, verify_key
 from storage.wall_clock import wall_clock_us
+
+log = logging.getLogger(__name__)
 
 SETTINGS: Final = "settings.json"
 TLS: Final = "tls"
 _HOLD_SECONDS: Final = 120.0
 _RENEW_SECONDS: Final = 30.0
 _ATTEMPTS: Final = 5
+# Time to notice that none is made, and backups older than that miss much.
+OLD_BACKUP_US: Final = 7 * DAY_US
+# One for the installation, whatever the places: a backup to any of them is a good one.
+_CONDITION: Final = "backup"
 
 
 class BackupMade(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,20 +108,62 @@ async def make_backup(
         raise BackupRefused(f"{data} does not exist: name the data folder with --data")
     files = read_store(data, bucket_of(settings))
     async with open_catalog(catalog_location(settings), migrate=False) as catalog:
-        await check_store(catalog, files)
-        key = await catalog.installation.find_key()
-        if not key:
-            raise BackupRefused("nothing was ever stored: start Headend once before its backup")
-        with temporary_folder(data) as scratch, open_repository(place, scratch) as repository:
-            async with locked(repository.target):
-                await repository.claim(key)
-                work = _Work(settings, catalog, files, repository, scratch, report)
-                made = await work.run(key)
-                await catalog.installation.note_backup(_stored_us(catalog))
-                if made.missing:
-                    return made
-                pruned, removed = await pruning.prune(repository, keep)
-                return msgspec.structs.replace(made, pruned=pruned, removed=removed)
+        try:
+            made = await _make(settings, catalog, files, place, keep, report)
+        except BackupBusy:
+            raise  # the other one tells how it ends
+        except StorageError as error:
+            await _tell_failure(catalog, f"The backup to {place} failed: {error}.")
+            raise
+        await _tell_made(catalog, made, place)
+        return made
+
+
+async def _make(
+    settings: ServiceSettings,
+    catalog: Catalog,
+    files: StoredFiles,
+    place: Place,
+    keep: Keep,
+    report: Callable[[PassProgress], None],
+) -> BackupMade:
+    await check_store(catalog, files)
+    key = await catalog.installation.find_key()
+    if not key:
+        raise BackupRefused("nothing was ever stored: start Headend once before its backup")
+    with (
+        temporary_folder(Path(settings.data)) as scratch,
+        open_repository(place, scratch) as repository,
+    ):
+        async with locked(repository.target):
+            await repository.claim(key)
+            work = _Work(settings, catalog, files, repository, scratch, report)
+            made = await work.run(key)
+            await catalog.installation.note_backup(_stored_us(catalog))
+            if made.missing:
+                return made
+            pruned, removed = await pruning.prune(repository, keep)
+            return msgspec.structs.replace(made, pruned=pruned, removed=removed)
+
+
+async def _tell_made(catalog: Catalog, made: BackupMade, place: Place) -> None:
+    """Let operators be told if this is the last backup for long, or lacks files."""
+    name = f"backup {made.backup.name} in {place}"
+    now_us = _stored_us(catalog)
+    if made.missing:
+        text = f"The {name} lacks {len(made.missing):,} files that the store lost: see its log."
+        await catalog.conditions.begin(AlertKind.BACKUP, _CONDITION, text, now_us)
+        return
+    text = f"No backup for a week: the last is {name}."
+    await catalog.conditions.put_off(AlertKind.BACKUP, _CONDITION, text, now_us + OLD_BACKUP_US)
+
+
+async def _tell_failure(catalog: Catalog, text: str) -> None:
+    """Let operators be told; a database that refuses hides no other failure."""
+    try:
+        await catalog.conditions.begin(AlertKind.BACKUP, _CONDITION, text, _stored_us(catalog))
+    except StorageError as error:
+        log.warning("nobody is told of the failed backup", extra={"cause": str(error)})
 
 
 async def check_backups(

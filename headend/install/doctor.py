@@ -18,6 +18,7 @@ from typing import Final
 
 from api.operations.report import Finding, FindingItem
 from headend.config.settings import ServiceSettings
+from headend.install.backup import OLD_BACKUP_US
 from headend.install.cdn_check import check_cdn
 from headend.install.certificate_check import check_certificates
 from headend.install.findings import size_text
@@ -63,8 +64,6 @@ _SKEW_US: Final = MICROSECONDS
 _OVERDUE_US: Final = 3600 * MICROSECONDS
 _BATCH: Final = 500
 _MOST_SHOWN: Final = 50
-# A week without one: time to notice, and backups older than that miss much.
-_BACKUP_US: Final = 7 * 86_400 * MICROSECONDS
 _ENGINE_SECONDS: Final = 30.0  # the first import of FFmpeg from a cold disk
 _VERSION: Final = "import av; print(av.__version__, av.ffmpeg_version_info)"
 
@@ -450,7 +449,7 @@ async def _backup(settings: ServiceSettings, catalog: Catalog, now_us: int) -> F
         text = f"none was made to {settings.backup.to} yet: check headend-backup.timer, and its log"
         return Finding(topic=topic, verdict="act", text=text)
     text = f"the last was begun on {utc(begun_us):%Y-%m-%d %H:%M} UTC"
-    if now_us - begun_us > _BACKUP_US:
+    if now_us - begun_us > OLD_BACKUP_US:
         text += ", more than a week ago: check headend-backup.timer, and its log"
         return Finding(topic=topic, verdict="act", text=text)
     return Finding(topic=topic, verdict="well", text=text)

@@ -7,7 +7,6 @@ from api.operations.report import Finding
 from headend.config.settings import ServiceSettings
 from media.ticks import MICROSECONDS
 from storage.catalog import Catalog
-from storage.catalog.records.alerts import INSTALLATION
 
 _TOPIC: Final = "mail"
 _SECONDS: Final = 10.0
@@ -28,7 +27,7 @@ async def check_mail(settings: ServiceSettings, catalog: Catalog, now_us: int) -
         return _act("addresses are to get mail, and no mail server is set: mail.server")
     oldest_us = await catalog.mailings.find_oldest_us()
     if oldest_us is not None and now_us - oldest_us > _LATE_US:
-        state = await catalog.mailings.find_state(INSTALLATION)
+        state = await catalog.mailings.find_state(None)
         hours = (now_us - oldest_us) // _LATE_US
         why = f": {state.problem}" if state.problem else ""
         return _act(f"what was to be mailed {hours} hours ago is not sent yet{why}")

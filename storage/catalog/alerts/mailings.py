@@ -11,7 +11,7 @@ was accepted. It is sent again then, the same with the same number, without what
 import json
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, delete, func, or_, select, true, update
 
 from media.alerts import AlertKind
 from media.stream_keys import PublicHash
@@ -103,10 +103,13 @@ class Mailings(Repository):
         """Give a lease back because the process stops: another one sends the mail at once."""
         await self._change(bundle, **_RELEASED, upto_id=bundle.upto if is_unsure else None)
 
-    async def find_state(self, scope: int) -> AlertMailState:
-        """Return how the mails of a scope go."""
-        waiting = select(func.count()).select_from(alerts).where(_OF.scope == scope)
-        problem = select(_MAIL.problem).where(_MAIL.scope == scope, _MAIL.problem.is_not(None))
+    async def find_state(self, scope: int | None) -> AlertMailState:
+        """Return how the mails of a scope go; None: those of all."""
+        of_alerts, of_mails = (
+            true() if scope is None else each.scope == scope for each in (_OF, _MAIL)
+        )
+        waiting = select(func.count()).select_from(alerts).where(of_alerts)
+        problem = select(_MAIL.problem).where(of_mails, _MAIL.problem.is_not(None))
         problem = problem.order_by(_MAIL.run_after_us.desc()).limit(1)
         async with self._database.reading() as connection:
             return AlertMailState(

@@ -1,6 +1,7 @@
 """A backup has all that its catalog names, whatever is deleted meanwhile; a check finds damage."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,18 @@ from headend.install.backup import make_backup
 from headend.install.backup_place import BackupRefused
 from headend.install.installation import DATABASE
 from media.no_op import do_nothing_async
+from media.ticks import DAY_US, MICROSECONDS
+from notify.words import sentence
 from storage.backups.media_pass import PassProgress
 from storage.backups.repository import DATA, ForeignBackups
 from storage.catalog import open_catalog
+from storage.catalog.alerts.mailings import GATHER_US
 from storage.catalog.queries.removals import FIRST_US
+from storage.catalog.records.alerts import INSTALLATION, AlertEdit
 from storage.catalog.records.common import Change
 from storage.cleanup.removals import remove_due
 from storage.objects.disk import DiskObjects
+from storage.wall_clock import wall_clock_us
 from tests.support.headend.backed_up import (
     HASH,
     KEEP,
@@ -29,10 +35,29 @@ from tests.support.headend.backed_up import (
 )
 from tests.support.sql import run_sql
 
+HOUR_US = 3600 * MICROSECONDS
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> BackedUpSite:
     return BackedUpSite.installed(tmp_path)
+
+
+def condition_of(site: BackedUpSite) -> str:
+    """Return what operators are, or will be, told of the backups; "" for nothing."""
+    rows = run_sql(site.data / DATABASE, "SELECT text FROM alert_conditions WHERE kind = 'backup'")
+    return str(rows[0][0]) if rows else ""
+
+
+async def told_at(site: BackedUpSite, now_us: int) -> list[str]:
+    """Return what the mail says that is due at a time, and let it be sent."""
+    async with open_catalog(site.data / DATABASE, migrate=False) as catalog:
+        await catalog.conditions.tell_due(now_us)
+        bundle = await catalog.mailings.lease_due(str(now_us), now_us + GATHER_US)
+        if bundle is None:
+            return []
+        assert await catalog.mailings.finish(bundle, now_us)
+        return [sentence(each) for each in bundle.alerts]
 
 
 def number_of(data: Path, hash_: str) -> int:
@@ -129,6 +154,7 @@ async def test_files_lost_before_are_said_and_no_older_backup_is_removed(
     result = site.run("backup", str(site.place))
     assert result.exit_code == 1
     assert f"sources/{HASH}/1: uploaded file" in result.output
+    assert " lacks 1 files that the store lost" in condition_of(site)
 
 
 async def test_a_check_names_damage_and_the_next_backup_mends_it(site: BackedUpSite) -> None:
@@ -173,9 +199,33 @@ async def test_a_second_backup_at_the_same_time_is_refused(site: BackedUpSite) -
     def try_another(now: PassProgress) -> None:
         if not results:
             results.append(site.run("backup", str(site.place)).output)
+            assert condition_of(site) == "", "that is no failure"
 
     await make_backup(site.settings(), site.place, KEEP, try_another)
     assert "another `headend backup` is at work on" in results[0]
+    assert condition_of(site).startswith("No backup for a week: ")
+
+
+async def test_operators_are_told_of_a_failure_and_of_a_week_without_a_backup(
+    site: BackedUpSite,
+) -> None:
+    began_us = wall_clock_us()
+    async with open_catalog(site.data / DATABASE, migrate=False) as catalog:
+        await catalog.recipients.change(INSTALLATION, AlertEdit(to=("ops@a.example",)), Change(1))
+    assert await told_at(site, began_us + 30 * DAY_US) == [], "so far none was wanted"
+    foreign = site.place / "videos"
+    (foreign / "x").mkdir(parents=True)
+    failed = [f"The backup to {site.place} failed: {site.place} has other files: "]
+    for hours, expected in ((1, failed), (2, []), (26, failed)):
+        with pytest.raises(ForeignBackups):
+            await site.backup()
+        told = await told_at(site, began_us + hours * HOUR_US)
+        assert [text[: len(failed[0])] for text in told] == expected
+    shutil.rmtree(foreign)
+    name = (await site.backup()).backup.name
+    assert await told_at(site, began_us + 7 * DAY_US) == []
+    expected = [f"No backup for a week: the last is backup {name} in {site.place}."]
+    assert await told_at(site, wall_clock_us() + 7 * DAY_US) == expected
 
 
 async def test_a_backup_before_the_first_start_is_refused(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ import msgspec
 from api.operations.report import Finding
 from headend.config.mail_settings import MailSettings
 from headend.config.settings import ServiceSettings
+from headend.config.smtp_server import smtp_server
 from headend.install.installation import catalog_location
 from headend.install.mail_check import check_mail
 from media.stream_events import SlateEvent
+from notify.mailer import Mailer
 from storage.catalog import open_catalog
 from storage.catalog.records.alerts import AlertEdit
 from storage.catalog.records.common import Change
@@ -47,6 +49,11 @@ async def test_what_keeps_mail_from_operators_is_found(tmp_path: Path) -> None:
         assert (await found(served, NOW + HOUR_US))[0] == "well"
         late = ("act", "what was to be mailed 2 hours ago is not sent yet")
         assert await found(served, NOW + 2 * HOUR_US + 1) == late
+        server.refuse_recipient = "550 5.1.1 unknown"
+        mailer = Mailer(catalog, smtp_server(place), "https://v.example", lambda: NOW + HOUR_US)
+        await mailer.send_due()
+        why = "the mail server refused the recipient: 550 5.1.1 unknown"
+        assert await found(served, NOW + 2 * HOUR_US + 1) == ("act", f"{late[1]}: {why}")
         await server.go()
         verdict, text = await found(served)
         assert verdict == "act"
