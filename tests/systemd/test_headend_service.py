@@ -85,6 +85,19 @@ def test_systemd_does_speak_up_about_a_misspelt_directive(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", SERVICES, ids=name)
+def test_each_service_runs_the_packaged_program_with_the_same_settings(unit: Path) -> None:
+    lines = directives(unit)
+    assert lines["ExecStart"][0].startswith("/opt/headend/bin/headend ")
+    assert "HEADEND_CONFIG=/etc/headend/headend.toml" in lines["Environment"]
+    assert lines["EnvironmentFile"] == ["-/etc/headend/headend.env"]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=name)
+def test_each_unit_names_a_page_that_is_installed(unit: Path) -> None:
+    assert re.findall(r"^Documentation=(.*)$", unit.read_text(), re.MULTILINE) == ["man:headend(8)"]
+
+
+@pytest.mark.parametrize("unit", SERVICES, ids=name)
 def test_the_exposure_that_systemd_reckons_stays_low(folder: Path, unit: Path) -> None:
     output = analyze("security", "--offline=yes", "--no-pager", folder / unit.name).stdout
     level = re.search(r"Overall exposure level for \S+: ([\d.]+)", output)
