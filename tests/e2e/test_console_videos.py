@@ -14,6 +14,7 @@ from tests.support.e2e.console_pages import shows, sign_in
 from tests.support.e2e.publishers import tool
 from tests.support.e2e.service import ServiceProcess, fetch, service
 from tests.support.e2e.uploaded_videos import Json, completed, get_json, upload
+from tests.support.mail_server import SENDER, MailServer, mail_server_aside
 
 pytestmark = pytest.mark.e2e
 
@@ -52,8 +53,21 @@ AT_HAND = """(selector) => {
 
 
 @pytest.fixture(scope="module")
-def headend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    environment = {"HEADEND_STORAGE__MIN_FREE_BYTES": "0"}
+def mails() -> Iterator[MailServer]:
+    with mail_server_aside() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def headend(
+    mails: MailServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServiceProcess]:
+    environment = {
+        "HEADEND_STORAGE__MIN_FREE_BYTES": "0",
+        "HEADEND_MAIL__SERVER": f"127.0.0.1:{mails.port}",
+        "HEADEND_MAIL__SECURITY": "none",
+        "HEADEND_MAIL__SENDER": SENDER,
+    }
     with service(tmp_path_factory.mktemp("console") / "data", environment=environment) as running:
         yield running
 
@@ -349,6 +363,33 @@ def test_a_token_is_shown_once_and_a_label_is_added(
     viewer.press("Escape")
     viewer.wait_for_page("() => document.querySelector('#secret-text').value === ''", 10, "gone")
     assert str(secret) not in viewer.text("main")
+    must_keep_its_policy(viewer)
+
+
+def test_who_gets_mail_is_set_and_tried_out(
+    headend: ServiceProcess, browser: Chromium, project_path: str, mails: MailServer
+) -> None:
+    viewer = sign_in(browser, headend, f"{project_path}/settings")
+    viewer.fill("#mail-to", "ops@a.example\nnobody")
+    viewer.click("#mail form button")
+    viewer.wait_for_page(
+        "() => document.activeElement.matches('#mail-to[aria-invalid=true]')", 10, "refused"
+    )
+    viewer.fill("#mail-to", "ops@a.example\nowner@a.example")
+    viewer.click("#mail [name='kinds.video_failed']")
+    viewer.click("#mail form button")
+    viewer.wait_for_page(
+        "() => document.querySelector('#mail button.secondary') !== null", 10, "saved"
+    )
+    mail = get_json(headend, "/api/projects/1/mail")
+    kinds = {"primary_lost": True, "off_air": True, "video_failed": False}
+    assert (mail["to"], mail["kinds"]) == (["ops@a.example", "owner@a.example"], kinds)
+    viewer.click("#mail button.secondary")
+    answered = "() => document.querySelector('#toasts').innerText.includes('owner@a.example: 250 ')"
+    viewer.wait_for_page(answered, 20, "the answer of the mail server")
+    assert sorted((to, each["Subject"]) for to, each in mails.mails) == [
+        ("ops@a.example", "[Headend] A test mail"), ("owner@a.example", "[Headend] A test mail"),
+    ]  # fmt: skip
     must_keep_its_policy(viewer)
 
 

@@ -3,13 +3,14 @@
 import asyncio
 import ssl
 import warnings
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+from anyio.from_thread import start_blocking_portal
 
 from notify.smtp import Security, SmtpServer
 
@@ -20,8 +21,8 @@ USER, PASSWORD = "headend", "S3CRET-of-the-mail"
 class MailServer:
     """What arrived (`mails`, each with its recipient), and how the server behaves.
 
-    `refuse_recipient` and `refuse_text` are answers; `text_seconds` passes before it answers to a
-    text. While it is `gone`, nothing listens at its port.
+    `refuse_recipient` and `refuse_text` are answers. While `may_answer` is not set, it answers to
+    no text, and `asked` counts those that wait. While it is `gone`, nothing listens at its port.
     """
 
     def __init__(self, tls: ssl.SSLContext | None, security: Security) -> None:
@@ -29,7 +30,9 @@ class MailServer:
         self.raw: list[bytes] = []
         self.refuse_recipient = ""
         self.refuse_text = ""
-        self.text_seconds = 0.0
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.asked = 0
         self.drops_after_text = False
         self.port = 0
         self._tls = tls
@@ -48,8 +51,11 @@ class MailServer:
     async def handle_DATA(  # aiosmtpd's name
         self, server: SMTP, _session: Session, envelope: Envelope
     ) -> str:
-        if self.text_seconds:
-            await asyncio.sleep(self.text_seconds)
+        self.asked += 1
+        try:
+            await self.may_answer.wait()
+        finally:
+            self.asked -= 1
         if self.refuse_text:
             return self.refuse_text
         content = envelope.content
@@ -135,3 +141,10 @@ async def mail_server(
         yield server
     finally:
         await server.end()
+
+
+@contextmanager
+def mail_server_aside() -> Generator[MailServer]:
+    """Run one without TLS in a thread, for tests without an event loop."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(mail_server()) as it:
+        yield it
