@@ -9,7 +9,7 @@ from storage.objects.trash import empty_trash
 from storage.wall_clock import wall_clock_us
 from tests.api.uploads.test_link_uploads import LINKS, add_link, create, form, list_links, videos
 from tests.api.uploads.test_replace_file_resumable import OTHER, event_kinds, source_of
-from tests.api.uploads.test_single_request import nothing_is_left
+from tests.api.uploads.test_single_request import nothing_is_left, remove_for_good
 from tests.support.api.application import NOW_US, ApiService, Json
 from tests.support.api.tus_client import OFFSETS, TUS, metadata, path_of
 from tests.support.api.upload_clips import clip, upload
@@ -141,6 +141,7 @@ async def test_a_deleted_video_ends_its_links_and_what_comes_through_them(
     await remove_expired_uploads(objects, api_service.catalog.uploads, later_us)
     assert await objects.addresses("uploads") == []
     await empty_trash(objects, later_us)
+    await remove_for_good(api_service)
     await nothing_is_left(api_service, objects)
 
 

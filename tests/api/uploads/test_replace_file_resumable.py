@@ -12,7 +12,11 @@ from storage.cleanup.expired_uploads import remove_expired_uploads
 from storage.objects import addresses
 from storage.objects.disk import DiskObjects
 from tests.api.uploads.test_replace_file import put
-from tests.api.uploads.test_single_request import nothing_is_left, stored_addresses
+from tests.api.uploads.test_single_request import (
+    nothing_is_left,
+    remove_for_good,
+    stored_addresses,
+)
 from tests.api.videos.test_item import get_video
 from tests.api.videos.test_item_made import transcode_videos
 from tests.support.api.application import NOW_US, ApiService, Json
@@ -189,8 +193,7 @@ async def test_a_video_that_is_deleted_meanwhile_takes_the_upload_with_it(
     assert deleted.status_code == 204
     assert (await send(api_service, path, 500, clip(*OTHER)[500:])).status_code == 404
     assert await remove_expired_uploads(objects, api_service.catalog.uploads, NOW_US + 1) == 1
-    (item,) = (await api_service.listed(path="/api/projects/1/trash"))["data"]
-    await api_service.client.delete(f"/api/trash/{item['id']}", headers=api_service.owner)
+    await remove_for_good(api_service)
     await nothing_is_left(api_service, objects)
 
 
@@ -248,6 +251,7 @@ async def test_a_video_that_is_deleted_at_the_last_moment_leaves_nothing(
     # The answer depends on which was faster; in both cases nothing is left.
     assert append.result().status_code in (204, 404), append.result().text
     await remove_expired_uploads(objects, api_service.catalog.uploads, NOW_US + 1)
+    await remove_for_good(api_service)
     await nothing_is_left(api_service, objects)
 
 

@@ -55,6 +55,14 @@ async def send(
     )
 
 
+async def remove_for_good(api_service: ApiService) -> None:
+    """Remove the one record that is in the trash of the first project."""
+    (item,) = (await api_service.listed(path="/api/projects/1/trash"))["data"]
+    path = f"/api/trash/{item['id']}"
+    answer = await api_service.client.delete(path, headers=api_service.owner)
+    assert answer.status_code == 204
+
+
 async def nothing_is_left(api_service: ApiService, objects: DiskObjects) -> None:
     """Check that there is no record, no job and no file."""
     answer = await api_service.client.get(VIDEOS, headers=api_service.owner)
