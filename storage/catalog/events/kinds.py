@@ -69,7 +69,7 @@ class StreamRestoredEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="st
     title: str
 
 
-class StreamRemovedEvent(
+class StreamRemovedForGoodEvent(
     _OwnersStreamEvent, frozen=True, kw_only=True, tag="stream removed for good"
 ):
     """A stream that was deleted cannot be restored any more."""
@@ -156,20 +156,18 @@ class StreamAllowedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="str
     is_broadcast: ClassVar = True
 
 
-class BackupAddedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="backup added"):
+class _BackupEvent(_OwnersStreamEvent, frozen=True, kw_only=True):
+    is_broadcast: ClassVar = True
+    backup: int
+    number: int
+
+
+class BackupAddedEvent(_BackupEvent, frozen=True, kw_only=True, tag="backup added"):
     """It got another ingest address."""
 
-    is_broadcast: ClassVar = True
-    backup: int
-    number: int
 
-
-class BackupRemovedEvent(_OwnersStreamEvent, frozen=True, kw_only=True, tag="backup removed"):
+class BackupRemovedEvent(_BackupEvent, frozen=True, kw_only=True, tag="backup removed"):
     """One of its ingest addresses was removed."""
-
-    is_broadcast: ClassVar = True
-    backup: int
-    number: int
 
 
 # -- videos ----------------------------------------------------------------------------------------
@@ -239,14 +237,14 @@ class VideoRestoredEvent(VideoEvent, frozen=True, kw_only=True, tag="video resto
     title: str
 
 
-class VideoRemovedEvent(VideoEvent, frozen=True, kw_only=True, tag="video removed for good"):
+class VideoRemovedForGoodEvent(VideoEvent, frozen=True, kw_only=True, tag="video removed for good"):
     """A video that was deleted cannot be restored any more."""
 
     title: str
     expired: _Expired
 
 
-class VideoFileRemovedEvent(
+class VideoFileRemovedForGoodEvent(
     VideoEvent, frozen=True, kw_only=True, tag="video file removed for good"
 ):
     """A file that a video had cannot be taken back any more."""
@@ -376,7 +374,9 @@ class ProjectRestoredEvent(_OldProject, frozen=True, kw_only=True, tag="project 
     """The project came back from the [trash](api.md#trash) with all that it has."""
 
 
-class ProjectRemovedEvent(_OldProject, frozen=True, kw_only=True, tag="project removed for good"):
+class ProjectRemovedForGoodEvent(
+    _OldProject, frozen=True, kw_only=True, tag="project removed for good"
+):
     """A project that was deleted cannot be restored any more; written in the first project."""
 
     expired: _Expired
@@ -537,7 +537,7 @@ EVENTS: Final[Mapping[str, tuple[type[OwnerEvent], ...]]] = {
         StreamAddedEvent,
         StreamDeletedEvent,
         StreamRestoredEvent,
-        StreamRemovedEvent,
+        StreamRemovedForGoodEvent,
         StreamEditedEvent,
         StreamSettingsChangedEvent,
         StreamSlateChangedEvent,
@@ -562,12 +562,12 @@ EVENTS: Final[Mapping[str, tuple[type[OwnerEvent], ...]]] = {
         VideoAddedEvent,
         VideoDeletedEvent,
         VideoRestoredEvent,
-        VideoRemovedEvent,
+        VideoRemovedForGoodEvent,
         RecordingExpiredEvent,
         RecordingKeptEvent,
         VideoReplacedEvent,
         VideoFileTakenBackEvent,
-        VideoFileRemovedEvent,
+        VideoFileRemovedForGoodEvent,
         RecordedEvent,
         ClipAddedEvent,
         TranscodingBeganEvent,
@@ -583,7 +583,7 @@ EVENTS: Final[Mapping[str, tuple[type[OwnerEvent], ...]]] = {
         ProjectEditedEvent,
         ProjectDeletedEvent,
         ProjectRestoredEvent,
-        ProjectRemovedEvent,
+        ProjectRemovedForGoodEvent,
         ProjectSettingsChangedEvent,
         ProjectSlateChangedEvent,
         ProjectMailChangedEvent,

@@ -63,9 +63,9 @@ installation = Table(
     Column("relay_secret", String(64), nullable=False, server_default=""),
     Column("pause", String(400)),
     Column("paused_us", BigInteger),
+    Column("mail", Text, nullable=False, server_default="{}"),
     Column("removals_held_us", BigInteger),
     Column("backed_up_us", BigInteger),
-    Column("mail", Text, nullable=False, server_default="{}"),
 )
 
 # One row: by which turns of its lease the object store is this catalog's (`storage.store_lease`).

@@ -16,10 +16,10 @@ from storage.catalog.engine.connection import AsyncConnection
 from storage.catalog.engine.database import Repository
 from storage.catalog.events.announcement import announce
 from storage.catalog.events.kinds import (
-    ProjectRemovedEvent,
-    StreamRemovedEvent,
-    VideoFileRemovedEvent,
-    VideoRemovedEvent,
+    ProjectRemovedForGoodEvent,
+    StreamRemovedForGoodEvent,
+    VideoFileRemovedForGoodEvent,
+    VideoRemovedForGoodEvent,
 )
 from storage.catalog.queries import named_rows, project_lookup, removals, trash_rows
 from storage.catalog.queries.row_reader import RowReader
@@ -172,12 +172,12 @@ _COLUMNS: Final = tuple(
     _ROW[name if name in _ROW else f"{name}_id"] for name in TrashRecord.__struct_fields__
 )
 _EVENTS: Final[dict[str, Callable[[Row[Any], bool], OwnerEvent]]] = {  # Any: as above
-    "stream": lambda row, expired: StreamRemovedEvent(
+    "stream": lambda row, expired: StreamRemovedForGoodEvent(
         stream=row.record, title=row.title, expired=expired
     ),
-    "video": lambda row, expired: VideoRemovedEvent(title=row.title, expired=expired),
-    "file": lambda row, expired: VideoFileRemovedEvent(size=row.size, expired=expired),
-    "project": lambda row, expired: ProjectRemovedEvent(
+    "video": lambda row, expired: VideoRemovedForGoodEvent(title=row.title, expired=expired),
+    "file": lambda row, expired: VideoFileRemovedForGoodEvent(size=row.size, expired=expired),
+    "project": lambda row, expired: ProjectRemovedForGoodEvent(
         project=row.record, key=row.hash, name=row.title, expired=expired
     ),
 }

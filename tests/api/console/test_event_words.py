@@ -4,7 +4,7 @@ import pytest
 
 from api.console.event_words import describe, slot_name
 from media.stream_events import StreamEvent
-from storage.catalog.events.kinds import EVENTS, StreamDeletedEvent, StreamRemovedEvent
+from storage.catalog.events.kinds import EVENTS, StreamDeletedEvent, StreamRemovedForGoodEvent
 from storage.catalog.records.common import EventRecord
 
 
@@ -144,7 +144,7 @@ def test_an_event_in_words(kind: str, facts: dict[str, object], text: str, tone:
 def test_every_kind_of_a_streams_events_has_words_also_without_facts() -> None:
     found = [kind for kinds in EVENTS.values() for kind in kinds if issubclass(kind, StreamEvent)]
     assert len(found) > 35
-    for kind in {*found} - {StreamDeletedEvent, StreamRemovedEvent}:  # its page is gone, too
+    for kind in {*found} - {StreamDeletedEvent, StreamRemovedForGoodEvent}:  # its page is gone, too
         name = kind.stored_kind()
         plain = f"{name[:1].upper()}{name[1:]}."
         assert describe(event(name)).text != plain, name

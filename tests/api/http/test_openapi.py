@@ -52,6 +52,7 @@ LISTS = {
     "Listing_api.schemas.Event_",
     "Listing_api.schemas.StreamItem_",
     "Listing_api.tokens.Token_",
+    "Listing_api.trash.TrashItem_",
     "Listing_api.videobodies.VideoItem_",
 }
 

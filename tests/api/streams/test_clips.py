@@ -119,7 +119,7 @@ async def test_a_clip_of_live_media_is_a_video_at_once(
         f"/api/videos/{video['id']}", headers=api_service.owner
     )
     assert deleted.status_code == 204
-    assert await objects.addresses("videos") == []
+    assert len(await objects.addresses(folder)) > 0, "it can be restored"
 
 
 async def test_a_clip_asked_for_twice_is_two_videos(api_service: ApiService, stream: Json) -> None:

@@ -45,7 +45,7 @@ async def replaced(vod: VodFixture, whole: WholeVideo, path: Path) -> str | None
     data = await asyncio.to_thread(path.read_bytes)
     await vod.objects.put(source, data)
     landed = VideoFile(source=source, size=len(data), length_us=25_000_000, width=640, height=480)
-    video = await vod.catalog.videos.replace(whole.video.id, landed, Change(now_us()))
+    video = await vod.catalog.videos.replace(whole.video.id, landed, Change(now_us(), keep_us=1))
     assert video is not None
     return video[1]
 

@@ -38,7 +38,7 @@ async def test_minutes_do_not_come_back(
     later_us = NOW_US + 20 * DAY_US
     for generation, minutes in enumerate((7, 11), 2):
         file = VideoFile(source=f"s/x/{generation}", size=1, length_us=minutes * MINUTE)
-        await catalog.videos.replace(video, file, Change(later_us))
+        await catalog.videos.replace(video, file, Change(later_us, keep_us=DAY_US))
     assert await minutes_since(catalog, project, NOW_US) == 23
     # What was sent for it anew counts from then on.
     assert await minutes_since(catalog, project, later_us) == 18

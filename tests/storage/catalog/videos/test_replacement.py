@@ -27,7 +27,7 @@ async def test_a_failed_video_begins_anew_with_another_file(
     await catalog.transcoding.fail(job, "damaged", NOW_US, warnings=["a warning"])
     async with database.writing() as connection:
         replaced = await replacement.replace(
-            connection, created.video.id, FILE, Change(NOW_US + 9, by=1)
+            connection, created.video.id, FILE, Change(NOW_US + 9, by=1, keep_us=1)
         )
     assert replaced is not None
     whole, dropped = replaced
