@@ -47,7 +47,9 @@ def test_every_line_of_the_page_does_what_the_page_says(
         )  # fmt: skip
         assert shell.returncode == 0, block + shell.stderr
         answers.append(json.loads(shell.stdout))
-    token, added, listed, edited, paused, chosen, slate, uploaded, status, events, refused = answers
+    (
+        token, added, listed, edited, paused, chosen, slate, uploaded, status, trash, events, refused,
+    ) = answers  # fmt: skip
     assert token["token"]["project"] == 1
     assert token["secret"]
     assert added["message"] == "Stream added."
@@ -66,11 +68,12 @@ def test_every_line_of_the_page_does_what_the_page_says(
     assert set(status["data"]) == {
         "state", "progress", "eta", "attempt", "reason", "warnings", "waits_for",
     }  # fmt: skip
+    assert (trash["data"], trash["meta"]["total"]) == ([], 0)
     kinds = [each["type"] for each in events["data"]]
     assert {"stream added", "stream edited", "token added", "video added"} <= set(kinds)
     assert {each["token"] for each in events["data"] if each["type"] == "stream edited"} == {1}
     examples = [json.loads(block) for block in blocks("json")]
-    assert refused == examples[2]
+    assert refused == examples[3]
     assert set(examples[0]["stream"]) <= set(added["stream"])
     assert set(examples[1]["data"]) == set(status["data"])
     # Each call has a line in the log, without secrets.
@@ -83,6 +86,6 @@ def test_every_line_of_the_page_does_what_the_page_says(
 
 
 def test_every_answer_of_the_page_is_json() -> None:
-    assert len(blocks("json")) == 3
+    assert len(blocks("json")) == 4
     for block in blocks("json"):
         json.loads(block)
