@@ -180,6 +180,8 @@ def test_a_deleted_stream_ends_and_leaves_nothing_but_its_events(
     poll(lambda: fetch(watch).status == 404, within=2, what="no page")
     with publishing(stream_owner.sending(small_source)) as refused:
         gone(refused)
+        assert refused.stderr is not None
+        assert b"its owner can restore it from the trash" in refused.stderr.read()
     assert stream_owner.folder.exists(), "it can be restored"
     stream_owner.api.empty_trash()
     assert not stream_owner.folder.exists()

@@ -52,6 +52,12 @@ CASES: Final[dict[str, OperationCall]] = {
     "change_project_settings": OperationCall(
         path="projects/1/settings", body={"failover": {"reconnect_seconds": 8}}, wrong=BAD
     ),
+    "change_project_mail": OperationCall(
+        path="projects/1/mail", body={"to": ["a@b.example"]}, wrong={"to": ["nobody"]}
+    ),
+    "change_installation_mail": OperationCall(
+        path="operations/mail", body={"to": ["a@b.example"]}, wrong={"to": ["nobody"]}
+    ),
     "put_slate": OperationCall(
         path="streams/{stream}/slate", files=lambda: {"picture": ("p.png", picture())}
     ),
@@ -133,6 +139,8 @@ ELSEWHERE: Final = {
     "change_installation_mail": "the same",
     "test_installation_mail": "the same",
     "restore_file": "a replaced file (tests/api/uploads/test_single_request_restoring.py)",
+    "test_project_mail": "a mail server; nothing changes (tests/api/library/test_alert_mail.py)",
+    "test_installation_mail": "the same",
     "create_upload": "tus, with headers of its own (tests/api/uploads/test_resumable.py)",
     "append": "the same",
     "end_upload": "the same",
@@ -211,7 +219,7 @@ async def test_each_change_leaves_one_event_and_each_refusal_none(
 
         assert await ask({}, case.body) == 401, name
         assert await ask(reader, case.body) == 403, name
-        if case.path not in ("projects", "tokens", "projects/{project}"):
+        if case.path not in ("projects", "tokens", "projects/{project}", "operations/mail"):
             assert await ask(stranger, case.body) == 404, name
         if case.wrong is not msgspec.UNSET:
             assert await ask(api_service.owner, case.wrong) in (409, 422), name

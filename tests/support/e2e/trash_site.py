@@ -199,6 +199,33 @@ class TrashSite:
                 found += [(each.upper(), filled) for each in methods]
         return found
 
+    def doors(self, running: ServiceProcess, noun: str) -> dict[str, bool]:
+        """Return which web-socket channels and upload links of what has a noun can be used."""
+        made = self.furnished
+        assert made is not None
+        of_stream, of_video = f"stream.{made.stream.hash}", f"video.{HASH}"
+        channels = {"stream": [of_stream], "video": [of_video]}.get(
+            noun,
+            [of_stream, of_video, f"project.{made.project.key}", f"project.{made.project.id}"],
+        )
+        found: dict[str, bool] = {}
+        for channel in channels:
+            wish = {"socket_id": "1.1", "channel_name": f"private-{channel}"}
+            url = f"{running.http}/broadcasting/auth"
+            status = fetch(url, method="POST", token=running.token, body=wish).status
+            assert status in {200, 403}, (channel, status)
+            found[channel] = status == 200
+        if noun != "stream":
+            # It has no length: one that can be used finds fault with that.
+            url, headers = (
+                f"{running.http}/api/upload-links/{made.link}",
+                {"Tus-Resumable": "1.0.0"},
+            )
+            status = fetch(url, method="POST", headers=headers).status
+            assert status in {400, 404}, status
+            found["upload link"] = status == 400
+        return found
+
     # -- changes ----------------------------------------------------------------------------------
 
     def delete(self, running: ServiceProcess, noun: str) -> int:
