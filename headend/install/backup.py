@@ -36,7 +36,6 @@ from headend.install.installation import OWNER_TOKEN, catalog_location
 from headend.install.media_store import StoredFiles, bucket_of, read_store
 from media.alerts import AlertKind
 from media.stream_keys import is_hash
-from media.ticks import DAY_US
 from storage.backups import checking, pruning
 from storage.backups.checking import Checked, CheckProgress
 from storage.backups.lock import BackupBusy, locked
@@ -49,7 +48,7 @@ from storage.backups.repository import (
     BackupRepository,
     BackupSummary,
 )
-from storage.backups.retention import Keep, name_of, time_of
+from storage.backups.retention import OLD_US, Keep, name_of, time_of
 from storage.backups.transfer import digest_of_file
 from storage.catalog import Catalog, open_catalog
 from storage.catalog.maintenance.snapshot import check_file, snapshot_catalog
@@ -66,8 +65,6 @@ TLS: Final = "tls"
 _HOLD_SECONDS: Final = 120.0
 _RENEW_SECONDS: Final = 30.0
 _ATTEMPTS: Final = 5
-# Time to notice that none is made, and backups older than that miss much.
-OLD_BACKUP_US: Final = 7 * DAY_US
 # One for the installation, whatever the places: a backup to any of them is a good one.
 _CONDITION: Final = "backup"
 
@@ -155,7 +152,7 @@ async def _tell_made(catalog: Catalog, made: BackupMade, place: Place) -> None:
         await catalog.conditions.begin(AlertKind.BACKUP, _CONDITION, text, now_us)
         return
     text = f"No backup for a week: the last is {name}."
-    await catalog.conditions.put_off(AlertKind.BACKUP, _CONDITION, text, now_us + OLD_BACKUP_US)
+    await catalog.conditions.put_off(AlertKind.BACKUP, _CONDITION, text, now_us + OLD_US)
 
 
 async def _tell_failure(catalog: Catalog, text: str) -> None:

@@ -18,7 +18,6 @@ from typing import Final
 
 from api.operations.report import Finding, FindingItem
 from headend.config.settings import ServiceSettings
-from headend.install.backup import OLD_BACKUP_US
 from headend.install.cdn_check import check_cdn
 from headend.install.certificate_check import check_certificates
 from headend.install.findings import size_text
@@ -31,6 +30,7 @@ from headend.install.redis_finding import redis_finding
 from headend.own_command import runnable
 from media.no_op import do_nothing
 from media.ticks import MICROSECONDS, utc
+from storage.backups.retention import OLD_US
 from storage.catalog import Catalog, open_catalog
 from storage.cleanup.cleanups import find_stopped, media_cleanups, upload_cleanups
 from storage.cleanup.confirmation import TooMuchDue, Unconfirmed, is_unusual
@@ -449,7 +449,7 @@ async def _backup(settings: ServiceSettings, catalog: Catalog, now_us: int) -> F
         text = f"none was made to {settings.backup.to} yet: check headend-backup.timer, and its log"
         return Finding(topic=topic, verdict="act", text=text)
     text = f"the last was begun on {utc(begun_us):%Y-%m-%d %H:%M} UTC"
-    if now_us - begun_us > OLD_BACKUP_US:
+    if now_us - begun_us > OLD_US:
         text += ", more than a week ago: check headend-backup.timer, and its log"
         return Finding(topic=topic, verdict="act", text=text)
     return Finding(topic=topic, verdict="well", text=text)

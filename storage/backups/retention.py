@@ -6,6 +6,10 @@ from typing import Final
 
 import msgspec
 
+from media.ticks import DAY_US
+
+# A newest backup of this age needs somebody: time to notice, and what is older misses much.
+OLD_US: Final = 7 * DAY_US
 _NAME: Final = "%Y%m%dT%H%M%SZ"
 
 
