@@ -35,7 +35,7 @@ HASH, STRAY = "AAAAAAAAAAAA", "BBBBBBBBBBBB"
 TOPICS = [
     "versions", "box",
     "countries", "web server", "redis", "disk", "installation", "store", "database", "numbers",
-    "restrictions", "jobs", "clock", "expiry", "removals", "backup", "files", "leftovers",
+    "restrictions", "jobs", "mail", "clock", "expiry", "removals", "backup", "files", "leftovers",
     "uploads", "trash",
 ]  # fmt: skip
 
