@@ -47,9 +47,8 @@ def test_every_line_of_the_page_does_what_the_page_says(
         )  # fmt: skip
         assert shell.returncode == 0, block + shell.stderr
         answers.append(json.loads(shell.stdout))
-    (
-        token, added, listed, edited, paused, chosen, slate, uploaded, status, trash, events, refused,
-    ) = answers  # fmt: skip
+    token, added, listed, edited, paused, chosen, slate, uploaded, status, *rest = answers
+    trash, events, refused = rest
     assert token["token"]["project"] == 1
     assert token["secret"]
     assert added["message"] == "Stream added."
