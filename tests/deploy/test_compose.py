@@ -156,8 +156,13 @@ def test_images_are_named_by_their_digests() -> None:
     (build,) = [each["build"] for each in services().values() if "build" in each]
     assert build["args"] == {"DEBIAN_IMAGE": COMPOSE_ENV["DEBIAN_IMAGE"]}
     recipe = (FILE.parent / "Dockerfile").read_text()
-    assert re.findall("^FROM (.*)$", recipe, re.MULTILINE) == ["${DEBIAN_IMAGE}"]
-    assert re.findall("^ARG (.*)$", recipe, re.MULTILINE) == ["DEBIAN_IMAGE"]  # without a default
+    assert re.findall("^FROM (.*)$", recipe, re.MULTILINE) == [
+        "${DEBIAN_IMAGE} AS build",
+        "${DEBIAN_IMAGE}",
+    ]
+    arguments = re.findall("^ARG (.*)$", recipe, re.MULTILINE)
+    assert arguments[0] == "DEBIAN_IMAGE"  # without a default
+    assert [each.partition("=")[0] for each in arguments[1:]] == ["SOURCE_DATE_EPOCH"]
     assert re.findall("^USER (.*)$", recipe, re.MULTILINE) == ["headend"]
 
 
