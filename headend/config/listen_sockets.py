@@ -5,7 +5,6 @@ other roles it reads the ports from the settings, so that every process publishe
 addresses.
 """
 
-import logging
 import socket
 from collections.abc import Generator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
@@ -17,8 +16,6 @@ import msgspec
 from api.schemas.urls import Addresses
 from headend.config.host_settings import HostsSettings
 from headend.config.settings import ServiceSettings
-
-log = logging.getLogger(__name__)
 
 _EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 # recognised here, bound nowhere
 
@@ -94,12 +91,18 @@ class HeldSockets:
             return sock
         return None
 
-    def close_rest(self) -> None:
-        """Close the sockets that nobody has taken; whoever connects there waits in vain."""
+    def require_taken(self) -> None:
+        """Check that all have been taken: whoever connects to another one would wait in vain.
+
+        Raises:
+            AddressError: one is left.
+        """
         for sock in self._sockets:
-            log.warning("socket not used", extra={"address": str(sock.getsockname())})
-            sock.close()
-        self._sockets.clear()
+            host, port = sock.getsockname()[:2]
+            raise AddressError(
+                f"systemd holds port {port} of {host}, which no setting names: change the socket"
+                " unit, or the setting"
+            )
 
 
 _AddressInfo = tuple[int, int, int, str, tuple[object, ...]]
@@ -197,7 +200,7 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
             if ingest and settings.database.url
             else None,
         )
-        holder.close_rest()
+        holder.require_taken()
         return sockets
 
     def relay_address(self, hosts: HostsSettings) -> str | None:
