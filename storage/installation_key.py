@@ -92,12 +92,15 @@ class UnfinishedCopy(StorageError):
 
 
 async def refuse_media(files: ReadableObjects, catalog: str) -> None:
-    """Refuse to create a catalog, whose place is given, for a store that holds media.
+    """Refuse to create a catalog, whose place is given, for a store that holds or gets media.
 
     Raises:
         StoreMismatch: the store holds media.
+        UnfinishedCopy: media are being copied to the store, with a catalog of their own.
         ObjectError: the store cannot be read.
     """
+    if await _read(files, COPYING):
+        raise UnfinishedCopy(files.location)
     if await _has_media(files):
         raise StoreMismatch(files.location, catalog)
 

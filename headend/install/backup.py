@@ -30,6 +30,7 @@ from typing import Final
 
 import msgspec
 
+from headend.config.section import explain
 from headend.config.settings import ServiceSettings
 from headend.install.backup_place import BackupRefused, Place, open_repository, temporary_folder
 from headend.install.installation import OWNER_TOKEN, catalog_location
@@ -311,7 +312,9 @@ class _Work:
         """Return the files of the data folder that go with it, by the names of the parts."""
         data = Path(self._settings.data)
         shown = self._scratch / SETTINGS
-        shown.write_bytes(msgspec.json.format(msgspec.json.encode(self._settings)))
+        # Nothing is restored from it, so the passwords that settings hold need not be there.
+        values = {line.name: line.value for line in explain(self._settings, {})}
+        shown.write_bytes(msgspec.json.format(msgspec.json.encode(values)))
         found = [data / OWNER_TOKEN, *sorted((data / TLS).glob("*"))]
         names = {path.relative_to(data).as_posix(): path for path in found if path.is_file()}
         return {f"{FILES}/{name}": path for name, path in {**names, SETTINGS: shown}.items()}

@@ -213,6 +213,14 @@ async def test_no_media_are_copied_to_those_of_another_installation(
     assert (copying is None) == (address != "installation.copying")
 
 
+async def test_no_catalog_is_made_for_media_that_are_being_copied(
+    objects: DiskObjects, tmp_path: Path
+) -> None:
+    await begin_copy(objects, "of a backup")
+    with pytest.raises(UnfinishedCopy):
+        await refuse_media(ReadOnlyObjects(tmp_path / "objects"), "db")
+
+
 async def test_only_media_keep_a_catalog_from_being_made(
     objects: DiskObjects, tmp_path: Path
 ) -> None:

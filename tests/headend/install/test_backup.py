@@ -157,6 +157,22 @@ async def test_files_lost_before_are_said_and_no_older_backup_is_removed(
     assert " lacks 1 files that the store lost" in condition_of(site)
 
 
+async def test_no_password_of_the_settings_is_in_a_backup(site: BackedUpSite) -> None:
+    secrets = {
+        "mail__server": "mail.example.org",
+        "mail__sender": "headend@example.org",
+        "mail__user": "headend",
+        "mail__password": "of-mail-90210",
+        "redis__url": "redis://:of-redis-90210@127.0.0.1:1/0",
+    }
+    assert site.run("backup", str(site.place), data=None, **secrets).exit_code == 0
+    files = [path for path in site.place.rglob("*") if path.is_file()]
+    assert [path for path in files if b"90210" in path.read_bytes()] == []
+    shown = next(path for path in files if path.name == "settings.json").read_bytes()
+    assert b'"mail.server": "mail.example.org' in shown
+    assert shown.count(b'"(set)"') == 2
+
+
 async def test_a_check_names_damage_and_the_next_backup_mends_it(site: BackedUpSite) -> None:
     made = await site.backup()
     assert site.run("backup", str(site.place), "--check").exit_code == 0

@@ -125,6 +125,8 @@ async def test_one_that_was_interrupted_goes_on_and_nothing_starts_before(
             await check_store(catalog, ReadOnlyObjects(new / "objects"))
     serve = site.run("migrate", data=new)
     assert serve.exit_code == 1, serve.output
+    assert "an unfinished copy: run `headend restore` again" in serve.output
+    assert not (new / DATABASE).exists()
     await add_video(site.data, NEWER)
     run = site.run("backup", str(site.place), "--keep-daily", "0", "--keep-weekly", "0",
                    "--keep-monthly", "0")  # fmt: skip
