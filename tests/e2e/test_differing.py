@@ -40,7 +40,7 @@ class EncoderKind(msgspec.Struct, frozen=True, kw_only=True):
             return self._encoder(url)
         file = folder / f"{self.size}.flv"
         command = self._encoder(str(file), seconds=_AHEAD_SECONDS)
-        subprocess.run(command, check=True, timeout=300)
+        subprocess.run(command, check=True, timeout=900)
         return [command[0], *f"-nostdin -v error -re -i {file} -c copy -f flv {url}".split()]
 
     def _encoder(self, target: str, seconds: float | None = None) -> list[str]:
