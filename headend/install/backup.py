@@ -301,12 +301,10 @@ class _Work:
         )
 
     async def _new_name(self) -> str:
-        """Return the present second's name, or if that is taken, a later one's."""
-        taken = set(filter(time_of, await self._repository.target.folder_names(BACKUPS)))
-        time = datetime.now(UTC)
-        while (name := name_of(time)) in taken:
-            time += timedelta(seconds=1)
-        return name
+        """Return the present second's name, or one after all names: the newest has the last."""
+        names = await self._repository.target.folder_names(BACKUPS)
+        after = [time + timedelta(seconds=1) for time in map(time_of, names) if time is not None]
+        return name_of(max([datetime.now(UTC), *after]))
 
     def _private_files(self) -> dict[str, Path]:
         """Return the files of the data folder that go with it, by the names of the parts."""

@@ -133,7 +133,7 @@ def test_a_video_is_uploaded_made_played_and_deleted(
         f"{headend.http}/api/videos/{video['id']}", method="DELETE", token=headend.token
     )
     assert deletion.status == 204
-    assert fetch(segment).status == 404
+    poll(lambda: fetch(segment).status == 404, within=2, what="it is gone")
     headend.empty_trash()
     folders = (f"videos/{video['hash']}", f"sources/{video['hash']}")
     poll(lambda: not any(map(bucket.names, folders)), within=30)
