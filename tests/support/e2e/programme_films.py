@@ -5,6 +5,7 @@ the sound is like another. A film has its own keyframes and reordering, and may 
 programme than another.
 """
 
+import threading
 import time
 from pathlib import Path
 
@@ -101,7 +102,7 @@ def make_film(kind: FilmKind, seconds: float, path: Path) -> Path:
     sound = CACHE / f"programme-{_SEED}-{seconds:g}.raw"
     if not sound.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        new = sound.with_suffix(".new")
+        new = sound.with_suffix(f".{threading.get_ident()}")  # others may make it at once
         new.write_bytes(whole_sound(seconds).tobytes())
         new.replace(sound)
     began = _BEGAN_MS + round(kind.begins * 1000)
