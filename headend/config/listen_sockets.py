@@ -17,7 +17,7 @@ from api.schemas.urls import Addresses
 from headend.config.host_settings import HostsSettings
 from headend.config.settings import ServiceSettings
 
-_EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 # recognised here, bound nowhere
+EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 # recognised here, bound nowhere
 
 
 class AddressError(Exception):
@@ -48,7 +48,7 @@ def bind(text: str) -> socket.socket:
     """
     host, port = parse(text)
     with _named(text):
-        return _bind(_resolve(host, port), both=host in _EVERYWHERE)
+        return _bind(_resolve(host, port), both=host in EVERYWHERE)
 
 
 @contextmanager
@@ -82,7 +82,7 @@ class HeldSockets:
             held = str(sock.getsockname()[0])
             with _named(text):
                 meant = {host, *(str(info[4][0]) for info in _resolve(host, port))}
-            if held not in meant and not {held, host} <= _EVERYWHERE:
+            if held not in meant and not {held, host} <= EVERYWHERE:
                 raise AddressError(
                     f"cannot listen on {text}: systemd holds port {port} of {held}, as the socket"
                     " unit has it; make the two the same"
@@ -144,7 +144,7 @@ def public_base(public: str, scheme: str, listen: str, port: int, fallback: str)
     if public:
         return public.rstrip("/")
     host = parse(listen)[0] if listen else ""
-    host = fallback or "localhost" if host in _EVERYWHERE or fallback else host
+    host = fallback or "localhost" if host in EVERYWHERE or fallback else host
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
@@ -215,7 +215,7 @@ class ListenSockets(msgspec.Struct, frozen=True, kw_only=True):
             parse(hosts.relay_address)
             return hosts.relay_address
         host = parse(hosts.relay_listen)[0]
-        if host in _EVERYWHERE:
+        if host in EVERYWHERE:
             raise AddressError(
                 f"hosts.relay_listen is {hosts.relay_listen}, which is every address of this"
                 " machine: set hosts.relay_address to the one that other hosts connect to"

@@ -11,11 +11,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from api.operations.report import Finding
-from headend.config.listen_sockets import parse
+from headend.config.listen_sockets import EVERYWHERE, parse
 from headend.config.settings import ServiceSettings
 
 _TOPIC: Final = "web server"
-_ANY: Final = frozenset({"", "::", "0.0.0.0"})  # noqa: S104 # compared, not bound
 # Names that no public server has (RFC 6761, RFC 6762, RFC 8375, and ICANN's for private use).
 _LOCAL: Final = ("localhost", ".localhost", ".local", ".home.arpa", ".internal", ".test", ".lan")
 # A route to these says which address this machine has towards the internet; nothing is sent.
@@ -61,7 +60,7 @@ def _is_public(host: str) -> bool:
 def _public_listener(settings: ServiceSettings, own: tuple[Address, ...] | None) -> str:
     """Return the public address at which HTTP listens, or ""."""
     host = parse(settings.http.listen)[0].strip("[]")
-    if host in _ANY:
+    if host in EVERYWHERE:
         addresses = _own_addresses() if own is None else own
         return next((str(each) for each in addresses if each.is_global), "")
     return host if _is_public(host) else ""

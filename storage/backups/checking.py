@@ -7,17 +7,13 @@ store still has them. The caller holds the lock of the place.
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from storage.backups.manifest import BackupDamaged, read_entries
 from storage.backups.repository import DAMAGED, OBJECTS, BackupRepository, BackupSummary, place_of
-from storage.backups.transfer import LARGE_BYTES, copy_to_file, digest_of, read_all
+from storage.backups.transfer import LARGE_BYTES, batches, copy_to_file, digest_of, read_all
 from storage.objects.base import ObjectMissing
-
-_BATCH: Final = 64
-_BATCH_BYTES: Final = 16 << 20
 
 
 class CheckProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,47 +94,30 @@ async def _check_bytes(
 ) -> frozenset[str]:
     """Return the digests whose bytes are missing or others."""
     lost: set[str] = set()
-    batch: list[str] = []
     seen = seen_bytes = 0
-
-    def tell() -> None:
-        report(CheckProgress(objects=seen, of_objects=len(sizes), bytes=seen_bytes))
-
-    async def read_batch() -> None:
-        nonlocal seen, seen_bytes
-        data = await read_all(repository.target, [place_of(digest) for digest in batch])
-        found = await asyncio.to_thread(
-            lambda: [None if each is None else digest_of(each) for each in data]
-        )
+    for batch in batches(sorted(sizes), sizes.__getitem__):
+        if sizes[batch[0]] > LARGE_BYTES:
+            found = [await _find_large(repository, batch[0])]
+        else:
+            data = await read_all(repository.target, [place_of(digest) for digest in batch])
+            found = await asyncio.to_thread(_digests_of, data)
         lost.update(digest for digest, same in zip(batch, found, strict=True) if digest != same)
         seen += len(batch)
         seen_bytes += sum(sizes[digest] for digest in batch)
-        batch.clear()
-        tell()
-
-    for digest in sorted(sizes):
-        size = sizes[digest]
-        if size > LARGE_BYTES:
-            if not await _is_whole(repository, digest):
-                lost.add(digest)
-            seen += 1
-            seen_bytes += size
-            tell()
-            continue
-        batch.append(digest)
-        if len(batch) >= _BATCH or sum(sizes[each] for each in batch) > _BATCH_BYTES:
-            await read_batch()
-    if batch:
-        await read_batch()
+        report(CheckProgress(objects=seen, of_objects=len(sizes), bytes=seen_bytes))
     return frozenset(lost)
 
 
-async def _is_whole(repository: BackupRepository, digest: str) -> bool:
+def _digests_of(data: list[bytes | None]) -> list[str | None]:
+    return [None if each is None else digest_of(each) for each in data]
+
+
+async def _find_large(repository: BackupRepository, digest: str) -> str | None:
     path = repository.temporary()
     try:
-        return await copy_to_file(repository.target, place_of(digest), path) == digest
+        return await copy_to_file(repository.target, place_of(digest), path)
     except ObjectMissing:
-        return False
+        return None
     finally:
         path.unlink(missing_ok=True)
 

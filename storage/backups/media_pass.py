@@ -20,13 +20,17 @@ import msgspec
 from storage.backups.contents import Contents
 from storage.backups.manifest import MEDIA, FormerFolders, ListedObject, to_line
 from storage.backups.repository import DAMAGED, BackupRepository
-from storage.backups.transfer import LARGE_BYTES, Source, copy_to_file, digest_of, read_all
+from storage.backups.transfer import (
+    LARGE_BYTES,
+    Source,
+    batches,
+    copy_to_file,
+    digest_of,
+    read_all,
+)
 from storage.objects.addresses import is_address, is_arriving
 from storage.objects.base import ObjectMissing, ObjectStat
 
-# Objects in memory at once: segments have 1 to 4 MB, and a slow disk must write all within 20 s.
-_BATCH: Final = 64
-_BATCH_BYTES: Final = 16 << 20
 _UNCHANGING: Final = (".m4s", ".mp4")
 # What else changed later than this before the list was begun is read again: buckets date objects to
 # the second, and their clocks and this machine's differ.
@@ -180,8 +184,8 @@ class MediaPass:
                 await self._copy_large(address, stat, entries)
             else:
                 small[address] = stat
-        for batch in _batches(small):
-            await self._copy_batch(batch, entries, texts)
+        for batch in batches(small.items(), lambda each: each[1].size):
+            await self._copy_batch(dict(batch), entries, texts)
         return entries
 
     def _is_unchanged(self, entry: ListedObject, stat: ObjectStat) -> bool:
@@ -242,20 +246,6 @@ class MediaPass:
 
 def _entry(address: str, digest: str, size: int, stat: ObjectStat) -> ListedObject:
     return ListedObject(digest=digest, size=size, modified_us=stat.modified_us, address=address)
-
-
-def _batches(stats: dict[str, ObjectStat]) -> Iterator[dict[str, ObjectStat]]:
-    """Yield some objects at a time, which fit into memory together."""
-    batch: dict[str, ObjectStat] = {}
-    size = 0
-    for address, stat in stats.items():
-        if batch and (len(batch) >= _BATCH or size + stat.size > _BATCH_BYTES):
-            yield batch
-            batch, size = {}, 0
-        batch[address] = stat
-        size += stat.size
-    if batch:
-        yield batch
 
 
 def _named_by(texts: dict[str, bytes]) -> Iterator[str]:

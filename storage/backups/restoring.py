@@ -1,11 +1,10 @@
 """Puts the objects of a backup into a store, which has none or those of an interrupted call."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -14,6 +13,7 @@ from storage.backups.repository import BackupReader, place_of
 from storage.backups.transfer import (
     LARGE_BYTES,
     Target,
+    batches,
     copy_to_file,
     digest_of,
     place_file,
@@ -23,9 +23,6 @@ from storage.backups.transfer import (
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
 from storage.objects.incoming_file import in_thread
-
-_BATCH: Final = 64
-_BATCH_BYTES: Final = 16 << 20
 
 
 class RestoreProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +56,7 @@ async def restore_objects(
         lacking = [each for each in entries if there.get(each.address) != each.size]
         seen += len(entries) - len(lacking)
         seen_bytes += sum(each.size for each in entries) - sum(each.size for each in lacking)
-        for batch in _batches(lacking):
+        for batch in batches(lacking, lambda each: each.size):
             await _restore(reader, target, batch, manifest)
             seen += len(batch)
             seen_bytes += sum(each.size for each in batch)
@@ -72,20 +69,6 @@ def _next_folder(
 ) -> tuple[str, list[ListedObject]] | None:
     group = next(groups, None)
     return None if group is None else (group[0], list(group[1]))
-
-
-def _batches(entries: list[ListedObject]) -> Iterator[list[ListedObject]]:
-    """Yield some objects at a time, which fit into memory together; a large one is alone."""
-    batch: list[ListedObject] = []
-    size = 0
-    for entry in entries:
-        if batch and (len(batch) >= _BATCH or size + entry.size > _BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(entry)
-        size += entry.size
-    if batch:
-        yield batch
 
 
 async def _restore(

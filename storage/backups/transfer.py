@@ -7,10 +7,10 @@ they are one: then nothing of them is in memory at once.
 import contextlib
 import hashlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from storage.objects.base import ObjectMissing
 from storage.objects.disk import DiskObjects
@@ -24,7 +24,27 @@ Source = ReadOnlyObjects | S3Bucket
 Target = DiskObjects | S3Bucket
 
 LARGE_BYTES: Final = PIECE_BYTES
+# Objects in memory at once: segments have 1 to 4 MB, and a slow disk must write all within 20 s.
+_BATCH: Final = 64
 _CHUNK: Final = 4 << 20  # read or written in one go; a slow disk takes a second for it
+
+
+_T = TypeVar("_T")
+
+
+def batches(objects: Iterable[_T], size_of: Callable[[_T], int]) -> Iterator[list[_T]]:
+    """Yield some objects at a time, which fit into memory together; a large one is alone."""
+    batch: list[_T] = []
+    total = 0
+    for each in objects:
+        size = size_of(each)
+        if batch and (len(batch) >= _BATCH or total + size > LARGE_BYTES):
+            yield batch
+            batch, total = [], 0
+        batch.append(each)
+        total += size
+    if batch:
+        yield batch
 
 
 def digest_of(data: bytes) -> str:

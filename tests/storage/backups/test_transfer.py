@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from storage.backups.transfer import (
+    LARGE_BYTES,
+    batches,
     copy_to_file,
     digest_of_file,
     place_file,
@@ -40,3 +42,12 @@ async def test_what_is_gone_is_missing(tmp_path: Path) -> None:
         assert await read_all(objects, ["sources/A/1", "sources/A/2"]) == [b"x", None]
         with pytest.raises(ObjectMissing):
             await copy_to_file(objects, "sources/A/2", objects.temporary())
+
+
+def test_what_fits_into_memory_goes_together_and_a_large_object_alone() -> None:
+    half, large = LARGE_BYTES // 2, LARGE_BYTES + 1
+    sizes = [half, half, 1, large, 0, *[0] * 64]
+    made = list(batches(sizes, lambda size: size))
+    assert [each for batch in made for each in batch] == sizes
+    assert made[:3] == [[half, half], [1], [large]]
+    assert [len(batch) for batch in made[3:]] == [64, 1]
